@@ -1,0 +1,1 @@
+"""Benchmarks of tapegrad beside PyTorch: `python -m benchmarks --help`, method in README.md."""

@@ -1,0 +1,28 @@
+"""Every family of benchmarks, in the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks.case import Benchmark
+from benchmarks.families import indexing, matmul, pointwise, process, reductions, small, tape
+
+Table = Sequence[dict[str, Any]] | None
+
+FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
+    "small": small.cases,
+    "tape": tape.cases,
+    "scaling": tape.scaling,
+    "pointwise": pointwise.cases,
+    "reductions": reductions.cases,
+    "matmul": matmul.cases,
+    "indexing": indexing.cases,
+    "memory": process.memory,
+    "import": process.import_time,
+    "size": process.size,
+    "build": process.build,
+}
+
+# Takes minutes and a compiler; runs only when named.
+ON_REQUEST = frozenset({"build"})

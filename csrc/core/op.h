@@ -1,0 +1,83 @@
+// The one dispatch point. Every computation, forward or backward, in-place or not, is an op that
+// passes here, below autograd: the op's record, input tensors, attributes and output tensors are
+// known, the back end is chosen by device, and a capture may listen.
+//
+// Note [What a call means]
+// A call is a function of the *bytes* its operands name (storage, offset, sizes, strides, dtype)
+// and of its attributes; it writes its outputs and nothing else. Views are therefore no calls: a
+// view is just another name for bytes, and every operand carries its own geometry. An in-place op is
+// a call whose output is also an input. A captured list of calls can be executed again in order.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/scalar.h"
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+struct Op;
+
+struct OpCall {
+  const Op& op;
+  std::span<TensorImpl* const> inputs;
+  std::span<const Scalar> attributes;
+  std::span<TensorImpl* const> outputs;
+
+  const TensorImpl& in(size_t i) const { return *inputs[i]; }
+  const TensorImpl& out(size_t i = 0) const { return *outputs[i]; }
+  int64_t integer(size_t i) const { return attributes[i].as_int(); }
+  double real(size_t i) const { return attributes[i].as_double(); }
+};
+
+using Kernel = void (*)(const OpCall&);
+
+// The record of an op: what the system may ask of it below autograd.
+struct Op {
+  const char* name;
+  Kernel kernels[kDeviceTypes];
+};
+
+[[noreturn]] void fail_no_kernel(const Op& op, DeviceType device);
+
+// A recorded list of calls: what compile() and replay stand on.
+class Program {
+ public:
+  struct Step {
+    const Op* op;
+    std::vector<Tensor> inputs;
+    std::vector<Scalar> attributes;
+    std::vector<Tensor> outputs;
+  };
+
+  void append(const OpCall& call);
+  // Executes every step again, on the same tensors.
+  void replay() const;
+  const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  std::vector<Step> steps_;
+};
+
+// The program that listens on this thread, or null.
+inline thread_local Program* capturing = nullptr;
+
+inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
+                     std::span<const Scalar> attributes, std::span<TensorImpl* const> outputs) {
+  OpCall call{op, inputs, attributes, outputs};
+  DeviceType device = outputs[0]->device();
+  Kernel kernel = op.kernels[static_cast<int>(device)];
+  if (!kernel) [[unlikely]] fail_no_kernel(op, device);
+  kernel(call);
+  if (capturing) [[unlikely]] capturing->append(call);
+}
+
+// The same for calls off the hottest path: handles in braces.
+void dispatch(const Op& op, std::initializer_list<Tensor> inputs,
+              std::initializer_list<Scalar> attributes, std::initializer_list<Tensor> outputs);
+void dispatch(const Op& op, std::span<const Tensor> inputs, std::span<const Scalar> attributes,
+              std::span<const Tensor> outputs);
+
+}  // namespace tapegrad

@@ -1,0 +1,51 @@
+// Generator: where random ops get their stream of numbers.
+//
+// Note [Random streams]
+// Random bits are a function of a seed and a counter (Philox 4x32, ten rounds; cpu/philox.h), so a
+// generator is only a seed and an offset: how many counters of the seed's stream are used up. A
+// random op reserves as many as it needs and passes seed and offset to its kernel as attributes.
+// Every element is computed from its own number within the reservation. It follows that a captured
+// call replays exactly, that results do not depend on the number of threads or the instruction
+// set, and that two ops never see the same bits.
+#pragma once
+
+#include <cstdint>
+
+namespace tapegrad {
+
+// A reserved stretch of a stream, the first two attributes of a random op.
+struct RandomStream {
+  uint64_t seed;
+  uint64_t offset;
+};
+
+class Generator {
+ public:
+  // What PyTorch gives a new Generator; the default generator starts from a random seed instead.
+  static constexpr uint64_t kDefaultSeed = 67280421310721;
+
+  explicit Generator(uint64_t seed = kDefaultSeed) : stream_{seed, 0} {}
+
+  uint64_t initial_seed() const { return stream_.seed; }
+  void manual_seed(uint64_t seed) { stream_ = {seed, 0}; }
+  // Takes a seed from the system and returns it.
+  uint64_t seed();
+
+  RandomStream state() const { return stream_; }
+  void set_state(RandomStream state) { stream_ = state; }
+
+  // Hands out the next `counters` of the stream.
+  RandomStream reserve(uint64_t counters) {
+    RandomStream reserved = stream_;
+    stream_.offset += counters;
+    return reserved;
+  }
+
+ private:
+  RandomStream stream_;
+};
+
+// The one that ops use when no generator is given.
+Generator& default_generator();
+
+}  // namespace tapegrad

@@ -1,0 +1,80 @@
+#include "core/tensor.h"
+
+#include <cstring>
+
+#include "core/error.h"
+
+namespace tapegrad {
+
+namespace {
+int64_t live_tensors = 0;
+
+// At least one slot, which holds the heap pointer when the rank grows.
+size_t object_bytes(uint8_t rank) {
+  return sizeof(TensorImpl) + sizeof(int64_t) * std::max(2 * rank, 1);
+}
+}  // namespace
+
+int64_t live_tensor_count() { return live_tensors; }
+
+Ref<TensorImpl> TensorImpl::create(Ref<Storage> storage, DType dtype, Sizes sizes, Sizes strides,
+                                   int64_t offset) {
+  auto rank = static_cast<uint8_t>(sizes.size());
+  auto* impl = new (pool_allocate(object_bytes(rank))) TensorImpl(std::move(storage), dtype, rank);
+  ++live_tensors;
+  impl->set_geometry(sizes, strides, offset);
+  return Ref<TensorImpl>::adopt(impl);
+}
+
+Ref<TensorImpl> TensorImpl::empty(DType dtype, Sizes sizes, int64_t numel) {
+  auto rank = static_cast<uint8_t>(sizes.size());
+  Ref<Storage> storage = Storage::allocate(static_cast<size_t>(numel) * itemsize(dtype));
+  auto* impl = new (pool_allocate(object_bytes(rank))) TensorImpl(std::move(storage), dtype, rank);
+  ++live_tensors;
+  int64_t stride = 1;
+  for (size_t i = rank; i-- > 0;) {
+    impl->inline_dims_[i] = sizes[i];
+    impl->inline_dims_[rank + i] = stride;
+    stride *= sizes[i] > 1 ? sizes[i] : 1;
+  }
+  impl->numel_ = numel;
+  return Ref<TensorImpl>::adopt(impl);
+}
+
+void TensorImpl::set_geometry(Sizes sizes, Sizes strides, int64_t offset) {
+  size_t rank = sizes.size();
+  // The arguments may be our own dims: copy them out before the array moves.
+  DimVector new_sizes(sizes);
+  DimVector new_strides(strides);
+  if (heap_dims_) delete[] heap_dims();
+  heap_dims_ = rank > inline_rank_;
+  if (heap_dims_) inline_dims_[0] = reinterpret_cast<int64_t>(new int64_t[2 * rank]);
+  rank_ = static_cast<uint8_t>(rank);
+  int64_t* target = heap_dims_ ? heap_dims() : inline_dims_;
+  std::copy(new_sizes.begin(), new_sizes.end(), target);
+  std::copy(new_strides.begin(), new_strides.end(), target + rank);
+  offset_ = offset;
+  numel_ = 1;
+  for (int64_t size : new_sizes) numel_ *= size;
+  contiguous_ = tapegrad::is_contiguous(new_sizes, new_strides);
+}
+
+void TensorImpl::destroy() noexcept {
+  if (meta_) destroy_autograd_meta(this, std::exchange(meta_, nullptr));
+  if (heap_dims_) delete[] heap_dims();
+  --live_tensors;
+  size_t bytes = object_bytes(inline_rank_);
+  this->~TensorImpl();
+  pool_free(this, bytes);
+}
+
+Tensor empty(const char* op, Sizes sizes, DType dtype) {
+  if (is_complex(dtype)) fail_unsupported_dtype(op, dtype);
+  return Tensor(TensorImpl::empty(dtype, sizes, checked_numel(op, sizes)));
+}
+
+Tensor alias(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
+  return Tensor(TensorImpl::create(x->storage_ref(), x.dtype(), sizes, strides, offset));
+}
+
+}  // namespace tapegrad

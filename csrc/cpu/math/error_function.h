@@ -1,0 +1,186 @@
+// erf, erfc, erfinv and the normal distribution's cdf and pdf.
+//
+// For a >= 0, erfc(a) = exp(-a^2) G(t) / (1 + 2a) with t = (a - k) / (a + k): G varies between 1
+// and 1.3 over the whole half line, so one polynomial in t gives every tail to full relative
+// precision, provided that a^2 keeps its low word and the quotient its rounding error.
+#pragma once
+
+#include "cpu/math/base.h"
+#include "cpu/math/exponential.h"
+#include "cpu/math/logarithm.h"
+
+namespace tapegrad::cpu::TAPEGRAD_ISA::math {
+
+// The k of the map to t.
+template <class T>
+inline constexpr T kErfcCentre = sizeof(T) == 4 ? T(2) : T(4);
+// Makes kErfcSteepness (t + 1/2)^2 follow G'(t) from t = -1 to -1/2, after which t is exact.
+template <class T>
+inline constexpr T kErfcSteepness = sizeof(T) == 4 ? T(3.5) : T(6.9);
+// Beyond this argument erfc is zero.
+template <class T>
+inline constexpr T kErfcZero = sizeof(T) == 4 ? T(10.1) : T(27.3);
+
+// (1 + 2a) exp(a^2) erfc(a) as a pair
+TAPEGRAD_INLINE Pair<float> erfc_factor(float t) {
+  Pair<float> sum = fast_two_sum(
+      0x1.46e80ep0f,
+      t * polynomial(t, -0x1.7bf616p-4f, -0x1.54084ep-3f, 0x1.4ffc4ap-3f, -0x1.bc09cap-5f,
+                     -0x1.081d56p-7f, 0x1.1aca8ep-7f, 0x1.58466ep-10f, -0x1.41ea68p-10f,
+                     -0x1.a2db38p-12f));
+  sum.low += 0x1.5f2566p-26f;  // the low word of the leading coefficient
+  return sum;
+}
+TAPEGRAD_INLINE Pair<double> erfc_factor(double t) {
+  Pair<double> sum = fast_two_sum(
+      0x1.3ba5916e9fd7fp0,
+      t * polynomial(t, -0x1.1df1ad154a29bp-3, 0x1.f7f5df66fd7bcp-7, 0x1.16ecefcfa5fa1p-4,
+                     -0x1.9ddb23c3e8ee2p-4, 0x1.7fee004df7d85p-4, -0x1.0fb06dfe5217dp-4,
+                     0x1.3079edf9dbff9p-5, -0x1.09623881b8454p-6, 0x1.49c6719751abbp-8,
+                     -0x1.8d4a9edad36d2p-11, -0x1.a1de85a687dcfp-13, 0x1.3be0c0e298d21p-13,
+                     -0x1.9969df5bd2e34p-16, -0x1.78a59867198fp-17, 0x1.7fb0e31305ad8p-18,
+                     0x1.43b26de2e6f1p-22, -0x1.c014e04c36137p-21, 0x1.0d7e329f9890cp-24,
+                     0x1.ede03652b55bfp-24, -0x1.0cd31e9e43b15p-27, -0x1.d268cb811668ep-27,
+                     -0x1.e84d72c32f249p-30));
+  sum.low -= 0x1.aa45b10e531c4p-55;  // the low word of the leading coefficient
+  return sum;
+}
+
+// weight * erfc(a), given 1 + 2a and a^2 as pairs; weight is a power of two.
+template <class T>
+TAPEGRAD_INLINE T erfc_positive(T a, Pair<T> denominator, Pair<T> square, T weight) {
+  // One division serves both denominators.
+  const T centred = a + kErfcCentre<T>;
+  const T inverse_both = T(1) / (centred * denominator.high);
+  // t + 1 is small where G is steep, so t comes from it, with its rounding error times G'.
+  const T t_above = T(2) * a * (denominator.high * inverse_both);
+  const T t = t_above - T(1);
+  const T t_low = t_above - (t + T(1));
+  const T steepness = kErfcSteepness<T> * (t + T(0.5)) * (t + T(0.5));
+  Pair<T> numerator = erfc_factor(t);
+  numerator.low = mul_add(steepness, t_low, numerator.low);
+  const Pair<T> factor = divide(numerator, denominator, centred * inverse_both);
+  const ExpReduction<T> parts = reduce_exp(Pair<T>{-square.high, -square.low});
+  const Pair<T> decay = fast_two_sum(T(1), growth(parts));
+  const T low = mul_add(decay.high, factor.low, decay.low * factor.high);
+  return scale(weight * mul_add(decay.high, factor.high, low), parts.n);
+}
+
+template <class T>
+TAPEGRAD_INLINE T erfc(T x) {
+  const T a = at_most(abs(x), kErfcZero<T>);
+  const T y = erfc_positive(a, fast_two_sum(T(1), T(2) * a), two_product(a, a), T(1));
+  return x < T(0) ? T(2) - y : y;
+}
+
+// erf(x) / x - 1 in z = x^2 <= 1
+TAPEGRAD_INLINE float erf_series(float z) {
+  return polynomial(z, 0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2ce6p-4f, -0x1.b7f71ap-6f,
+                    0x1.53f224p-8f, -0x1.a3515ep-11f, 0x1.4771fep-14f);
+}
+TAPEGRAD_INLINE double erf_series(double z) {
+  return polynomial(z, 0x1.06eba8214db68p-3, -0x1.812746b0379bdp-2, 0x1.ce2f21a040d15p-4,
+                    -0x1.b82ce311fa932p-6, 0x1.565bccf92b31cp-8, -0x1.c02db03dd8c63p-11,
+                    0x1.f9a2baa92d20cp-14, -0x1.f4ca4d71c9206p-17, 0x1.b97fd3ee44b0dp-20,
+                    -0x1.5c07275310dacp-23, 0x1.d71b1121363c1p-27, -0x1.abae4db86ed33p-31);
+}
+
+// -log(exp(a^2) erfc(a)) for a in [1, 6]; beyond, erf is one.
+TAPEGRAD_INLINE float erfc_decay(float a) {
+  return polynomial(a - 2.5f, 0x1.8e8bbp0f, 0x1.692866p-2f, -0x1.cbf4ccp-5f, 0x1.5c3004p-7f,
+                    -0x1.50213p-9f, 0x1.a14266p-14f, -0x1.9ce786p-13f);
+}
+TAPEGRAD_INLINE double erfc_decay(double a) {
+  return polynomial(a - 3.5, 0x1.dcc8b2950b93ep0, 0x1.107c691443417p-2, -0x1.105be5f8b5399p-5,
+                    0x1.567803214d296p-8, -0x1.ca0f84cdc4131p-11, 0x1.34edc793893b1p-13,
+                    -0x1.99179b95d2cbbp-16, 0x1.039503d1ae887p-18, -0x1.4f2485c18d596p-21,
+                    0x1.c1a9ac7bc465bp-25, -0x1.7a7c57ce1a772p-27, 0x1.260549cb625d1p-26,
+                    0x1.1ef6a86ccdd8bp-26, 0x1.37c502aebd98dp-27, 0x1.af8e84ec2799ap-29,
+                    0x1.762fb1054e884p-31, 0x1.803e4c03bcc0ep-34, 0x1.561e2345217c1p-38);
+}
+
+template <class T>
+TAPEGRAD_INLINE T erf(T x) {
+  const T a = abs(x);
+  const T inner = mul_add(x, erf_series(x * x), x);
+  const T bounded = at_most(a, sizeof(T) == 4 ? T(3.9375) : T(5.9375));
+  const ExpReduction<T> parts = reduce_exp(-mul_add(bounded, bounded, erfc_decay(bounded)));
+  const T power = power_of_two(parts.n, 0);
+  const T outer = (T(1) - power) - power * growth(parts);
+  return a < T(1) ? inner : copysign(outer, x);
+}
+
+// Beyond this argument the density is zero, and so is the distribution on the left.
+template <class T>
+inline constexpr T kNormalZero = sizeof(T) == 4 ? T(15) : T(38.7);
+
+// The cumulative distribution, erfc(-x / sqrt(2)) / 2; the square comes from x itself because a
+// rounding of x / sqrt(2) would be magnified in the tail.
+template <class T>
+TAPEGRAD_INLINE T normal_cdf(T x) {
+  constexpr T kRootHalf = T(0x1.6a09e667f3bcdp-1);
+  constexpr T kRootHalfLow = sizeof(T) == 4 ? T(0x1.9fcef4p-27) : T(-0x1.bdd3413b26456p-55);
+  const T a = at_most(abs(x), kNormalZero<T>);
+  const Pair<T> scaled = two_product(a, kRootHalf);
+  const T scaled_low = mul_add(a, kRootHalfLow, scaled.low);
+  Pair<T> denominator = fast_two_sum(T(1), T(2) * scaled.high);
+  denominator.low = mul_add(T(2), scaled_low, denominator.low);
+  const T y = erfc_positive(scaled.high, denominator, two_product(a, T(0.5) * a), T(0.5));
+  return x < T(0) ? y : T(1) - y;
+}
+
+// exp(-x^2 / 2) / sqrt(2 pi)
+template <class T>
+TAPEGRAD_INLINE T normal_pdf(T x) {
+  constexpr T kHeight = T(0x1.9884533d43651p-2);
+  const T a = at_most(abs(x), kNormalZero<T>);
+  const Pair<T> half_square = two_product(a, T(0.5) * a);
+  const ExpReduction<T> parts = reduce_exp(Pair<T>{-half_square.high, -half_square.low});
+  return scale(mul_add(kHeight, growth(parts), kHeight), parts.n);
+}
+
+// erfinv in two pieces of w = -log(1 - x^2): erfinv(x) / x is a polynomial in w near the centre,
+// erfinv(|x|) one in a root of w in the tail.
+TAPEGRAD_INLINE float erfinv_centre(float w) {
+  return polynomial(w - 2.0f, 0x1.60912ep0f, 0x1.ff8672p-3f, -0x1.02067cp-9f, -0x1.bbaaacp-10f,
+                    0x1.c5fb14p-13f, 0x1.08a1b4p-17f, -0x1.54fcccp-18f, 0x1.c46d9ep-23f,
+                    0x1.8c8e9p-24f);
+}
+TAPEGRAD_INLINE double erfinv_centre(double w) {
+  return polynomial(w - 3.125, 0x1.a755e7c99ae87p0, 0x1.ebd80d9b13e23p-3, -0x1.8b6c33114fb93p-8,
+                    -0x1.845769484d9p-11, 0x1.879c2a21443fap-13, -0x1.d1d1f7b9ab93p-17,
+                    -0x1.6e8a5445f1337p-20, 0x1.c6b4f5f7921ecp-22, -0x1.f36cd33d53346p-26,
+                    -0x1.1a9e3e5154398p-28, 0x1.20f46106e7b4ap-30, -0x1.dc57541f4c08cp-35,
+                    -0x1.c8816d8ba2c9ap-37, 0x1.729f21217fcd5p-39, -0x1.6f88be24f755ap-44,
+                    -0x1.6d1a3c1cda5eep-45, 0x1.df17833f870d4p-48, 0x1.7240ab5a044bap-56,
+                    -0x1.355f72cc70b3dp-53, 0x1.9d28648632c71p-57, 0x1.866955707047cp-60,
+                    -0x1.8fbd94b2e1ce9p-63, -0x1.47829474781d8p-68);
+}
+TAPEGRAD_INLINE float erfinv_tail(float w) {
+  return polynomial(sqrt(w) - 3.0625f, 0x1.729f8ep1f, 0x1.00e3fep0f, 0x1.98029ap-8f,
+                    -0x1.9f873ap-9f, 0x1.1731cep-10f, -0x1.dea064p-13f, -0x1.1ea756p-17f,
+                    0x1.826d34p-15f, -0x1.62d138p-16f);
+}
+TAPEGRAD_INLINE double erfinv_tail(double w) {
+  const double root = sqrt(w);
+  const double ratio = polynomial(
+      sqrt(root) - 2.03125, 0x1.ec44e6d992fbfp-1, 0x1.85a91469b6ccfp-5, -0x1.006108c53e8dcp-5,
+      0x1.37867220f267ap-7, 0x1.929f59a3b631ap-8, -0x1.ad78a99cac36bp-7, 0x1.b4bf906c7fcf3p-7,
+      -0x1.348c1d82811e8p-7, 0x1.62b131d970e97p-9, 0x1.ba9b9a819000cp-8, -0x1.26f75067ef6dfp-6,
+      0x1.9e17f1af88e3bp-6, -0x1.12e32caa76457p-6, -0x1.066f84ddfa17ep-6, 0x1.e7fbd81e1892bp-5,
+      -0x1.20a8f85d19a52p-4, -0x1.2f8c5a8dd44c2p-11, 0x1.16bd52c41e575p-3, -0x1.45241a9b1736dp-3,
+      -0x1.46ea6132b996ap-4, 0x1.f6dcad2fd469p-3, -0x1.57228a58ef718p-8, -0x1.2646afbc59f84p-3);
+  return root * ratio;
+}
+
+template <class T>
+TAPEGRAD_INLINE T erfinv(T x) {
+  constexpr T kSplit = sizeof(T) == 4 ? T(4) : T(6.25);
+  const T a = abs(x);
+  const T w = -assemble_log(reduce_log((T(1) - a) * (T(1) + a)));
+  const T inside = w < kSplit ? x * erfinv_centre(w) : copysign(erfinv_tail(w), x);
+  const T outside = a == T(1) ? copysign(Format<T>::kInfinity, x) : Format<T>::kNan;
+  return a < T(1) ? inside : outside;
+}
+
+}  // namespace tapegrad::cpu::TAPEGRAD_ISA::math

@@ -1,0 +1,159 @@
+// Num<T>: the scalar type with which the CPU kernels read the pointwise table. It keeps literals
+// in T (a plain `0.5 * x` would compute in double), makes integer arithmetic wrap, and finds the
+// functions of math.h by argument-dependent look-up. It compiles to plain T.
+//
+// Num<T, true> uses the `wide` forms of the functions that are cheap on a part of their domain only.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cpu/math.h"
+
+namespace tapegrad::cpu::TAPEGRAD_ISA {
+
+struct Mask {
+  bool set;
+  friend Mask operator&(Mask a, Mask b) { return {bool(a.set & b.set)}; }
+  friend Mask operator|(Mask a, Mask b) { return {bool(a.set | b.set)}; }
+  friend Mask operator^(Mask a, Mask b) { return {bool(a.set ^ b.set)}; }
+};
+
+template <class T, bool kWide = false>
+struct Num {
+  T v;
+
+  static constexpr bool kFloating = std::is_floating_point_v<T>;
+  using Unsigned = typename std::conditional_t<kFloating, std::type_identity<T>,
+                                               std::make_unsigned<T>>::type;
+
+  Num() = default;
+  constexpr Num(T value) : v(value) {}
+  // A literal of the table: 2 or 0.5.
+  template <class L>
+    requires(std::is_arithmetic_v<L> && !std::is_same_v<L, T>)
+  constexpr Num(L literal) : v(static_cast<T>(literal)) {}
+
+  friend Num operator-(Num a) {
+    if constexpr (kFloating) return -a.v;
+    else return T(Unsigned(0) - Unsigned(a.v));
+  }
+  friend Num operator+(Num a, Num b) { return T(Unsigned(a.v) + Unsigned(b.v)); }
+  friend Num operator-(Num a, Num b) { return T(Unsigned(a.v) - Unsigned(b.v)); }
+  friend Num operator*(Num a, Num b) { return T(Unsigned(a.v) * Unsigned(b.v)); }
+  friend Num operator/(Num a, Num b) { return a.v / b.v; }
+
+  friend Mask operator==(Num a, Num b) { return {a.v == b.v}; }
+  friend Mask operator!=(Num a, Num b) { return {a.v != b.v}; }
+  friend Mask operator<(Num a, Num b) { return {a.v < b.v}; }
+  friend Mask operator<=(Num a, Num b) { return {a.v <= b.v}; }
+  friend Mask operator>(Num a, Num b) { return {a.v > b.v}; }
+  friend Mask operator>=(Num a, Num b) { return {a.v >= b.v}; }
+
+  friend Num operator&(Num a, Num b) { return T(a.v & b.v); }
+  friend Num operator|(Num a, Num b) { return T(a.v | b.v); }
+  friend Num operator^(Num a, Num b) { return T(a.v ^ b.v); }
+  friend Num operator~(Num a) { return T(~a.v); }
+  // Shifts by the width or more, or by a negative count, shift everything out.
+  friend Num left_shift(Num a, Num b) {
+    bool inside = b.v >= 0 && b.v < T(8 * sizeof(T));
+    return inside ? T(Unsigned(a.v) << (inside ? b.v : 0)) : T(0);
+  }
+  friend Num right_shift(Num a, Num b) {
+    constexpr T kLast = 8 * sizeof(T) - 1;
+    return T(a.v >> (b.v >= 0 && b.v < kLast ? b.v : kLast));
+  }
+
+  friend Num where(Mask c, Num p, Num q) { return c.set ? p.v : q.v; }
+  // NaN in either operand comes through.
+  friend Num maximum(Num a, Num b) { return (a.v > b.v) | (a.v != a.v) ? a.v : b.v; }
+  friend Num minimum(Num a, Num b) { return (a.v < b.v) | (a.v != a.v) ? a.v : b.v; }
+  friend Num sign(Num a) { return a.v != a.v ? a.v : T(T(a.v > 0) - T(a.v < 0)); }
+  friend Num square(Num a) { return a * a; }
+
+  // Functions with an integer form.
+  friend Num abs(Num a) {
+    if constexpr (kFloating) return math::abs(a.v);
+    else return a.v < 0 ? -a : a;
+  }
+  friend Num copysign(Num a, Num b) {
+    if constexpr (kFloating) return math::copysign(a.v, b.v);
+    else return (a.v < 0) == (b.v < 0) ? a : -a;
+  }
+  friend Num pow(Num a, Num b) {
+    if constexpr (kFloating) return math::pow(a.v, b.v);
+    else return math::pow_integer(a.v, b.v);
+  }
+  friend Num div_trunc(Num a, Num b) {
+    if constexpr (kFloating) return math::trunc(a.v / b.v);
+    else return math::truncate_divide(a.v, b.v);
+  }
+  friend Num floor_divide(Num a, Num b) {
+    if constexpr (!kFloating) return math::floor_divide_integer(a.v, b.v);
+    else if constexpr (kWide) return math::wide::floor_divide(a.v, b.v);
+    else return math::floor_divide(a.v, b.v);
+  }
+  friend Num remainder(Num a, Num b) {
+    if constexpr (!kFloating) return math::remainder_integer(a.v, b.v);
+    else if constexpr (kWide) return math::wide::remainder(a.v, b.v);
+    else return math::remainder(a.v, b.v);
+  }
+  friend Num fmod(Num a, Num b) {
+    if constexpr (!kFloating) return math::fmod_integer(a.v, b.v);
+    else if constexpr (kWide) return math::wide::fmod(a.v, b.v);
+    else return math::fmod(a.v, b.v);
+  }
+  friend Num polygamma(Num n, Num a) { return math::polygamma(static_cast<int>(n.v), a.v); }
+
+#define TAPEGRAD_FORWARD(NAME) \
+  friend Num NAME(Num a) { return math::NAME(a.v); }
+#define TAPEGRAD_FORWARD_WIDE(NAME)                        \
+  friend Num NAME(Num a) {                                 \
+    if constexpr (kWide) return math::wide::NAME(a.v);     \
+    else return math::NAME(a.v);                           \
+  }
+#define TAPEGRAD_FORWARD_2(NAME) \
+  friend Num NAME(Num a, Num b) { return math::NAME(a.v, b.v); }
+  TAPEGRAD_FORWARD(sqrt)
+  TAPEGRAD_FORWARD(rsqrt)
+  TAPEGRAD_FORWARD(floor)
+  TAPEGRAD_FORWARD(ceil)
+  TAPEGRAD_FORWARD(trunc)
+  TAPEGRAD_FORWARD(round)
+  TAPEGRAD_FORWARD(exp)
+  TAPEGRAD_FORWARD(exp2)
+  TAPEGRAD_FORWARD(expm1)
+  TAPEGRAD_FORWARD(log)
+  TAPEGRAD_FORWARD(log2)
+  TAPEGRAD_FORWARD(log10)
+  TAPEGRAD_FORWARD(log1p)
+  TAPEGRAD_FORWARD_WIDE(sin)
+  TAPEGRAD_FORWARD_WIDE(cos)
+  TAPEGRAD_FORWARD_WIDE(tan)
+  TAPEGRAD_FORWARD(asin)
+  TAPEGRAD_FORWARD(acos)
+  TAPEGRAD_FORWARD(atan)
+  TAPEGRAD_FORWARD(sinh)
+  TAPEGRAD_FORWARD(cosh)
+  TAPEGRAD_FORWARD(tanh)
+  TAPEGRAD_FORWARD(asinh)
+  TAPEGRAD_FORWARD(acosh)
+  TAPEGRAD_FORWARD(atanh)
+  TAPEGRAD_FORWARD(sinc)
+  TAPEGRAD_FORWARD(sigmoid)
+  TAPEGRAD_FORWARD(erf)
+  TAPEGRAD_FORWARD(erfc)
+  TAPEGRAD_FORWARD(erfinv)
+  TAPEGRAD_FORWARD(lgamma)
+  TAPEGRAD_FORWARD(digamma)
+  TAPEGRAD_FORWARD_2(atan2)
+  TAPEGRAD_FORWARD_2(hypot)
+  TAPEGRAD_FORWARD_2(nextafter)
+  TAPEGRAD_FORWARD_2(logaddexp)
+  TAPEGRAD_FORWARD_2(logaddexp2)
+#undef TAPEGRAD_FORWARD
+#undef TAPEGRAD_FORWARD_WIDE
+#undef TAPEGRAD_FORWARD_2
+};
+
+}  // namespace tapegrad::cpu::TAPEGRAD_ISA

@@ -1,0 +1,186 @@
+// The driver of all pointwise kernels.
+//
+// A kernel is a loop over contiguous operands of one compute type and knows nothing else. The driver
+// turns any mix of dtypes, strides and broadcasting into such calls. It walks the output in
+// memory order, a tile at a time, and classifies each operand once for the whole call:
+//   dense     the tile is a slice of the operand's memory: used in place
+//   constant  one value for all: a tile is filled with it once
+//   strided   everything else, and every foreign dtype: the tile is gathered, and converted on the
+//             way, into a buffer in the first-level cache
+// The output is written in place when it is dense, else through a buffer and scattered.
+#include "cpu/pointwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/parallel.h"
+#include "cpu/convert.h"
+#include "cpu/loop_nest.h"
+
+namespace tapegrad::cpu {
+
+namespace {
+
+constexpr int64_t kTileBytes = 4096;
+constexpr int64_t kGrain = 16384;  // elements below which a second thread does not pay
+constexpr int kMaxOperands = kGradOperands + 1;
+
+enum class Access : uint8_t { Dense, Constant, Strided };
+
+struct Operand {
+  Access access;
+  DType dtype;
+  const char* data;
+  Convert convert;  // to the compute type; for the output, from it
+};
+
+struct Plan {
+  TileKernel kernel;
+  const Scalar* params;
+  int inputs;
+  const uint8_t* slots;
+  Operand operands[kMaxOperands];  // the output first
+  LoopNest nest;
+  DType compute;
+  DType produced;  // what the kernel writes
+  int64_t tile;
+};
+
+TileKernel find_kernel(const PointwiseOp& op, ComputeType type) {
+  const PointwiseKernels& kernels =
+      best_pointwise_table().kernels[static_cast<int>(op.id)];
+  TileKernel kernel = op.derivative < 0 ? kernels.value[static_cast<int>(type)]
+                                        : kernels.grad[op.derivative][static_cast<int>(type)];
+  if (!kernel) fail_unsupported_dtype(op.name, dtype_of_compute(type));
+  return kernel;
+}
+
+// All operands dense and of the compute type: one call does it, with no tile in between.
+bool is_plain(const OpCall& call, DType compute, DType produced) {
+  const TensorImpl& out = call.out();
+  if (!out.is_contiguous() || out.dtype() != produced) return false;
+  for (const TensorImpl* input : call.inputs)
+    if (input->dtype() != compute || !input->is_contiguous() || input->numel() != out.numel() ||
+        input->dim() != out.dim())
+      return false;
+  return true;
+}
+
+void run_plain(const OpCall& call, const PointwiseOp& op, TileKernel kernel, const Scalar* params,
+               size_t input_size, size_t output_size) {
+  const void* operands[kGradOperands] = {};
+  for (size_t i = 0; i < call.inputs.size(); ++i) operands[op.slots[i]] = call.in(i).data();
+  auto* out = static_cast<char*>(call.out().data());
+  int64_t numel = call.out().numel();
+  if (numel <= kGrain) return kernel(out, operands, numel, params);
+  BlockingSection blocking;
+  parallel_for(0, numel, kGrain, [&](int64_t begin, int64_t end) {
+    const void* shifted[kGradOperands] = {};
+    for (int i = 0; i < kGradOperands; ++i)
+      if (operands[i]) shifted[i] = static_cast<const char*>(operands[i]) + begin * input_size;
+    kernel(out + begin * output_size, shifted, end - begin, params);
+  });
+}
+
+// The buffers of one thread.
+struct Tiles {
+  alignas(64) char bytes[kMaxOperands][kTileBytes];
+};
+
+void gather(const Plan& plan, int index, int64_t begin, int64_t count, char* tile) {
+  const Operand& operand = plan.operands[index];
+  auto step = static_cast<int64_t>(itemsize(plan.compute));
+  plan.nest.for_each_run(index, begin, count,
+                         [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
+                           operand.convert(operand.data + offset * itemsize(operand.dtype), stride,
+                                           tile + done * step, 1, length);
+                         });
+}
+
+void scatter(const Plan& plan, int64_t begin, int64_t count, const char* tile) {
+  const Operand& operand = plan.operands[0];
+  auto step = static_cast<int64_t>(itemsize(plan.produced));
+  plan.nest.for_each_run(0, begin, count,
+                         [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
+                           auto* to = const_cast<char*>(operand.data);
+                           operand.convert(tile + done * step, 1,
+                                           to + offset * itemsize(operand.dtype), stride, length);
+                         });
+}
+
+void run_range(const Plan& plan, int64_t begin, int64_t end) {
+  Tiles tiles;
+  const void* operands[kGradOperands] = {};
+  for (int i = 0; i < plan.inputs; ++i) {
+    const Operand& operand = plan.operands[i + 1];
+    if (operand.access != Access::Constant) continue;
+    operand.convert(operand.data, 0, tiles.bytes[i + 1], 1, std::min(plan.tile, end - begin));
+    operands[plan.slots[i]] = tiles.bytes[i + 1];
+  }
+  const Operand& out = plan.operands[0];
+  for (int64_t at = begin; at < end; at += plan.tile) {
+    int64_t count = std::min(plan.tile, end - at);
+    for (int i = 0; i < plan.inputs; ++i) {
+      const Operand& operand = plan.operands[i + 1];
+      if (operand.access == Access::Dense) {
+        operands[plan.slots[i]] = operand.data + at * itemsize(operand.dtype);
+      } else if (operand.access == Access::Strided) {
+        gather(plan, i + 1, at, count, tiles.bytes[i + 1]);
+        operands[plan.slots[i]] = tiles.bytes[i + 1];
+      }
+    }
+    bool direct = out.access == Access::Dense;
+    void* target = direct ? const_cast<char*>(out.data) + at * itemsize(out.dtype)
+                          : static_cast<void*>(tiles.bytes[0]);
+    plan.kernel(target, operands, count, plan.params);
+    if (!direct) scatter(plan, at, count, tiles.bytes[0]);
+  }
+}
+
+void classify(Plan& plan, const OpCall& call) {
+  const TensorImpl& out = call.out();
+  bool direct = plan.nest.is_dense(0) && out.dtype() == plan.produced;
+  plan.operands[0] = {direct ? Access::Dense : Access::Strided, out.dtype(),
+                      static_cast<const char*>(out.data()), converter(plan.produced, out.dtype())};
+  for (int i = 0; i < plan.inputs; ++i) {
+    const TensorImpl& input = call.in(i);
+    Access access = Access::Strided;
+    if (input.numel() == 1 || plan.nest.is_constant(i + 1)) access = Access::Constant;
+    else if (plan.nest.is_dense(i + 1) && input.dtype() == plan.compute) access = Access::Dense;
+    plan.operands[i + 1] = {access, input.dtype(), static_cast<const char*>(input.data()),
+                            converter(input.dtype(), plan.compute)};
+  }
+}
+
+}  // namespace
+
+void pointwise(const OpCall& call) {
+  auto& op = static_cast<const PointwiseOp&>(call.op);
+  if (call.out().numel() == 0) return;
+  ComputeType type = compute_type(call.attributes[0].as_dtype());
+  DType compute = dtype_of_compute(type);
+  DType produced = op.is_test ? DType::Bool : compute;
+  TileKernel kernel = find_kernel(op, type);
+  const Scalar* params = call.attributes.size() > 1 ? call.attributes.data() + 1 : nullptr;
+  if (is_plain(call, compute, produced))
+    return run_plain(call, op, kernel, params, itemsize(compute), itemsize(produced));
+
+  Plan plan;
+  plan.kernel = kernel;
+  plan.params = params;
+  plan.inputs = static_cast<int>(call.inputs.size());
+  plan.slots = op.slots;
+  plan.compute = compute;
+  plan.produced = produced;
+  plan.tile = kTileBytes / static_cast<int64_t>(itemsize(compute));
+  const TensorImpl* tensors[kMaxOperands] = {&call.out()};
+  for (int i = 0; i < plan.inputs; ++i) tensors[i + 1] = call.inputs[i];
+  plan.nest.build({tensors, size_t(plan.inputs) + 1});
+  classify(plan, call);
+  int64_t numel = call.out().numel();
+  if (numel <= kGrain) return run_range(plan, 0, numel);
+  BlockingSection blocking;
+  parallel_for(0, numel, kGrain, [&](int64_t begin, int64_t end) { run_range(plan, begin, end); });
+}
+
+}  // namespace tapegrad::cpu

@@ -1,0 +1,299 @@
+// Sorting rows: sort, topk, kth value.
+//
+// Elements become entries (key, position), where the key is an unsigned integer in the wanted order
+// (sort_kernels.h). Long rows are sorted by radix, least digit first: stable, linear, and with
+// the same result for any number of threads. Short rows are sorted by comparing whole entries, which
+// is stable because positions differ. Values are read back through the positions, so that what
+// a key does not tell apart (the two zeros, NaNs) comes back unchanged.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "cpu/kernels.h"
+#include "cpu/sort_kernels.h"
+
+namespace tapegrad::cpu {
+
+namespace {
+
+constexpr int64_t kShortRow = 96;     // below, comparing beats the radix passes' fixed cost
+constexpr int64_t kGrain = 8192;      // elements for which a second thread pays
+constexpr int64_t kParallelRow = 65536;
+constexpr int64_t kChunk = 512;
+constexpr int kBuckets = 256;
+
+template <class Key>
+struct Entry {
+  Key key;
+  uint32_t position;
+  friend bool operator<(const Entry& a, const Entry& b) {
+    return a.key < b.key || (a.key == b.key && a.position < b.position);
+  }
+};
+
+template <class Key>
+using Entries = std::unique_ptr<Entry<Key>[]>;
+
+// Memory that is not cleared: every entry is written before it is read.
+template <class Key>
+Entries<Key> make_entries(int64_t n) {
+  return Entries<Key>(new Entry<Key>[n]);
+}
+
+struct RowKeys {
+  MakeKeys make;
+  int64_t item;
+  bool descending;
+
+  template <class Key>
+  Key fill(const char* row, int64_t first, int64_t n, Key* keys) const {
+    return static_cast<Key>(make(row + first * item, n, descending, keys));
+  }
+};
+
+template <class Key>
+void fill_entries(const RowKeys& source, const char* row, int64_t begin, int64_t end,
+                  Entry<Key>* entries) {
+  Key keys[kChunk];
+  for (int64_t first = begin; first < end; first += kChunk) {
+    int64_t n = std::min(kChunk, end - first);
+    source.fill(row, first, n, keys);
+    for (int64_t i = 0; i < n; ++i)
+      entries[first + i] = {keys[i], static_cast<uint32_t>(first + i)};
+  }
+}
+
+// One stable pass by an eight-bit digit. Every block counts its digits, the counts in the order
+// (digit, block) add up to where each block writes each digit, and the blocks write side by side.
+template <class Key>
+bool radix_pass(const Entry<Key>* from, Entry<Key>* to, int64_t n, int shift, int64_t blocks) {
+  std::vector<int64_t> starts(blocks * kBuckets, 0);
+  auto block_range = [&](int64_t b) { return std::pair(b * n / blocks, (b + 1) * n / blocks); };
+  parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t b = first; b < last; ++b) {
+      auto [begin, end] = block_range(b);
+      uint32_t counts[kBuckets] = {};
+      for (int64_t i = begin; i < end; ++i) ++counts[(from[i].key >> shift) & (kBuckets - 1)];
+      std::copy_n(counts, kBuckets, starts.begin() + b * kBuckets);
+    }
+  });
+  int64_t next = 0;
+  for (int digit = 0; digit < kBuckets; ++digit) {
+    int64_t before = next;
+    for (int64_t b = 0; b < blocks; ++b) {
+      int64_t count = starts[b * kBuckets + digit];
+      starts[b * kBuckets + digit] = next;
+      next += count;
+    }
+    if (next - before == n) return false;  // all have the same digit: nothing to do
+  }
+  parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t b = first; b < last; ++b) {
+      auto [begin, end] = block_range(b);
+      int64_t* place = starts.data() + b * kBuckets;
+      for (int64_t i = begin; i < end; ++i)
+        to[place[(from[i].key >> shift) & (kBuckets - 1)]++] = from[i];
+    }
+  });
+  return true;
+}
+
+// Sorts entries; `scratch` holds as many. Returns where the result lies.
+template <class Key>
+const Entry<Key>* sort_entries(Entry<Key>* entries, Entry<Key>* scratch, int64_t n,
+                               int64_t blocks) {
+  if (n <= kShortRow) {
+    std::sort(entries, entries + n);
+    return entries;
+  }
+  for (int shift = 0; shift < static_cast<int>(8 * sizeof(Key)); shift += 8)
+    if (radix_pass(entries, scratch, n, shift, blocks)) std::swap(entries, scratch);
+  return entries;
+}
+
+template <class Key>
+void write_entries(const Entry<Key>* entries, int64_t begin, int64_t end, const char* row,
+                   Key* values, int64_t* indices) {
+  auto* from = reinterpret_cast<const Key*>(row);
+  for (int64_t i = begin; i < end; ++i) {
+    values[i] = from[entries[i].position];
+    indices[i] = entries[i].position;
+  }
+}
+
+// What the kernels of this file have in common: contiguous input and outputs, rows along the last
+// dimension, which in the outputs may be shorter.
+struct Rows {
+  Rows(const OpCall& call, bool descending) {
+    const TensorImpl& x = call.in(0);
+    length = x.size(static_cast<size_t>(x.dim()) - 1);
+    count = length > 0 ? x.numel() / length : 0;
+    TAPEGRAD_CHECK(length <= std::numeric_limits<uint32_t>::max(), call.op.name,
+                   ": rows of more than 2^32 elements are not supported");
+    data = static_cast<const char*>(x.data());
+    keys = {best_sort_table().keys[static_cast<int>(x.dtype())],
+            static_cast<int64_t>(itemsize(x.dtype())), descending};
+    values = static_cast<char*>(call.out(0).data());
+    indices = call.out(1).data_as<int64_t>();
+    out_length = count > 0 ? call.out(0).numel() / count : 0;
+  }
+  const char* row(int64_t r) const { return data + r * length * keys.item; }
+  template <class Key>
+  Key* values_of(int64_t r) const {
+    return reinterpret_cast<Key*>(values) + r * out_length;
+  }
+  int64_t* indices_of(int64_t r) const { return indices + r * out_length; }
+
+  int64_t count, length, out_length;
+  const char* data;
+  RowKeys keys;
+  char* values;
+  int64_t* indices;
+};
+
+template <class Key>
+void sort_long_row(const Rows& rows, int64_t r) {
+  int64_t n = rows.length, blocks = num_threads();
+  auto entries = make_entries<Key>(n), scratch = make_entries<Key>(n);
+  parallel_for(0, n, kParallelRow / 2, [&](int64_t begin, int64_t end) {
+    fill_entries(rows.keys, rows.row(r), begin, end, entries.get());
+  });
+  const Entry<Key>* sorted = sort_entries(entries.get(), scratch.get(), n, blocks);
+  parallel_for(0, n, kParallelRow / 2, [&](int64_t begin, int64_t end) {
+    write_entries(sorted, begin, end, rows.row(r), rows.values_of<Key>(r), rows.indices_of(r));
+  });
+}
+
+template <class Key>
+void sort_rows_of(const Rows& rows, int64_t first, int64_t last) {
+  int64_t n = rows.length;
+  auto entries = make_entries<Key>(n), scratch = make_entries<Key>(n);
+  for (int64_t r = first; r < last; ++r) {
+    fill_entries(rows.keys, rows.row(r), 0, n, entries.get());
+    const Entry<Key>* sorted = sort_entries(entries.get(), scratch.get(), n, 1);
+    write_entries(sorted, 0, n, rows.row(r), rows.values_of<Key>(r), rows.indices_of(r));
+  }
+}
+
+// Keeps the k smallest of a stream of keys. Most of a long stream never gets past the comparison with
+// the largest key kept so far.
+template <class Key>
+class Smallest {
+ public:
+  explicit Smallest(int64_t k) : k_(k), entries_(make_entries<Key>(k + kept_extra())) {}
+
+  void clear() {
+    size_ = 0;
+    limit_ = std::numeric_limits<Key>::max();
+    full_ = false;
+  }
+  // Whether a key could matter.
+  bool wants(Key key) const { return !full_ || key < limit_; }
+  void add(Key key, int64_t position) {
+    entries_[size_++] = {key, static_cast<uint32_t>(position)};
+    if (size_ == k_ + kept_extra()) shrink();
+  }
+  // The entries kept, sorted if asked for.
+  const Entry<Key>* finish(bool sorted) {
+    shrink();
+    if (sorted) std::sort(entries_.get(), entries_.get() + k_);
+    return entries_.get();
+  }
+
+ private:
+  int64_t kept_extra() const { return std::max<int64_t>(k_, 64); }
+  void shrink() {
+    if (size_ > k_) {
+      std::nth_element(entries_.get(), entries_.get() + k_ - 1, entries_.get() + size_);
+      size_ = k_;
+    }
+    full_ = true;
+    limit_ = std::max_element(entries_.get(), entries_.get() + size_)->key;
+  }
+
+  int64_t k_, size_ = 0;
+  Entries<Key> entries_;
+  Key limit_ = std::numeric_limits<Key>::max();
+  bool full_ = false;
+};
+
+template <class Key>
+void topk_rows(const Rows& rows, bool sorted, int64_t first, int64_t last) {
+  int64_t k = rows.out_length;
+  Smallest<Key> smallest(k);
+  Key keys[kChunk];
+  for (int64_t r = first; r < last; ++r) {
+    const char* row = rows.row(r);
+    smallest.clear();
+    for (int64_t begin = 0; begin < rows.length; begin += kChunk) {
+      int64_t n = std::min(kChunk, rows.length - begin);
+      if (!smallest.wants(rows.keys.fill(row, begin, n, keys))) continue;
+      for (int64_t i = 0; i < n; ++i)
+        if (smallest.wants(keys[i])) smallest.add(keys[i], begin + i);
+    }
+    write_entries(smallest.finish(sorted), 0, k, row, rows.values_of<Key>(r), rows.indices_of(r));
+  }
+}
+
+template <class Key>
+void kth_of_rows(const Rows& rows, int64_t k, int64_t first, int64_t last) {
+  auto entries = make_entries<Key>(rows.length);
+  for (int64_t r = first; r < last; ++r) {
+    fill_entries(rows.keys, rows.row(r), 0, rows.length, entries.get());
+    std::nth_element(entries.get(), entries.get() + k - 1, entries.get() + rows.length);
+    write_entries(entries.get() + k - 1, 0, 1, rows.row(r), rows.values_of<Key>(r),
+                  rows.indices_of(r));
+  }
+}
+
+// Rows on all cores; `body` is a template over the key type, called as body(Key{}, first, last).
+template <class Body>
+void for_rows(const OpCall& call, const Rows& rows, Body&& body) {
+  if (rows.count == 0 || rows.out_length == 0) return;
+  visit_itemsize(call.in(0).dtype(), [&](auto key) {
+    if (rows.count * rows.length <= kGrain) return body(key, int64_t{0}, rows.count);
+    BlockingSection blocking;
+    parallel_for(0, rows.count, std::max<int64_t>(1, kGrain / rows.length),
+                 [&](int64_t first, int64_t last) { body(key, first, last); });
+  });
+}
+
+}  // namespace
+
+// Outputs: values, indices. Attribute: descending. Always stable.
+void sort(const OpCall& call) {
+  Rows rows(call, call.attributes[0].as_bool());
+  if (rows.count > 0 && rows.count < num_threads() && rows.length >= kParallelRow) {
+    BlockingSection blocking;
+    return visit_itemsize(call.in(0).dtype(), [&](auto key) {
+      for (int64_t r = 0; r < rows.count; ++r) sort_long_row<decltype(key)>(rows, r);
+    });
+  }
+  for_rows(call, rows, [&](auto key, int64_t first, int64_t last) {
+    sort_rows_of<decltype(key)>(rows, first, last);
+  });
+}
+
+// Outputs: values, indices, whose last dimension tells k. Attributes: largest, sorted.
+void topk(const OpCall& call) {
+  Rows rows(call, call.attributes[0].as_bool());
+  bool sorted = call.attributes[1].as_bool();
+  for_rows(call, rows, [&](auto key, int64_t first, int64_t last) {
+    topk_rows<decltype(key)>(rows, sorted, first, last);
+  });
+}
+
+// Outputs: one value and one index per row. Attribute: k, from 1.
+void kth_value(const OpCall& call) {
+  Rows rows(call, false);
+  int64_t k = call.integer(0);
+  for_rows(call, rows, [&](auto key, int64_t first, int64_t last) {
+    kth_of_rows<decltype(key)>(rows, k, first, last);
+  });
+}
+
+}  // namespace tapegrad::cpu

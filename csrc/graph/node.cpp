@@ -1,0 +1,127 @@
+#include "graph/node.h"
+
+#include <vector>
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "graph/retain.h"
+
+namespace tapegrad {
+
+namespace {
+
+uint64_t next_sequence = 1;
+int64_t live_nodes = 0;
+
+// Note [Freeing a long chain]
+// Dropping the last reference to an entry drops references to the entries before it. Done
+// recursively this overflows the stack at some ten thousand entries, so the first destroy() on the
+// way works through a list, and those it causes only add to the list.
+std::vector<Node*> doomed;
+bool draining = false;
+
+}  // namespace
+
+int64_t live_node_count() { return live_nodes; }
+
+size_t Node::trailing_bytes(size_t edge_count, size_t saved_count,
+                            std::span<const Tensor> outputs) {
+  size_t words = outputs.size();
+  for (const Tensor& output : outputs) words += static_cast<size_t>(output.dim());
+  return edge_count * sizeof(Edge) + saved_count * sizeof(SavedValue) + words * sizeof(int64_t);
+}
+
+void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t saved_count,
+                  std::span<const Tensor> outputs) {
+  ++live_nodes;
+  bytes_ = static_cast<uint32_t>(bytes);
+  edges_offset_ = static_cast<uint16_t>(object_bytes);
+  edge_count_ = static_cast<uint32_t>(edge_count);
+  saved_count_ = static_cast<uint16_t>(saved_count);
+  output_count_ = static_cast<uint32_t>(outputs.size());
+  for (Edge& edge : edges()) new (&edge) Edge();
+  for (SavedValue& value : saved_values()) new (&value) SavedValue();
+  auto begin = static_cast<uint32_t>(outputs.size());
+  int64_t* words = reinterpret_cast<int64_t*>(this->outputs().data());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Sizes sizes = outputs[i].sizes();
+    this->outputs()[i] = {outputs[i].dtype(), static_cast<uint8_t>(sizes.size()), begin};
+    std::copy(sizes.begin(), sizes.end(), words + begin);
+    begin += static_cast<uint32_t>(sizes.size());
+  }
+}
+
+void Node::stamp() {
+  sequence_ = next_sequence++;
+  line_ = SourceLine::here();
+}
+
+Tensor Node::saved(size_t i) const {
+  TAPEGRAD_CHECK(!released_, "backward: trying to backward through the graph a second time: ",
+                 name(), ", recorded at ", line(),
+                 ", has already freed its saved values; specify retain_graph=True in the first "
+                 "backward if you need to go through the graph again");
+  return saved_values()[i].get(*this);
+}
+
+void Node::release_saved() {
+  if (saved_count_ == 0) return;
+  released_ = true;
+  for (SavedValue& value : saved_values()) value.reset();
+}
+
+void Node::free_now() noexcept {
+  if (has_retained_) forget_retained(this);
+  for (SavedValue& value : saved_values()) value.~SavedValue();
+  for (Edge& edge : edges()) edge.~Edge();
+  size_t bytes = bytes_;
+  this->~Node();
+  pool_free(this, bytes);
+  --live_nodes;
+}
+
+void Node::destroy(Node* node) noexcept {
+  doomed.push_back(node);
+  if (draining) return;
+  draining = true;
+  while (!doomed.empty()) {
+    Node* next = doomed.back();
+    doomed.pop_back();
+    next->free_now();
+  }
+  draining = false;
+}
+
+SavedValue SavedValue::input(const Tensor& tensor) {
+  SavedValue value;
+  value.version_ = tensor->storage().version();
+  value.tensor_ = tensor;
+  return value;
+}
+
+SavedValue SavedValue::output(const Tensor& tensor) {
+  SavedValue value;
+  value.version_ = tensor->storage().version();
+  value.output_number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
+  value.is_output_ = true;
+  value.tensor_ = alias(tensor, tensor.sizes(), tensor.strides(), tensor->offset());
+  return value;
+}
+
+Tensor SavedValue::get(const Node& owner) const {
+  if (!tensor_.defined()) return tensor_;
+  uint32_t version = tensor_->storage().version();
+  TAPEGRAD_CHECK(version == version_, owner.name(),
+                 ": one of the variables needed for gradient computation has been modified by an "
+                 "inplace operation: a tensor of shape ",
+                 to_string(tensor_.sizes()), ", saved at ", owner.line(), ", is at version ", version,
+                 "; expected version ", version_,
+                 " instead; use an out-of-place op there, or save a .clone()");
+  if (!is_output_ || !grad_enabled) return tensor_;
+  // With its history, so that the derivative of the derivative finds its way.
+  Tensor with_history = alias(tensor_, tensor_.sizes(), tensor_.strides(), tensor_->offset());
+  set_history(with_history, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
+  return with_history;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,144 @@
+// Node: an entry of the tape. It says which op ran, from which entries its inputs came (edges), what
+// the op saved, where in the Python source it happened, and how to turn gradients of its outputs
+// into gradients of its inputs (vjp).
+//
+// Data structure. A node is one block of memory: the C++ object of the op's own type, whose members
+// are the op's attributes, followed by three arrays: edges, saved values, and output shapes.
+//
+// Invariant. Sequence numbers grow as entries are made, and an edge always leads to a smaller one.
+// So descending order of sequence numbers is a topological order: the sweep needs no dependency
+// count, and the entries reachable from an output, sorted, are the tape.
+//
+// Start reading at graph/record.h for how an entry is made, at engine/sweep.cpp for how it is used.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/tensor.h"
+#include "graph/saved_value.h"
+#include "graph/source.h"
+
+namespace tapegrad {
+
+class Node;
+
+// Which output of which entry a value came from. No node: the value needs no gradient.
+struct Edge {
+  Ref<Node> node;
+  uint32_t output_number = 0;
+};
+
+using Gradients = std::span<Tensor>;
+
+class Node {
+ public:
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  virtual const char* name() const = 0;  // "MulBackward0"
+
+  // One gradient per output comes in (undefined means zero), one per edge goes out. Only those
+  // with needs(i) must be filled; the sweep sums broadcast dimensions away and casts. Written with
+  // recorded ops, so that it is differentiable again.
+  virtual void vjp(Gradients grads, Gradients grad_inputs) = 0;
+
+  bool needs(size_t input) const { return static_cast<bool>(edges()[input].node); }
+  std::span<Edge> edges() const { return {at<Edge>(edges_offset_), edge_count_}; }
+
+  // Saved value i, checked: fails when it was overwritten, or dropped by an earlier sweep.
+  Tensor saved(size_t i) const;
+  std::span<SavedValue> saved_values() const {
+    return {at<SavedValue>(edges_offset_ + edge_count_ * sizeof(Edge)), saved_count_};
+  }
+  void save_input(size_t i, const Tensor& tensor) {
+    saved_values()[i] = SavedValue::input(tensor);
+  }
+  void save_output(size_t i, const Tensor& tensor) {
+    saved_values()[i] = SavedValue::output(tensor);
+  }
+  // Drops the saved values: an ephemeral tape's entries do so as the sweep passes.
+  virtual void release_saved();
+  bool released() const { return released_; }
+  // True for the entry at which a leaf's gradient arrives, see accumulate.h.
+  bool is_accumulator() const { return is_accumulator_; }
+
+  // Gradients are validated against the shape and dtype of the output they belong to.
+  size_t output_count() const { return output_count_; }
+  DType output_dtype(size_t i) const { return outputs()[i].dtype; }
+  Sizes output_sizes(size_t i) const {
+    const Output& output = outputs()[i];
+    return {reinterpret_cast<const int64_t*>(outputs().data()) + output.sizes_begin, output.rank};
+  }
+
+  // Whether some tensor keeps its gradient here, see retain.h.
+  bool has_retained() const { return has_retained_; }
+  void set_has_retained(bool value) { has_retained_ = value; }
+
+  uint64_t sequence() const { return sequence_; }
+  // Gives the entry its place in the tape and notes the source line; called once, after the edges
+  // are set, because making an edge may itself make entries.
+  void stamp();
+  std::string line() const { return line_.text(); }
+
+  void retain() { ++count_; }
+  void release() noexcept {
+    if (--count_ == 0) destroy(this);
+  }
+
+  template <class N, class... Arguments>
+  static Ref<N> create(size_t edge_count, size_t saved_count, std::span<const Tensor> outputs,
+                       Arguments&&... arguments) {
+    size_t bytes = trailing_bytes(edge_count, saved_count, outputs) + sizeof(N);
+    N* node = new (pool_allocate(bytes)) N(std::forward<Arguments>(arguments)...);
+    node->Node::set_up(sizeof(N), bytes, edge_count, saved_count, outputs);
+    return Ref<N>::adopt(node);
+  }
+
+ protected:
+  Node() = default;
+  virtual ~Node() = default;
+
+ private:
+  struct Output {
+    DType dtype;
+    uint8_t rank;
+    uint32_t sizes_begin;  // in words from the start of the output array
+  };
+  static_assert(sizeof(Output) == 8);
+
+  template <class T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(const_cast<char*>(reinterpret_cast<const char*>(this)) + offset);
+  }
+  std::span<Output> outputs() const {
+    return {at<Output>(edges_offset_ + edge_count_ * sizeof(Edge) +
+                       saved_count_ * sizeof(SavedValue)),
+            output_count_};
+  }
+  static size_t trailing_bytes(size_t edge_count, size_t saved_count,
+                               std::span<const Tensor> outputs);
+  void set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t saved_count,
+              std::span<const Tensor> outputs);
+  // Frees this node and all that hangs on it alone, without recursion.
+  static void destroy(Node* node) noexcept;
+  void free_now() noexcept;
+
+  uint32_t count_ = 1;
+  uint32_t bytes_ = 0;
+  uint64_t sequence_ = 0;
+  SourceLine line_;
+  uint32_t edge_count_ = 0;
+  uint32_t output_count_ = 0;
+  uint16_t edges_offset_ = 0;
+  uint16_t saved_count_ = 0;
+  bool released_ = false;
+  bool has_retained_ = false;
+
+ protected:
+  bool is_accumulator_ = false;
+};
+
+int64_t live_node_count();
+
+}  // namespace tapegrad

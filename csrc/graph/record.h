@@ -1,0 +1,85 @@
+// How an op becomes an entry of the tape, and what the graph attaches to a tensor.
+#pragma once
+
+#include <initializer_list>
+
+#include "graph/grad_mode.h"
+#include "graph/node.h"
+
+namespace tapegrad {
+
+// What autograd attaches to a tensor: its place in the graph, its gradient, its view base.
+struct AutogradMeta {
+  // A non-leaf owns a reference to the entry that made it. A leaf points, without owning, to
+  // the entry that accumulates its gradient while some graph keeps that alive.
+  Node* node = nullptr;
+  uint32_t output_number = 0;
+  bool is_leaf = true;
+  bool requires_grad = false;
+  bool retains_grad = false;
+  Tensor grad;
+  struct Extra* extra = nullptr;
+};
+
+// The rarer parts.
+struct Extra {
+  Tensor base;                // of a view: the tensor whose memory it shows
+  uint32_t view_version = 0;  // the storage version for which the view's history is right
+  bool multi_output_view = false;
+  bool no_grad_view = false;  // made while recording was off: its history does not follow the base
+};
+
+AutogradMeta& ensure_meta(const Tensor& tensor);
+Extra& ensure_extra(const Tensor& tensor);
+
+inline bool requires_grad(const Tensor& tensor) {
+  const AutogradMeta* meta = tensor->meta();
+  if (!meta) return false;
+  if (meta->requires_grad) return true;
+  // A view whose base got a history after the view was made.
+  const Extra* extra = meta->extra;
+  return extra && extra->base.defined() && !extra->no_grad_view && requires_grad(extra->base);
+}
+
+template <class... Tensors>
+bool should_record(const Tensors&... inputs) {
+  return grad_enabled && (requires_grad(inputs) || ...);
+}
+
+bool is_leaf(const Tensor& tensor);
+// The entry that made the tensor, or null for a leaf. Brings a view's history up to date first.
+Node* grad_fn(const Tensor& tensor);
+// Where the tensor's gradient flows to: its entry, or for a leaf the accumulating one.
+Edge gradient_edge(const Tensor& tensor);
+
+void set_requires_grad(const Tensor& tensor, bool value);
+// Makes `node`'s output number `output_number` the history of the tensor.
+void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number);
+
+// Makes an entry of type N whose edges lead to the inputs and whose outputs are `outputs`.
+// The caller then saves values and fills in attributes. Only to be called if should_record().
+template <class N, class... Arguments>
+N& record(std::initializer_list<const Tensor*> inputs, std::span<const Tensor> outputs,
+          size_t saved_count, Arguments&&... arguments) {
+  Ref<N> node = Node::create<N>(inputs.size(), saved_count, outputs,
+                                std::forward<Arguments>(arguments)...);
+  std::span<Edge> edges = node->edges();
+  size_t i = 0;
+  for (const Tensor* input : inputs) edges[i++] = gradient_edge(*input);
+  node->stamp();
+  N& result = *node;
+  if (outputs.size() == 1) {
+    set_history(outputs[0], std::move(node), 0);
+  } else {
+    for (uint32_t k = 0; k < outputs.size(); ++k) set_history(outputs[k], node, k);
+  }
+  return result;
+}
+template <class N, class... Arguments>
+N& record(std::initializer_list<const Tensor*> inputs, const Tensor& output, size_t saved_count,
+          Arguments&&... arguments) {
+  return record<N>(inputs, std::span<const Tensor>(&output, 1), saved_count,
+                   std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace tapegrad

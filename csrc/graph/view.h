@@ -1,0 +1,20 @@
+// Views and in-place writes in the graph. The rules and their reasons are told once, in
+// ops/view_history.cpp, Note [In-place on views]; the functions are declared down here because
+// the graph itself must call them.
+#pragma once
+
+#include "graph/node.h"
+
+namespace tapegrad {
+
+// Makes `view` a view of `x` (or of what x itself is a view of).
+void mark_view(const Tensor& view, const Tensor& x);
+
+// Brings the history of a view up to date after its base was written in place.
+void update_view_history(const Tensor& view);
+
+// After a recorded in-place write to `tensor`: `node` becomes its history, and, when it is a view,
+// the history of its base is rewritten so that all other views see the write.
+void rebase_history(const Tensor& tensor, Ref<Node> node);
+
+}  // namespace tapegrad

@@ -1,0 +1,222 @@
+#include "ops/copy.h"
+
+#include "core/error.h"
+#include "core/op.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "graph/view.h"
+#include "ops/create.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op copy_op{"copy", {cpu::copy, nullptr}};
+const Op has_zero_op{"has_zero", {cpu::has_zero, nullptr}};
+
+// The gradient goes through unchanged; the sweep casts it and sums broadcast dimensions away.
+struct CloneBackward final : Node {
+  const char* name() const override { return "CloneBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
+};
+
+struct ToCopyBackward final : Node {
+  const char* name() const override { return "ToCopyBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
+};
+
+// self.copy_(from): what self held before is gone, and so is its gradient.
+struct CopyBackward final : Node {
+  const char* name() const override { return "CopyBackwards"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype());
+    if (needs(1)) grad_inputs[1] = grads[0];
+  }
+};
+
+struct FillBackward final : Node {
+  const char* name() const override { return "FillBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype());
+  }
+};
+
+// In which bytes of its storage a tensor lies.
+struct ByteRange {
+  const char* begin;
+  const char* end;
+};
+ByteRange byte_range(const Tensor& x) {
+  int64_t low = 0, high = 0;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    int64_t reach = (x.size(d) - 1) * x.stride(d);
+    (reach < 0 ? low : high) += reach;
+  }
+  auto item = static_cast<int64_t>(itemsize(x.dtype()));
+  auto* data = static_cast<const char*>(x->data());
+  return {data + low * item, data + (high + 1) * item};
+}
+
+bool ranges_meet(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  ByteRange x = byte_range(a), y = byte_range(b);
+  return x.begin < y.end && y.begin < x.end;
+}
+
+void check_no_internal_overlap(const char* op, const Tensor& self) {
+  for (int64_t d = 0; d < self.dim(); ++d)
+    TAPEGRAD_CHECK(self.size(d) <= 1 || self.stride(d) != 0, op,
+                   ": unsupported operation: more than one element of the written-to tensor refers "
+                   "to a single memory location; .clone() the tensor before writing to it");
+}
+
+// Two dense tensors that share some bytes but not all: the result would depend on the order of
+// writing. Anything subtler is copied first by the op itself.
+void check_no_partial_overlap(const char* op, const Tensor& self,
+                              std::span<const Tensor* const> operands) {
+  for (const Tensor* operand : operands) {
+    if (!((*operand)->storage_ref() == self->storage_ref())) continue;
+    if (same_geometry(*operand, self) || !operand->is_contiguous() || !self.is_contiguous())
+      continue;
+    TAPEGRAD_CHECK(!ranges_meet(*operand, self), op,
+                   ": unsupported operation: some elements of the input tensor and the written-to "
+                   "tensor refer to a single memory location; .clone() one of them first");
+  }
+}
+
+bool can_cast(DType from, DType to) {
+  if (is_floating(from) && !is_floating(to)) return false;
+  return !(to == DType::Bool && from != DType::Bool);
+}
+
+}  // namespace
+
+void copy_into(const Tensor& to, const Tensor& from) { dispatch(copy_op, {from}, {}, {to}); }
+
+Tensor clone(const Tensor& x) {
+  Tensor y = empty_like_layout(x, x.dtype());
+  copy_into(y, x);
+  if (should_record(x)) record<CloneBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor y(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  copy_into(y, x);
+  if (should_record(x)) record<CloneBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  if (is_complex(dtype)) fail_unsupported_dtype("to", dtype);
+  Tensor y = empty_like_layout(x, dtype);
+  copy_into(y, x);
+  if (is_floating(dtype) && should_record(x)) record<ToCopyBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor clone_with_history(const Tensor& x) {
+  Tensor y = empty_like_layout(x, x.dtype());
+  copy_into(y, x);
+  if (Node* node = grad_fn(x)) set_history(y, Ref<Node>(node), x->meta()->output_number);
+  return y;
+}
+
+void copy_(const Tensor& self, const Tensor& from) {
+  bool recording = should_record(self, from);
+  check_inplace("copy_", self, recording);
+  TAPEGRAD_CHECK(can_expand(from.sizes(), self.sizes()), "copy_: a tensor of shape ",
+                 to_string(from.sizes()), " cannot be broadcast to shape ",
+                 to_string(self.sizes()));
+  bool shares = from->storage_ref() == self->storage_ref() && !same_geometry(from, self);
+  copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from);
+  self->storage().bump_version();
+  if (!recording || !is_floating(self.dtype())) return;
+  Ref<CopyBackward> node = Node::create<CopyBackward>(2, 0, std::span(&self, 1));
+  node->edges()[0] = gradient_edge(self);
+  node->edges()[1] = gradient_edge(from);
+  node->stamp();
+  rebase_history(self, std::move(node));
+}
+
+void fill_(const Tensor& self, Scalar value) {
+  bool recording = should_record(self);
+  check_inplace("fill_", self, recording);
+  fill_into(self, value);
+  self->storage().bump_version();
+  if (!recording) return;
+  Ref<FillBackward> node = Node::create<FillBackward>(1, 0, std::span(&self, 1));
+  node->edges()[0] = gradient_edge(self);
+  node->stamp();
+  rebase_history(self, std::move(node));
+}
+
+void fill_(const Tensor& self, const Tensor& value) {
+  TAPEGRAD_CHECK(value.dim() == 0, "fill_: only supports a 0-dimension value tensor, got one with ",
+                 value.dim(), " dimensions");
+  copy_(self, value);
+}
+
+void zero_(const Tensor& self) { fill_(self, 0); }
+
+bool same_geometry(const Tensor& a, const Tensor& b) {
+  return a->offset() == b->offset() && a.dtype() == b.dtype() && same_sizes(a.sizes(), b.sizes()) &&
+         same_sizes(a.strides(), b.strides());
+}
+
+bool has_zero(const Tensor& x) {
+  Tensor found(TensorImpl::empty(DType::Bool, {}, 1));
+  dispatch(has_zero_op, {x}, {}, {found});
+  return *found.data<bool>();
+}
+
+void check_inplace(const char* op, const Tensor& self, bool recording) {
+  if (recording && requires_grad(self) && is_leaf(self))
+    fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
+         "the update in no_grad(), or write to a .clone()");
+  check_no_internal_overlap(op, self);
+}
+
+void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType dtype,
+                          std::span<const Tensor* const> operands) {
+  TAPEGRAD_CHECK(same_sizes(self.sizes(), sizes), op, ": output with shape ",
+                 to_string(self.sizes()), " doesn't match the broadcast shape ", to_string(sizes));
+  TAPEGRAD_CHECK(can_cast(dtype, self.dtype()), op, ": result type ", name(dtype),
+                 " can't be cast to the desired output type ", name(self.dtype()));
+  check_no_partial_overlap(op, self, operands);
+}
+
+void prepare_out(const char* op, const Tensor& out, Sizes sizes, DType dtype,
+                 std::span<const Tensor* const> operands) {
+  TAPEGRAD_CHECK(can_cast(dtype, out.dtype()), op, ": result type ", name(dtype),
+                 " can't be cast to the desired output type ", name(out.dtype()));
+  if (!same_sizes(out.sizes(), sizes)) resize_(out, sizes);
+  check_no_internal_overlap(op, out);
+  for (const Tensor* operand : operands) {
+    bool shares = (*operand)->storage_ref() == out->storage_ref();
+    TAPEGRAD_CHECK(!shares || same_geometry(*operand, out) || !ranges_meet(*operand, out), op,
+                   ": unsupported operation: some elements of the input tensor and the written-to "
+                   "tensor refer to a single memory location; .clone() one of them first");
+  }
+}
+
+void resize_(const Tensor& self, Sizes sizes) {
+  int64_t numel = checked_numel("resize_", sizes);
+  TAPEGRAD_CHECK(!requires_grad(self) || !grad_enabled,
+                 "resize_: cannot resize variables that require grad");
+  auto needed = (self->offset() + numel) * static_cast<int64_t>(itemsize(self.dtype()));
+  if (needed > static_cast<int64_t>(self->storage().nbytes())) {
+    Tensor fresh(TensorImpl::empty(self.dtype(), sizes, numel));
+    std::copy_n(static_cast<const char*>(self->data()),
+                self.is_contiguous() ? self.numel() * itemsize(self.dtype()) : 0,
+                static_cast<char*>(fresh->data()));
+    self->set_storage(fresh->storage_ref(), self.dtype());
+    self->set_geometry(sizes, contiguous_strides(sizes), 0);
+    return;
+  }
+  self->set_geometry(sizes, contiguous_strides(sizes), self->offset());
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,40 @@
+// Copying, casting, filling, and the checks that every op which writes existing memory makes.
+#pragma once
+
+#include <span>
+
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+// Elements of `from`, broadcast and converted, into `to`. Neither bumped nor recorded.
+void copy_into(const Tensor& to, const Tensor& from);
+
+Tensor clone(const Tensor& x);       // the same memory order where dense, recorded
+Tensor contiguous(const Tensor& x);  // x itself if it is contiguous, else a recorded copy
+Tensor cast(const Tensor& x, DType dtype);  // x itself if it has that dtype
+// A copy made outside the tape that stands at the same place in the graph as x.
+Tensor clone_with_history(const Tensor& x);
+
+// Public in-place writes, recorded.
+void copy_(const Tensor& self, const Tensor& from);
+void fill_(const Tensor& self, Scalar value);
+void fill_(const Tensor& self, const Tensor& value);
+void zero_(const Tensor& self);
+
+bool same_geometry(const Tensor& a, const Tensor& b);
+bool has_zero(const Tensor& x);
+
+// Before writing `self`: refuses a leaf that requires grad (when recording), and memory in which
+// two elements share a place.
+void check_inplace(const char* op, const Tensor& self, bool recording);
+// That the result of an in-place op fits the tensor: shape, dtype, no half-way overlap.
+void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType dtype,
+                          std::span<const Tensor* const> operands);
+// Makes `out` of out= take a result: resizes it when the shape differs, checks dtype and overlap.
+void prepare_out(const char* op, const Tensor& out, Sizes sizes, DType dtype,
+                 std::span<const Tensor* const> operands);
+// Gives the tensor another shape; new memory when the old is too small.
+void resize_(const Tensor& self, Sizes sizes);
+
+}  // namespace tapegrad

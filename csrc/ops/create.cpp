@@ -1,0 +1,100 @@
+#include "ops/create.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "cpu/kernels.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op fill_op{"fill", {cpu::fill, nullptr}};
+const Op arange_op{"arange", {cpu::arange, nullptr}};
+const Op linspace_op{"linspace", {cpu::linspace, nullptr}};
+const Op eye_op{"eye", {cpu::eye, nullptr}};
+
+// Number of elements of arange, checked.
+int64_t arange_count(Scalar start, Scalar end, Scalar step, DType dtype) {
+  double first = start.as_double(), last = end.as_double(), by = step.as_double();
+  TAPEGRAD_CHECK(std::isfinite(first) && std::isfinite(last), "arange: unsupported range: ", first,
+                 " -> ", last);
+  TAPEGRAD_CHECK(by != 0 && !std::isnan(by), "arange: step must be nonzero");
+  TAPEGRAD_CHECK((by > 0 && last >= first) || (by < 0 && last <= first),
+                 "arange: upper bound and lower bound inconsistent with step sign");
+  if (!start.is_float() && !end.is_float() && !step.is_float() && is_integral(dtype)) {
+    auto distance = static_cast<__int128>(end.as_int()) - start.as_int();
+    auto stride = static_cast<__int128>(step.as_int());
+    return static_cast<int64_t>((distance + stride - (stride > 0 ? 1 : -1)) / stride);
+  }
+  double count = std::ceil((last - first) / by);
+  TAPEGRAD_CHECK(count >= 0 && count < 0x1p58, "arange: invalid size, possible overflow");
+  return static_cast<int64_t>(count);
+}
+
+}  // namespace
+
+void fill_into(const Tensor& out, Scalar value) { dispatch(fill_op, {}, {value}, {out}); }
+
+Tensor full(Sizes sizes, Scalar value, DType dtype) {
+  Tensor out = empty("full", sizes, dtype);
+  fill_into(out, value);
+  return out;
+}
+
+Tensor scalar_tensor(Scalar value, DType dtype) { return full({}, value, dtype); }
+
+Tensor empty_like_layout(const Tensor& x, DType dtype) {
+  if (x.is_contiguous()) return Tensor(TensorImpl::empty(dtype, x.sizes(), x.numel()));
+  // Dense in another order: the strides, sorted, must be those of a contiguous tensor.
+  int rank = static_cast<int>(x.dim());
+  int order[kMaxRank];
+  std::iota(order, order + rank, 0);
+  std::stable_sort(order, order + rank, [&](int a, int b) { return x.stride(a) > x.stride(b); });
+  DimVector strides(rank);
+  int64_t expected = 1;
+  bool dense = true;
+  for (int k = rank - 1; k >= 0; --k) {
+    int d = order[k];
+    strides[d] = expected;
+    if (x.size(d) != 1) dense &= x.stride(d) == expected;
+    expected *= std::max<int64_t>(x.size(d), 1);
+  }
+  Tensor out(TensorImpl::empty(dtype, x.sizes(), x.numel()));
+  if (dense) out->set_geometry(x.sizes(), strides, 0);
+  return out;
+}
+
+Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
+  int64_t count = arange_count(start, end, step, dtype);
+  Tensor out = empty("arange", DimVector{count}, dtype);
+  dispatch(arange_op, {}, {start, step}, {out});
+  return out;
+}
+
+Tensor linspace(double start, double end, int64_t steps, DType dtype) {
+  TAPEGRAD_CHECK(steps >= 0, "linspace: number of steps must be non-negative, got ", steps);
+  Tensor out = empty("linspace", DimVector{steps}, dtype);
+  dispatch(linspace_op, {}, {start, end, 0.0}, {out});
+  return out;
+}
+
+Tensor logspace(double start, double end, int64_t steps, double base, DType dtype) {
+  TAPEGRAD_CHECK(steps >= 0, "logspace: number of steps must be non-negative, got ", steps);
+  Tensor out = empty("logspace", DimVector{steps}, dtype);
+  dispatch(linspace_op, {}, {start, end, base}, {out});
+  return out;
+}
+
+Tensor eye(int64_t rows, int64_t columns, DType dtype) {
+  TAPEGRAD_CHECK(rows >= 0 && columns >= 0, "eye: sizes must not be negative, got ", rows, " and ",
+                 columns);
+  Tensor out = empty("eye", DimVector{rows, columns}, dtype);
+  dispatch(eye_op, {}, {}, {out});
+  return out;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,27 @@
+// Making tensors.
+#pragma once
+
+#include <optional>
+
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+Tensor full(Sizes sizes, Scalar value, DType dtype);
+inline Tensor zeros(Sizes sizes, DType dtype) { return full(sizes, 0, dtype); }
+inline Tensor ones(Sizes sizes, DType dtype) { return full(sizes, 1, dtype); }
+// A 0-d tensor.
+Tensor scalar_tensor(Scalar value, DType dtype);
+
+// Uninitialised, with x's shape and its memory order where that is dense, else contiguous.
+Tensor empty_like_layout(const Tensor& x, DType dtype);
+
+Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype);
+Tensor linspace(double start, double end, int64_t steps, DType dtype);
+Tensor logspace(double start, double end, int64_t steps, double base, DType dtype);
+Tensor eye(int64_t rows, int64_t columns, DType dtype);
+
+// Writes `value` everywhere. No history; callers that are public bump and record (see copy.h).
+void fill_into(const Tensor& out, Scalar value);
+
+}  // namespace tapegrad

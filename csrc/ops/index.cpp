@@ -1,0 +1,494 @@
+#include "ops/index.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "cpu/index.h"
+#include "cpu/kernels.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/inplace.h"
+#include "ops/mask.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+using cpu::IndexRule;
+
+// One record per public op: the name is what errors begin with.
+const Op index_op{"index", {cpu::index, nullptr}};
+const Op index_select_op{"index_select", {cpu::index, nullptr}};
+const Op index_put_op{"index_put_", {cpu::index_put, nullptr}};
+const Op index_add_op{"index_add_", {cpu::index_put, nullptr}};
+const Op index_copy_op{"index_copy_", {cpu::index_put, nullptr}};
+const Op index_fill_op{"index_fill_", {cpu::index_put, nullptr}};
+
+// Index tensors made ready for the kernels.
+struct Prepared {
+  std::vector<Tensor> columns;  // int64, contiguous, of one shape
+  DimVector dims;               // which dimension each indexes, ascending
+  DimVector order;              // all dimensions as [before, indexed, after]
+  size_t before = 0;            // how many come before
+  DimVector sizes;              // of the result: [before, tuples, after]
+};
+
+// Masks become the indices of their true elements, one tensor for each dimension they cover.
+void expand_masks(const char* op, const Tensor& x, IndexList indices, Prepared& prepared) {
+  int64_t dim = 0;
+  for (const Tensor& index : indices) {
+    if (!index.defined()) {
+      ++dim;
+      continue;
+    }
+    bool is_mask = index.dtype() == DType::Bool || index.dtype() == DType::UInt8;
+    TAPEGRAD_CHECK_AS(IndexError,
+                      is_mask || index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
+                      ": tensors used as indices must be long, int, byte or bool tensors, got ",
+                      name(index.dtype()), "; call .long() first");
+    int64_t covers = is_mask ? index.dim() : 1;
+    TAPEGRAD_CHECK_AS(IndexError, dim + covers <= x.dim(), op,
+                      ": too many indices for tensor of dimension ", x.dim());
+    if (!is_mask) {
+      prepared.columns.push_back(cast(index, DType::Int64));
+      prepared.dims.push_back(dim++);
+      continue;
+    }
+    for (int64_t d = 0; d < covers; ++d)
+      TAPEGRAD_CHECK_AS(IndexError, index.size(d) == x.size(dim + d), op, ": the shape of the mask ",
+                        to_string(index.sizes()), " at index ", d,
+                        " does not match the shape of the indexed tensor ", to_string(x.sizes()),
+                        " at index ", dim + d);
+    for (const Tensor& column : nonzero_columns(index)) {
+      if (covers == 0) break;
+      prepared.columns.push_back(column);
+      prepared.dims.push_back(dim++);
+    }
+  }
+}
+
+DimVector tuple_sizes(const char* op, std::span<const Tensor> columns) {
+  DimVector sizes;
+  for (const Tensor& column : columns) {
+    DimVector merged(std::max(sizes.size(), column.sizes().size()), 1);
+    bool fits = true;
+    for (size_t i = 1; i <= merged.size(); ++i) {
+      int64_t a = i <= sizes.size() ? sizes[sizes.size() - i] : 1;
+      int64_t b = i <= column.sizes().size() ? column.size(column.sizes().size() - i) : 1;
+      fits &= a == b || a == 1 || b == 1;
+      merged[merged.size() - i] = a == 1 ? b : a;
+    }
+    if (!fits) {
+      std::string shapes;
+      for (const Tensor& each : columns)
+        shapes += (shapes.empty() ? "" : ", ") + to_string(each.sizes());
+      fail<IndexError>(op, ": shape mismatch: indexing tensors could not be broadcast together "
+                       "with shapes ", shapes);
+    }
+    sizes = merged;
+  }
+  return sizes;
+}
+
+// Copies of x that are contiguous and of a shape it broadcasts to; x itself where it is that already.
+Tensor materialize(const Tensor& x, Sizes sizes) {
+  if (x.is_contiguous() && same_sizes(x.sizes(), sizes)) return x;
+  Tensor y = empty("index", sizes, x.dtype());
+  copy_into(y, x);
+  return y;
+}
+
+Prepared prepare(const char* op, const Tensor& x, IndexList indices) {
+  TAPEGRAD_CHECK_AS(IndexError, static_cast<int64_t>(indices.size()) <= x.dim(), op,
+                    ": too many indices for tensor of dimension ", x.dim(), " (got ",
+                    indices.size(), ")");
+  Prepared prepared;
+  expand_masks(op, x, indices, prepared);
+  TAPEGRAD_CHECK(!prepared.columns.empty(), op, ": expected at least one index tensor");
+  DimVector tuples = tuple_sizes(op, prepared.columns);
+  for (Tensor& column : prepared.columns) column = materialize(column, tuples);
+
+  const DimVector& dims = prepared.dims;
+  int64_t first = dims[0], last = dims[dims.size() - 1];
+  bool adjacent = last - first + 1 == static_cast<int64_t>(dims.size());
+  // Index tensors with whole dimensions between them: their shape goes to the front, as in NumPy.
+  prepared.before = adjacent ? static_cast<size_t>(first) : 0;
+  for (size_t d = 0; d < prepared.before; ++d) {
+    prepared.order.push_back(static_cast<int64_t>(d));
+    prepared.sizes.push_back(x.size(d));
+  }
+  for (int64_t d : dims) prepared.order.push_back(d);
+  for (int64_t size : tuples) prepared.sizes.push_back(size);
+  for (int64_t d = static_cast<int64_t>(prepared.before); d < x.dim(); ++d) {
+    if (std::find(dims.begin(), dims.end(), d) != dims.end()) continue;
+    prepared.order.push_back(d);
+    prepared.sizes.push_back(x.size(d));
+  }
+  return prepared;
+}
+
+// x with its dimensions in the order the kernels want.
+Tensor reordered(const Tensor& x, Sizes order) {
+  DimVector sizes, strides;
+  for (int64_t d : order) {
+    sizes.push_back(x.size(d));
+    strides.push_back(x.stride(d));
+  }
+  return alias(x, sizes, strides, x->offset());
+}
+
+std::vector<Scalar> attributes_of(const Prepared& prepared, IndexRule rule) {
+  std::vector<Scalar> attributes{Scalar(static_cast<int64_t>(prepared.before)),
+                                 Scalar(static_cast<int>(rule))};
+  for (int64_t d : prepared.dims) attributes.emplace_back(d);
+  return attributes;
+}
+
+Tensor read(const Op& op, const Tensor& x, const Prepared& prepared, IndexRule rule) {
+  Tensor y = empty(op.name, prepared.sizes, x.dtype());
+  std::vector<Tensor> inputs{reordered(x, prepared.order)};
+  inputs.insert(inputs.end(), prepared.columns.begin(), prepared.columns.end());
+  dispatch(op, inputs, attributes_of(prepared, rule), std::span(&y, 1));
+  return y;
+}
+
+// Writes `values`, broadcast to the result's shape and of self's dtype, into self.
+void write(const Op& op, const Tensor& self, const Prepared& prepared, const Tensor& values,
+           bool accumulate, IndexRule rule) {
+  TAPEGRAD_CHECK(can_expand(values.sizes(), prepared.sizes), op.name,
+                 ": shape mismatch: value tensor of shape ", to_string(values.sizes()),
+                 " cannot be broadcast to indexing result of shape ", to_string(prepared.sizes));
+  auto apart = [&](const Tensor& x) {  // reading it must not see what is being written
+    return x->storage_ref() == self->storage_ref() ? materialize(clone(detach(x)), x.sizes()) : x;
+  };
+  bool constant = values.numel() == 1 && !accumulate;
+  Tensor target = reordered(self, prepared.order);
+  Tensor source = constant ? values : materialize(values, prepared.sizes);
+  std::vector<Tensor> inputs{target, apart(source)};
+  for (const Tensor& column : prepared.columns) inputs.push_back(apart(column));
+  std::vector<Scalar> attributes = attributes_of(prepared, rule);
+  attributes.insert(attributes.begin() + 2, Scalar(accumulate));
+  dispatch(op, inputs, attributes, std::span(&target, 1));
+}
+
+// Saved index tensors as a list of one for each leading dimension.
+std::vector<Tensor> saved_list(const Node& node, Sizes dims) {
+  std::vector<Tensor> list(dims.back() + 1);
+  for (size_t i = 0; i < dims.size(); ++i) list[dims[i]] = node.saved(i);
+  return list;
+}
+
+void save_columns(Node& node, const Prepared& prepared) {
+  for (size_t i = 0; i < prepared.columns.size(); ++i) node.save_input(i, prepared.columns[i]);
+}
+
+struct IndexBackward final : Node {
+  IndexBackward(Sizes sizes, Sizes dims) : sizes(sizes), dims(dims) {}
+  const char* name() const override { return "IndexBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor zero = zeros(sizes, grads[0].dtype());
+    grad_inputs[0] = index_put(zero, saved_list(*this, dims), grads[0], true);
+  }
+  DimVector sizes;
+  DimVector dims;
+};
+
+struct IndexPutBackward final : Node {
+  IndexPutBackward(Sizes dims, bool accumulate) : dims(dims), accumulate(accumulate) {}
+  const char* name() const override { return "IndexPutBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    std::vector<Tensor> list = saved_list(*this, dims);
+    const Tensor& g = grads[0];
+    if (needs(0))
+      grad_inputs[0] = accumulate ? g : index_put(g, list, zeros({}, g.dtype()), false);
+    if (needs(1)) grad_inputs[1] = index(g, list);
+  }
+  DimVector dims;
+  bool accumulate;
+};
+
+void check_put_dtype(const Tensor& x, const Tensor& values) {
+  TAPEGRAD_CHECK(x.dtype() == values.dtype(),
+                 "index_put_: requires the source and destination dtypes to match, got ",
+                 name(x.dtype()), " for the destination and ", name(values.dtype()),
+                 " for the source");
+}
+
+}  // namespace
+
+Tensor index(const Tensor& x, IndexList indices) {
+  Prepared prepared = prepare("index", x, indices);
+  Tensor y = read(index_op, x, prepared, IndexRule::Wrap);
+  if (should_record(x))
+    save_columns(record<IndexBackward>({&x}, y, prepared.columns.size(), x.sizes(), prepared.dims),
+                 prepared);
+  return y;
+}
+
+Tensor index_put(const Tensor& x, IndexList indices, const Tensor& values, bool accumulate) {
+  check_put_dtype(x, values);
+  Prepared prepared = prepare("index_put", x, indices);
+  Tensor y = clone(detach(x));
+  write(index_put_op, y, prepared, values, accumulate, IndexRule::Wrap);
+  if (should_record(x, values))
+    save_columns(record<IndexPutBackward>({&x, &values}, y, prepared.columns.size(), prepared.dims,
+                                          accumulate),
+                 prepared);
+  return y;
+}
+
+void index_put_(const Tensor& self, IndexList indices, const Tensor& values, bool accumulate) {
+  check_put_dtype(self, values);
+  bool recording = should_record(self, values);
+  check_inplace("index_put_", self, recording);
+  Prepared prepared = prepare("index_put_", self, indices);
+  write(index_put_op, self, prepared, values, accumulate, IndexRule::Wrap);
+  self->storage().bump_version();
+  if (recording)
+    save_columns(record_inplace<IndexPutBackward>(self, {&values}, prepared.columns.size(),
+                                                  prepared.dims, accumulate),
+                 prepared);
+}
+
+// ---- along one dimension
+
+namespace {
+
+// A vector of indices along `dim`, checked. A 0-d tensor is read as a vector of one element.
+struct Along {
+  Tensor x;  // as given, or as a vector where it was 0-d
+  Prepared prepared;
+  int64_t dim;
+};
+
+Along along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, bool int64_only) {
+  TAPEGRAD_CHECK_AS(IndexError, index.dim() <= 1, op,
+                    ": index is supposed to be a vector, but got one of shape ",
+                    to_string(index.sizes()));
+  TAPEGRAD_CHECK(index.dtype() == DType::Int64 || (index.dtype() == DType::Int32 && !int64_only),
+                 op, ": expected dtype ", int64_only ? "int64" : "int32 or int64",
+                 " for index, got ", name(index.dtype()), "; call .long() first");
+  int64_t d = wrap_dim(op, dim, x.dim());
+  Along result{x.dim() == 0 ? alias(x, DimVector{1}, DimVector{1}, x->offset()) : x, {}, d};
+  std::vector<Tensor> list(d + 1);
+  list[d] = index.dim() == 0 ? reshape(index, DimVector{1}) : index;
+  result.prepared = prepare(op, result.x, list);
+  return result;
+}
+
+// The gradient of slices taken or written: index and dimension are what is needed of it.
+struct IndexSelectBackward final : Node {
+  IndexSelectBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
+  const char* name() const override { return "IndexSelectBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = index_add(zeros(sizes, grads[0].dtype()), dim, saved(0), grads[0], 1);
+  }
+  DimVector sizes;
+  int64_t dim;
+};
+
+struct IndexAddBackward final : Node {
+  IndexAddBackward(int64_t dim, Scalar alpha) : dim(dim), alpha(alpha) {}
+  const char* name() const override { return "IndexAddBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (needs(0)) grad_inputs[0] = grads[0];
+    if (!needs(1)) return;
+    Tensor part = index_select(grads[0], dim, saved(0));
+    double factor = alpha.as_double();
+    grad_inputs[1] = factor == 1 ? part : mul(part, factor);
+  }
+  int64_t dim;
+  Scalar alpha;
+};
+
+struct IndexCopyBackward final : Node {
+  explicit IndexCopyBackward(int64_t dim) : dim(dim) {}
+  const char* name() const override { return "IndexCopyBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& g = grads[0];
+    if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype()));
+    if (needs(1)) grad_inputs[1] = index_select(g, dim, saved(0));
+  }
+  int64_t dim;
+};
+
+struct IndexFillBackward final : Node {
+  explicit IndexFillBackward(int64_t dim) : dim(dim) {}
+  const char* name() const override { return "IndexFillBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& g = grads[0];
+    if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype()));
+    if (needs(1)) grad_inputs[1] = sum(index_select(g, dim, saved(0)), {}, false);
+  }
+  int64_t dim;
+};
+
+void check_source(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
+                  const Tensor& source) {
+  int64_t count = source.dim() == 0 ? 1 : 0;
+  TAPEGRAD_CHECK(source.dim() == x.dim(), op,
+                 ": source tensor shape must match self tensor shape, excluding the specified "
+                 "dimension, got self.shape = ", to_string(x.sizes()),
+                 " source.shape = ", to_string(source.sizes()));
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    if (d == dim) count = source.size(d);
+    else
+      TAPEGRAD_CHECK(source.size(d) == x.size(d), op,
+                     ": source tensor shape must match self tensor shape, excluding the specified "
+                     "dimension, got self.shape = ", to_string(x.sizes()),
+                     " source.shape = ", to_string(source.sizes()));
+  }
+  TAPEGRAD_CHECK(index.numel() == count, op, ": number of indices (", index.numel(),
+                 ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
+  TAPEGRAD_CHECK(source.dtype() == x.dtype(), op, ": self (", name(x.dtype()), ") and source (",
+                 name(source.dtype()), ") must have the same scalar type");
+}
+
+Tensor scaled(const Tensor& source, Scalar alpha) {
+  if (alpha.as_double() == 1) return source;
+  GradMode off(false);
+  Tensor factor = scalar_tensor(alpha, source.dtype());
+  return mul(source, factor);
+}
+
+// Writes the checked source along a dimension.
+void write_along(const Op& op, const Tensor& self, int64_t dim, const Tensor& index,
+                 const Tensor& source, bool accumulate, IndexRule rule, bool int64_only) {
+  Along place = along(op.name, self, dim, index, int64_only);
+  if (self.dim() > 0 || source.numel() != 1)
+    return write(op, place.x, place.prepared, source, accumulate, rule);
+  Tensor vector = alias(source, DimVector{1}, DimVector{1}, source->offset());
+  write(op, place.x, place.prepared, vector, accumulate, rule);
+}
+
+void write_index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                     Scalar alpha) {
+  check_source("index_add_", self, wrap_dim("index_add_", dim, self.dim()), index, source);
+  write_along(index_add_op, self, dim, index, scaled(source, alpha), true,
+              IndexRule::NoWrapRuntime, false);
+}
+
+void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_source("index_copy_", self, wrap_dim("index_copy_", dim, self.dim()), index, source);
+  write_along(index_copy_op, self, dim, index, source, false, IndexRule::NoWrap, true);
+}
+
+void write_index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  TAPEGRAD_CHECK(value.dim() == 0, "index_fill_: only supports a 0-dimensional value tensor, but got "
+                 "a tensor with ", value.dim(), " dimensions");
+  write_along(index_fill_op, self, dim, index, cast(detach(value), self.dtype()), false,
+              IndexRule::Wrap, true);
+}
+
+}  // namespace
+
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  Along place = along("index_select", x, dim, index, false);
+  TAPEGRAD_CHECK(x.dim() > 0 || index.numel() == 1,
+                 "index_select: index to scalar can have only 1 value, got ", index.numel());
+  Tensor y = read(index_select_op, place.x, place.prepared, IndexRule::NoWrap);
+  if (x.dim() == 0) y->set_geometry({}, {}, 0);
+  if (should_record(x))
+    record<IndexSelectBackward>({&x}, y, 1, x.sizes(), place.dim).save_input(0, index);
+  return y;
+}
+
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                 Scalar alpha) {
+  Tensor y = clone(detach(x));
+  write_index_add(y, dim, index, source, alpha);
+  if (should_record(x, source))
+    record<IndexAddBackward>({&x, &source}, y, 1, dim, alpha).save_input(0, index);
+  return y;
+}
+
+void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                Scalar alpha) {
+  bool recording = should_record(self, source);
+  check_inplace("index_add_", self, recording);
+  write_index_add(self, dim, index, source, alpha);
+  self->storage().bump_version();
+  if (recording)
+    record_inplace<IndexAddBackward>(self, {&source}, 1, dim, alpha).save_input(0, index);
+}
+
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  Tensor y = clone(detach(x));
+  write_index_copy(y, dim, index, source);
+  if (should_record(x, source))
+    record<IndexCopyBackward>({&x, &source}, y, 1, dim).save_input(0, index);
+  return y;
+}
+
+void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  bool recording = should_record(self, source);
+  check_inplace("index_copy_", self, recording);
+  write_index_copy(self, dim, index, source);
+  self->storage().bump_version();
+  if (recording) record_inplace<IndexCopyBackward>(self, {&source}, 1, dim).save_input(0, index);
+}
+
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& value) {
+  Tensor y = clone(detach(x));
+  write_index_fill(y, dim, index, value);
+  if (should_record(x, value))
+    record<IndexFillBackward>({&x, &value}, y, 1, dim).save_input(0, index);
+  return y;
+}
+
+void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  bool recording = should_record(self, value);
+  check_inplace("index_fill_", self, recording);
+  write_index_fill(self, dim, index, value);
+  self->storage().bump_version();
+  if (recording) record_inplace<IndexFillBackward>(self, {&value}, 1, dim).save_input(0, index);
+}
+
+// ---- flat
+
+namespace {
+
+void check_flat_index(const char* op, const Tensor& x, const Tensor& index) {
+  TAPEGRAD_CHECK(index.dtype() == DType::Int64, op, ": expected a long tensor for index, but got ",
+                 name(index.dtype()), "; call .long() first");
+  TAPEGRAD_CHECK_AS(IndexError, x.numel() > 0 || index.numel() == 0, op,
+                    ": tried to index into an empty tensor");
+}
+
+void check_put(const char* op, const Tensor& x, const Tensor& index, const Tensor& source) {
+  check_flat_index(op, x, index);
+  TAPEGRAD_CHECK_AS(IndexError, source.numel() == index.numel(), op,
+                    ": expected source and index to have the same number of elements, but got ",
+                    "source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
+  TAPEGRAD_CHECK(source.dtype() == x.dtype(), op,
+                 ": self and source expected to have the same dtype, but got ", name(x.dtype()),
+                 " and ", name(source.dtype()));
+}
+
+}  // namespace
+
+Tensor take(const Tensor& x, const Tensor& place) {
+  check_flat_index("take", x, place);
+  return index(reshape(x, DimVector{-1}), {&place, 1});
+}
+
+Tensor put(const Tensor& x, const Tensor& place, const Tensor& source, bool accumulate) {
+  check_put("put", x, place, source);
+  Tensor flat = index_put(reshape(x, DimVector{-1}), {&place, 1}, reshape(source, place.sizes()),
+                          accumulate);
+  return reshape(flat, x.sizes());
+}
+
+void put_(const Tensor& self, const Tensor& place, const Tensor& source, bool accumulate) {
+  check_put("put_", self, place, source);
+  if (!self.is_contiguous()) return copy_(self, put(self, place, source, accumulate));
+  index_put_(view(self, DimVector{-1}), {&place, 1}, reshape(source, place.sizes()), accumulate);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,250 @@
+#include "ops/mask.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "cpu/kernels.h"
+#include "cpu/mask.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/inplace.h"
+#include "ops/join.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op count_mask_op{"count_mask", {cpu::count_mask, nullptr}};
+const Op nonzero_op{"nonzero", {cpu::nonzero, nullptr}};
+const Op masked_select_op{"masked_select", {cpu::masked_select, nullptr}};
+const Op masked_fill_op{"masked_fill", {cpu::masked_fill, nullptr}};
+const Op masked_scatter_op{"masked_scatter", {cpu::masked_scatter, nullptr}};
+
+// A mask ready for the kernels, with the number of true elements of each block and of all.
+struct Counted {
+  Tensor mask;
+  Tensor counts;
+  int64_t total = 0;
+};
+
+Counted count(const Tensor& mask) {
+  int64_t blocks = (mask.numel() + cpu::kMaskBlock - 1) / cpu::kMaskBlock;
+  Counted counted{mask, empty("nonzero", DimVector{blocks}, DType::Int64)};
+  dispatch(count_mask_op, {mask}, {}, {counted.counts});
+  for (int64_t b = 0; b < blocks; ++b) counted.total += counted.counts.data<int64_t>()[b];
+  return counted;
+}
+
+// A contiguous copy of shape `sizes`, outside the tape; x itself where it is that already.
+Tensor spread(const Tensor& x, Sizes sizes) {
+  if (x.is_contiguous() && same_sizes(x.sizes(), sizes)) return x;
+  Tensor y = empty("mask", sizes, x.dtype());
+  copy_into(y, x);
+  return y;
+}
+
+void check_mask(const char* op, const Tensor& mask) {
+  TAPEGRAD_CHECK(mask.dtype() == DType::Bool, op, ": expected a bool mask, got ",
+                 name(mask.dtype()), "; compare with zero or call .bool() first");
+}
+
+// Which elements are not zero, as a contiguous mask.
+Tensor mask_of(const Tensor& x) {
+  Tensor mask = x.dtype() == DType::Bool ? detach(x) : cast(detach(x), DType::Bool);
+  return spread(mask, x.sizes());
+}
+
+// One row for each dimension.
+Tensor nonzero_rows(const Tensor& x) {
+  Counted counted = count(mask_of(x));
+  Tensor rows = empty("nonzero", DimVector{x.dim(), counted.total}, DType::Int64);
+  dispatch(nonzero_op, {counted.mask, counted.counts}, {}, {rows});
+  return rows;
+}
+
+}  // namespace
+
+Tensor nonzero(const Tensor& x) {
+  // Column by column in memory, as in PyTorch: whoever indexes with the result takes columns.
+  Tensor rows = nonzero_rows(x);
+  int64_t total = rows.size(1);
+  return alias(rows, DimVector{total, x.dim()}, DimVector{1, total}, 0);
+}
+
+std::vector<Tensor> nonzero_columns(const Tensor& x) {
+  Tensor rows = nonzero_rows(x.dim() == 0 ? reshape(detach(x), DimVector{1}) : x);
+  std::vector<Tensor> columns;
+  DimVector length{rows.size(1)}, stride{1};
+  for (int64_t d = 0; d < rows.size(0); ++d)
+    columns.push_back(alias(rows, length, stride, d * rows.size(1)));
+  return columns;
+}
+
+// ---- masked_select
+
+namespace {
+
+struct MaskedSelectBackward final : Node {
+  explicit MaskedSelectBackward(Sizes sizes) : sizes(sizes) {}
+  const char* name() const override { return "MaskedSelectBackward0"; }
+  // In the broadcast shape; the sweep sums it to the input's.
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = masked_scatter(zeros(sizes, grads[0].dtype()), saved(0), grads[0]);
+  }
+  DimVector sizes;
+};
+
+}  // namespace
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  check_mask("masked_select", mask);
+  DimVector sizes = broadcast_sizes("masked_select", x.sizes(), mask.sizes());
+  Counted counted = count(spread(mask, sizes));
+  Tensor y = empty("masked_select", DimVector{counted.total}, x.dtype());
+  dispatch(masked_select_op, {spread(x, sizes), counted.mask, counted.counts}, {}, {y});
+  if (should_record(x)) record<MaskedSelectBackward>({&x}, y, 1, sizes).save_input(0, mask);
+  return y;
+}
+
+// ---- masked_fill
+
+namespace {
+
+struct MaskedFillBackward final : Node {
+  const char* name() const override { return "MaskedFillBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& g = grads[0];
+    Tensor mask = saved(0);
+    if (needs(0)) grad_inputs[0] = masked_fill(g, mask, zeros({}, g.dtype()));
+    if (needs(1)) grad_inputs[1] = sum(where(mask, g, 0.0), {}, false);
+  }
+};
+
+// Fills where the mask is true: x itself is the target, or `out` is a fresh contiguous tensor.
+void fill_masked(const Tensor& out, const Tensor& x, const Tensor& mask, const Tensor& value) {
+  Tensor filler = cast(detach(value), x.dtype());
+  dispatch(masked_fill_op, {spread(x, out.sizes()), spread(mask, out.sizes()), filler}, {}, {out});
+}
+
+void check_fill(const char* op, const Tensor& mask, const Tensor& value) {
+  check_mask(op, mask);
+  TAPEGRAD_CHECK(value.dim() == 0, op, ": only supports a 0-dimensional value tensor, but got a "
+                 "tensor with ", value.dim(), " dimensions");
+}
+
+}  // namespace
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  check_fill("masked_fill", mask, value);
+  DimVector sizes = broadcast_sizes("masked_fill", x.sizes(), mask.sizes());
+  Tensor y = empty("masked_fill", sizes, x.dtype());
+  fill_masked(y, x, mask, value);
+  if (should_record(x, value)) record<MaskedFillBackward>({&x, &value}, y, 1).save_input(0, mask);
+  return y;
+}
+
+void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
+  bool recording = should_record(self, value);
+  check_inplace("masked_fill_", self, recording);
+  check_fill("masked_fill_", mask, value);
+  TAPEGRAD_CHECK(can_expand(mask.sizes(), self.sizes()), "masked_fill_: output with shape ",
+                 to_string(self.sizes()), " doesn't match the broadcast shape of the mask ",
+                 to_string(mask.sizes()));
+  if (self.is_contiguous()) {
+    fill_masked(self, self, mask, value);
+  } else {
+    Tensor y = empty("masked_fill_", self.sizes(), self.dtype());
+    fill_masked(y, self, mask, value);
+    copy_into(self, y);
+  }
+  self->storage().bump_version();
+  if (recording) record_inplace<MaskedFillBackward>(self, {&value}, 1).save_input(0, mask);
+}
+
+Tensor fill_value(const char* op, Scalar value, DType dtype) {
+  if (is_integral(dtype, false)) {
+    double real = value.as_double();
+    bool fits = std::isfinite(real) && std::abs(real) < 0x1p63;
+    if (fits) {
+      int64_t whole = value.as_int();
+      visit_dtype(op, dtype, [&](auto type) {
+        using T = decltype(type);
+        // PyTorch lets -1 stand for the largest of an unsigned type.
+        if constexpr (std::is_integral_v<T>)
+          fits = static_cast<int64_t>(static_cast<T>(whole)) == whole ||
+                 (std::is_unsigned_v<T> && whole < 0 && whole >= -int64_t{255});
+      });
+    }
+    TAPEGRAD_CHECK(fits, op, ": value ", real, " cannot be converted to ", name(dtype),
+                   " without overflow");
+  }
+  return scalar_tensor(value, dtype);
+}
+
+// ---- masked_scatter
+
+namespace {
+
+struct MaskedScatterBackward final : Node {
+  explicit MaskedScatterBackward(Sizes source_sizes) : source_sizes(source_sizes) {}
+  const char* name() const override { return "MaskedScatterBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& g = grads[0];
+    Tensor mask = saved(0);
+    if (needs(0)) grad_inputs[0] = masked_fill(g, mask, zeros({}, g.dtype()));
+    if (!needs(1)) return;
+    // The source may have more elements than were used.
+    Tensor used = masked_select(g, mask);
+    int64_t numel = 1;
+    for (int64_t size : source_sizes) numel *= size;
+    Tensor parts[] = {used, zeros(DimVector{numel - used.numel()}, g.dtype())};
+    grad_inputs[1] = reshape(numel > used.numel() ? cat(parts, 0) : used, source_sizes);
+  }
+  DimVector source_sizes;
+};
+
+// Into `out`, contiguous, which holds what stays.
+void scatter_masked(const char* op, const Tensor& out, const Tensor& mask, const Tensor& source) {
+  check_mask(op, mask);
+  TAPEGRAD_CHECK(source.dtype() == out.dtype(), op,
+                 ": expected self and source to have same dtypes but got ", name(out.dtype()),
+                 " and ", name(source.dtype()));
+  Counted counted = count(spread(mask, out.sizes()));
+  TAPEGRAD_CHECK(source.numel() >= counted.total, op, ": number of elements of source (",
+                 source.numel(), ") < number of ones in mask (", counted.total, ")");
+  Tensor values = spread(source, source.sizes());
+  if (values->storage_ref() == out->storage_ref()) values = clone(detach(values));
+  dispatch(masked_scatter_op, {out, counted.mask, counted.counts, values}, {}, {out});
+}
+
+}  // namespace
+
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
+  DimVector sizes = broadcast_sizes("masked_scatter", x.sizes(), mask.sizes());
+  Tensor y = empty("masked_scatter", sizes, x.dtype());
+  copy_into(y, x);
+  scatter_masked("masked_scatter", y, mask, source);
+  if (should_record(x, source))
+    record<MaskedScatterBackward>({&x, &source}, y, 1, source.sizes()).save_input(0, mask);
+  return y;
+}
+
+void masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& source) {
+  bool recording = should_record(self, source);
+  check_inplace("masked_scatter_", self, recording);
+  TAPEGRAD_CHECK(can_expand(mask.sizes(), self.sizes()), "masked_scatter_: the mask's shape ",
+                 to_string(mask.sizes()), " cannot be broadcast to shape ",
+                 to_string(self.sizes()));
+  Tensor target = spread(self, self.sizes());
+  scatter_masked("masked_scatter_", target, mask, source);
+  if (!target.is_same(self)) copy_into(self, target);
+  self->storage().bump_version();
+  if (recording)
+    record_inplace<MaskedScatterBackward>(self, {&source}, 1, source.sizes()).save_input(0, mask);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,263 @@
+// Matrix products. All forms are views of one kernel, a batched product with any strides of its
+// operands that BLAS can read; what it cannot read is made contiguous first.
+#include "ops/matmul.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+// Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta.
+const Op matmul_op{"matmul", {cpu::matmul, nullptr}};
+
+void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
+  TAPEGRAD_CHECK(a.dtype() == b.dtype(), op, ": expected both operands to have the same dtype, but "
+                 "got ", name(a.dtype()), " and ", name(b.dtype()), "; cast one with .to()");
+  if (a.dtype() == DType::Bool) fail_unsupported_dtype(op, a.dtype());
+}
+
+void check_inner(const char* op, const Tensor& a, const Tensor& b) {
+  TAPEGRAD_CHECK(a.size(a.dim() - 1) == b.size(b.dim() - 2), op,
+                 ": mat1 and mat2 shapes cannot be multiplied (", to_string(a.sizes()), " and ",
+                 to_string(b.sizes()), ")");
+}
+
+void check_rank(const char* op, const char* operand, const Tensor& x, int64_t rank) {
+  TAPEGRAD_CHECK(x.dim() == rank, op, ": ", operand, " must be a ", rank, "-D tensor, got ", x.dim(),
+                 "-D");
+}
+
+// The kernel reads a matrix if one of its two dimensions has stride one.
+Tensor readable(const Tensor& x) {
+  int64_t rows = x.size(x.dim() - 2), columns = x.size(x.dim() - 1);
+  int64_t row_stride = x.stride(x.dim() - 2), column_stride = x.stride(x.dim() - 1);
+  bool by_rows = (column_stride == 1 || columns == 1) &&
+                 (row_stride >= std::max<int64_t>(columns, 1) || rows == 1);
+  bool by_columns = (row_stride == 1 || rows == 1) &&
+                    (column_stride >= std::max<int64_t>(rows, 1) || columns == 1);
+  if (by_rows || by_columns) return x;
+  Tensor copy(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  copy_into(copy, x);
+  return copy;
+}
+
+// out = alpha * a @ b + beta * out, where a, b and out have the same rank.
+void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b, Scalar alpha, Scalar beta) {
+  dispatch(matmul_op, {readable(a), readable(b)}, {alpha, beta}, {out});
+}
+
+// The product's gradients: g @ b^T and a^T @ g, for matrices and batches alike.
+struct MatmulBackward final : Node {
+  explicit MatmulBackward(const char* name) : name_(name) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (needs(0)) grad_inputs[0] = matmul(grads[0], matrix_transpose(saved(1)));
+    if (needs(1)) grad_inputs[1] = matmul(matrix_transpose(saved(0)), grads[0]);
+  }
+  const char* name_;
+};
+
+// beta * x + alpha * (a @ b)
+struct AddmmBackward final : Node {
+  AddmmBackward(const char* name, Scalar beta, Scalar alpha)
+      : name_(name), beta(beta), alpha(alpha) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& g = grads[0];
+    if (needs(0)) grad_inputs[0] = scaled(g, beta);
+    if (needs(1)) grad_inputs[1] = scaled(matmul(g, matrix_transpose(saved(1))), alpha);
+    if (needs(2)) grad_inputs[2] = scaled(matmul(matrix_transpose(saved(0)), g), alpha);
+  }
+  static Tensor scaled(const Tensor& x, Scalar factor) {
+    return factor.as_double() == 1 ? x : mul(x, factor.as_double());
+  }
+  const char* name_;
+  Scalar beta, alpha;
+};
+
+// Saves only what the gradients of the inputs that need one read.
+template <class N>
+void save_factors(N& node, const Tensor& a, const Tensor& b) {
+  if (requires_grad(b)) node.save_input(0, a);
+  if (requires_grad(a)) node.save_input(1, b);
+}
+
+// a and b of equal rank >= 2; batch dimensions broadcast.
+Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Tensor& b) {
+  check_dtypes(op, a, b);
+  check_inner(op, a, b);
+  DimVector sizes;
+  if (a.dim() > 2)
+    sizes = broadcast_sizes(op, a.sizes().first(a.dim() - 2), b.sizes().first(b.dim() - 2));
+  sizes.push_back(a.size(a.dim() - 2));
+  sizes.push_back(b.size(b.dim() - 1));
+  Tensor out = empty(op, sizes, a.dtype());
+  multiply_into(out, a, b, 1, 0);
+  if (should_record(a, b)) save_factors(record<MatmulBackward>({&a, &b}, out, 2, node_name), a, b);
+  return out;
+}
+
+Tensor add_product(const char* op, const char* node_name, const Tensor& x, const Tensor& a,
+                   const Tensor& b, Scalar beta, Scalar alpha) {
+  check_dtypes(op, a, b);
+  check_dtypes(op, x, a);
+  check_inner(op, a, b);
+  TAPEGRAD_CHECK(is_floating(x.dtype()) || (!beta.is_float() && !alpha.is_float()), op,
+                 ": for integral input tensors, beta and alpha must not be floating point numbers");
+  DimVector sizes;
+  if (a.dim() == 3) sizes.push_back(a.size(0));
+  sizes.push_back(a.size(a.dim() - 2));
+  sizes.push_back(b.size(b.dim() - 1));
+  TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), op, ": the input of shape ", to_string(x.sizes()),
+                 " must be broadcastable to the product's shape ", to_string(sizes));
+  Tensor out = empty(op, sizes, a.dtype());
+  bool reads_x = beta.as_double() != 0;
+  if (reads_x) copy_into(out, x);
+  multiply_into(out, a, b, alpha, beta);
+  if (should_record(x, a, b))
+    save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, node_name, beta, alpha), a, b);
+  return out;
+}
+
+DimVector without(Sizes sizes, size_t position) {
+  DimVector out(sizes);
+  out.erase(position);
+  return out;
+}
+
+// Leading dimensions of a fold into its rows when b is one matrix: one large product.
+Tensor fold_rows(const Tensor& a, const Tensor& b) {
+  DimVector sizes(a.sizes());
+  sizes.back() = b.size(1);
+  Tensor rows = reshape(a, DimVector{-1, a.size(a.dim() - 1)});
+  return reshape(multiply("matmul", "MmBackward0", rows, b), sizes);
+}
+
+Tensor align_rank(const Tensor& x, int64_t rank) {
+  if (x.dim() == rank) return x;
+  DimVector sizes(rank - x.dim(), 1);
+  for (int64_t size : x.sizes()) sizes.push_back(size);
+  return view(x, sizes);
+}
+
+bool folds_without_copy(const Tensor& a) {
+  DimVector strides;
+  return a.numel() > 0 && view_strides(a.sizes(), a.strides(),
+                                       DimVector{a.numel() / a.size(a.dim() - 1),
+                                                 a.size(a.dim() - 1)}, strides);
+}
+
+}  // namespace
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  check_rank("mm", "self", a, 2);
+  check_rank("mm", "mat2", b, 2);
+  return multiply("mm", "MmBackward0", a, b);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  check_rank("bmm", "batch1", a, 3);
+  check_rank("bmm", "batch2", b, 3);
+  TAPEGRAD_CHECK(a.size(0) == b.size(0), "bmm: expected both to have the same number of batches, got ",
+                 to_string(a.sizes()), " and ", to_string(b.sizes()));
+  return multiply("bmm", "BmmBackward0", a, b);
+}
+
+Tensor mv(const Tensor& a, const Tensor& x) {
+  check_rank("mv", "self", a, 2);
+  check_rank("mv", "vec", x, 1);
+  TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x", a.size(1),
+                 "), vec (", x.size(0), ")");
+  return squeeze(multiply("mv", "MvBackward0", a, unsqueeze(x, 1)), DimVector{1});
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  TAPEGRAD_CHECK(a.dim() == 1 && b.dim() == 1, "dot: 1D tensors expected, but got ", a.dim(),
+                 "D and ", b.dim(), "D tensors");
+  TAPEGRAD_CHECK(a.size(0) == b.size(0), "dot: inconsistent tensor size, expected tensors to have "
+                 "the same number of elements, but got ", a.size(0), " and ", b.size(0));
+  return view(multiply("dot", "DotBackward0", unsqueeze(a, 0), unsqueeze(b, 1)), {});
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  check_rank("outer", "input", a, 1);
+  check_rank("outer", "vec2", b, 1);
+  return mul(unsqueeze(a, 1), b);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  TAPEGRAD_CHECK(a.dim() > 0 && b.dim() > 0, "matmul: both arguments need to be at least 1D, but "
+                 "they are ", a.dim(), "D and ", b.dim(), "D");
+  if (a.dim() == 2 && b.dim() == 2) return multiply("matmul", "MmBackward0", a, b);
+  if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
+  if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
+  if (a.dim() == 1) {
+    Tensor y = matmul(unsqueeze(a, 0), b);
+    return reshape(y, without(y.sizes(), y.dim() - 2));
+  }
+  if (b.dim() == 1) {
+    Tensor y = matmul(a, unsqueeze(b, 1));
+    return reshape(y, without(y.sizes(), y.dim() - 1));
+  }
+  if (b.dim() == 2 && folds_without_copy(a)) {
+    check_inner("matmul", a, b);
+    return fold_rows(a, b);
+  }
+  int64_t rank = std::max(a.dim(), b.dim());
+  return multiply("matmul", "BmmBackward0", align_rank(a, rank), align_rank(b, rank));
+}
+
+Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  check_rank("addmm", "mat1", a, 2);
+  check_rank("addmm", "mat2", b, 2);
+  return add_product("addmm", "AddmmBackward0", x, a, b, beta, alpha);
+}
+
+Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  check_rank("baddbmm", "batch1", a, 3);
+  check_rank("baddbmm", "batch2", b, 3);
+  TAPEGRAD_CHECK(a.size(0) == b.size(0), "baddbmm: expected both batches to have the same number, "
+                 "got ", to_string(a.sizes()), " and ", to_string(b.sizes()));
+  return add_product("baddbmm", "BaddbmmBackward0", x, a, b, beta, alpha);
+}
+
+Tensor addmv(const Tensor& x, const Tensor& a, const Tensor& v, Scalar beta, Scalar alpha) {
+  check_rank("addmv", "mat", a, 2);
+  check_rank("addmv", "vec", v, 1);
+  Tensor column = x.dim() == 0 ? x : unsqueeze(x, 1);
+  Tensor y = add_product("addmv", "AddmvBackward0", column, a, unsqueeze(v, 1), beta, alpha);
+  return squeeze(y, DimVector{1});
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  TAPEGRAD_CHECK(weight.dim() == 2 || weight.dim() == 1, "linear: weight must be 1D or 2D, got ",
+                 weight.dim(), "D");
+  if (weight.dim() == 1) {
+    Tensor y = matmul(x, weight);
+    return bias.defined() ? add(y, bias) : y;
+  }
+  Tensor transposed = transpose(weight, 0, 1);
+  if (!bias.defined()) return matmul(x, transposed);
+  if (x.dim() == 2) return addmm(bias, x, transposed, 1, 1);
+  if (x.dim() > 2 && folds_without_copy(x)) {
+    check_inner("linear", x, transposed);
+    DimVector sizes(x.sizes());
+    sizes.back() = weight.size(0);
+    Tensor rows = reshape(x, DimVector{-1, x.size(x.dim() - 1)});
+    return reshape(addmm(bias, rows, transposed, 1, 1), sizes);
+  }
+  return add(matmul(x, transposed), bias);
+}
+
+}  // namespace tapegrad

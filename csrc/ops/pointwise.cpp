@@ -1,0 +1,324 @@
+// Running and recording a line of the pointwise table.
+#include "ops/pointwise.h"
+
+#include <bit>
+
+#include "core/error.h"
+#include "graph/view.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+
+namespace tapegrad {
+
+namespace {
+
+using Derivative = PointwiseDerivative;
+
+// ---- dtypes
+
+// The dtype the operands are computed in, and the one the result has.
+struct DTypes {
+  DType compute;
+  DType result;
+};
+
+[[noreturn]] void fail_dtype(const PointwiseInfo& info, const char* expected, DType got,
+                             const char* advice) {
+  fail<NotImplementedError>(info.name, ": expected ", expected, ", got ", name(got), advice);
+}
+
+DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) {
+  // The condition of where() takes no part.
+  if (info.op.id == PointwiseId::where) operands = operands.subspan(1);
+  DType first = (*operands[0]).dtype();
+  bool plain = !(*operands[0])->is_wrapped_number() &&
+               (params.empty() || is_floating(first));
+  for (const Tensor* operand : operands.subspan(1))
+    plain = plain && operand->dtype() == first && !(*operand)->is_wrapped_number();
+  if (plain) return first;
+  ResultType type;
+  for (const Tensor* operand : operands) type.add(*operand);
+  for (Scalar param : params) type.add(param);
+  return type.get();
+}
+
+DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params params) {
+  DType common = common_dtype(info, operands, params);
+  switch (info.dtypes) {
+    case PointwiseDTypes::Real:
+      if (is_integral(common)) common = default_dtype();
+      break;
+    case PointwiseDTypes::Floating:
+      if (is_integral(common))
+        fail_dtype(info, "a floating dtype", common, "; call .float() first");
+      break;
+    case PointwiseDTypes::Number:
+      if (common == DType::Bool)
+        fail<Error>(info.name, ": bool tensors are not supported; use logical_not, logical_xor or "
+                    "bitwise ops, or convert with .int() first");
+      break;
+    case PointwiseDTypes::Integral:
+      if (is_floating(common))
+        fail_dtype(info, "integer or bool tensors", common, "; convert with .int() first");
+      break;
+    case PointwiseDTypes::Test:
+      return {common, DType::Bool};
+    case PointwiseDTypes::Any:
+    case PointwiseDTypes::Rounding:
+      break;
+  }
+  return {common, common};
+}
+
+// ---- shapes
+
+bool same_shapes(Operands operands) {
+  Sizes first = operands[0]->sizes();
+  for (const Tensor* operand : operands.subspan(1))
+    if (!same_sizes(first, operand->sizes())) return false;
+  return true;
+}
+
+DimVector result_sizes(const PointwiseInfo& info, Operands operands) {
+  DimVector sizes(operands[0]->sizes());
+  for (const Tensor* operand : operands.subspan(1))
+    sizes = broadcast_sizes(info.name, sizes, operand->sizes());
+  return sizes;
+}
+
+// A fresh result. It keeps the memory order of a transposed operand, so that walking both is linear.
+Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype) {
+  if (same_shapes(operands)) {
+    const Tensor& first = *operands[0];
+    if (first.is_contiguous())
+      return Tensor(TensorImpl::empty(dtype, first.sizes(), first.numel()));
+    return empty_like_layout(first, dtype);
+  }
+  return empty(info.name, result_sizes(info, operands), dtype);
+}
+
+// ---- running
+
+void check_condition(const PointwiseInfo& info, Operands operands) {
+  if (info.op.id != PointwiseId::where) return;
+  DType dtype = operands[0]->dtype();
+  TAPEGRAD_CHECK(dtype == DType::Bool || dtype == DType::UInt8,
+                 "where: expected the condition to be a boolean tensor, got ", name(dtype));
+}
+
+// Integer division by zero has no value to give, and would trap.
+void check_divisor(const PointwiseInfo& info, Operands operands, DType compute) {
+  switch (info.op.id) {
+    case PointwiseId::div_trunc:
+    case PointwiseId::floor_divide:
+    case PointwiseId::remainder:
+    case PointwiseId::fmod:
+      break;
+    default:
+      return;
+  }
+  if (!is_integral(compute)) return;
+  TAPEGRAD_CHECK(!has_zero(*operands[1]), info.name,
+                 ": ZeroDivisionError: an integer divisor is zero");
+}
+
+void execute(const PointwiseInfo& info, Operands operands, Params params, DType compute,
+             const Tensor& out) {
+  if (is_integral(compute)) [[unlikely]] {
+    check_divisor(info, operands, compute);
+    if (info.dtypes == PointwiseDTypes::Rounding) return copy_into(out, *operands[0]);
+    // ~True is -2 in the integers the kernel computes with.
+    if (compute == DType::Bool && info.op.id == PointwiseId::bitwise_not)
+      return execute(pointwise_info(PointwiseId::logical_not), operands, params, compute, out);
+  }
+  TensorImpl* inputs[kMaxArity];
+  for (size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i]->impl();
+  TensorImpl* outputs[] = {out.impl()};
+  Scalar attributes[1 + kMaxParams] = {compute};
+  size_t attribute_count = 1;
+  if (info.param_count > 0) {
+    for (int i = 0; i < kMaxParams; ++i)
+      attributes[attribute_count++] =
+          static_cast<size_t>(i) < params.size() ? params[i] : info.param_defaults[i];
+  }
+  dispatch(info.op, {inputs, operands.size()}, {attributes, attribute_count}, outputs);
+}
+
+// ---- recording
+
+class PointwiseNode : public Node {
+ public:
+  PointwiseNode(const PointwiseInfo& info, uint8_t saved_mask)
+      : info_(info), saved_mask_(saved_mask) {}
+  const char* name() const override { return info_.node_name; }
+  void vjp(Gradients grads, Gradients grad_inputs) override;
+
+  const PointwiseInfo& info() const { return info_; }
+
+ protected:
+  virtual const Scalar* params() const { return nullptr; }
+
+ private:
+  // Saved operands by their Mention bit; undefined where the bit was not saved.
+  void load(Tensor (&operands)[kGradOperands]) const;
+  Tensor derivative(const Derivative& d, Tensor (&operands)[kGradOperands], bool overwrite) const;
+
+  const PointwiseInfo& info_;
+  uint8_t saved_mask_;
+};
+
+class PointwiseParamNode final : public PointwiseNode {
+ public:
+  PointwiseParamNode(const PointwiseInfo& info, uint8_t saved_mask, Params params)
+      : PointwiseNode(info, saved_mask) {
+    for (int i = 0; i < kMaxParams; ++i)
+      values_[i] = static_cast<size_t>(i) < params.size() ? params[i] : info.param_defaults[i];
+  }
+
+ private:
+  const Scalar* params() const override { return values_; }
+  Scalar values_[kMaxParams];
+};
+
+void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
+  size_t next = 0;
+  for (int slot = 1; slot < kGradOperands; ++slot)
+    if (saved_mask_ >> slot & 1) operands[slot] = saved(next++);
+}
+
+bool is_sole_owner(const Tensor& tensor) {
+  return !tensor->python_object() && tensor->count() == 1 && tensor->storage().use_count() == 1;
+}
+
+Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOperands],
+                                 bool overwrite) const {
+  const Tensor& g = operands[0];
+  switch (d.kind) {
+    case Derivative::Kind::PassThrough:
+      return g;
+    case Derivative::Kind::Zero:
+      return zeros(g.sizes(), g.dtype());
+    case Derivative::Kind::None:
+      fail<Error>("the derivative for '", info_.name, "' is not implemented; it was recorded at ",
+                  line());
+    case Derivative::Kind::Kernel:
+      break;
+  }
+  const Scalar* params = this->params();
+  if (grad_enabled) {
+    double values[kMaxParams] = {};
+    for (int i = 0; i < info_.param_count; ++i) values[i] = params[i].as_double();
+    return d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
+  }
+  // Nobody else sees the incoming gradient: its memory takes the result.
+  Tensor out = overwrite && is_sole_owner(g) ? g : empty_like_layout(g, g.dtype());
+  TensorImpl* inputs[kGradOperands];
+  size_t count = 0;
+  for (int slot = 0; slot < kGradOperands; ++slot)
+    if (d.mentions >> slot & 1) inputs[count++] = operands[slot].impl();
+  Scalar attributes[1 + kMaxParams] = {g.dtype()};
+  if (params) std::copy(params, params + kMaxParams, attributes + 1);
+  TensorImpl* outputs[] = {out.impl()};
+  dispatch(d.op, {inputs, count}, {attributes, params ? 1u + kMaxParams : 1u}, outputs);
+  return out;
+}
+
+void PointwiseNode::vjp(Gradients grads, Gradients grad_inputs) {
+  Tensor operands[kGradOperands];
+  load(operands);
+  operands[0] = std::move(grads[0]);
+  int last = info_.arity - 1;
+  while (last > 0 && !needs(last)) --last;
+  for (int i = 0; i <= last; ++i)
+    if (needs(i)) grad_inputs[i] = derivative(info_.derivatives[i], operands, i == last);
+}
+
+// What the derivatives of the inputs that need one mention, apart from g.
+uint8_t needed_operands(const PointwiseInfo& info, Operands operands) {
+  uint8_t mask = 0;
+  for (int i = 0; i < info.arity; ++i)
+    if (requires_grad(*operands[i])) mask |= info.derivatives[i].mentions;
+  return mask & static_cast<uint8_t>(~kGrad);
+}
+
+// `values` are the operands as they were before the op ran.
+Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands values, Params params,
+                    const Tensor& out) {
+  Edge edges[kMaxArity];
+  for (int i = 0; i < info.arity; ++i) edges[i] = gradient_edge(*operands[i]);
+  uint8_t mask = needed_operands(info, operands);
+  size_t saved_count = static_cast<size_t>(std::popcount(mask));
+  std::span<const Tensor> outputs(&out, 1);
+  Ref<Node> node;
+  if (info.param_count > 0)
+    node = Node::create<PointwiseParamNode>(info.arity, saved_count, outputs, info, mask, params);
+  else
+    node = Node::create<PointwiseNode>(info.arity, saved_count, outputs, info, mask);
+  for (int i = 0; i < info.arity; ++i) node->edges()[i] = std::move(edges[i]);
+  node->stamp();
+  size_t next = 0;
+  for (int i = 0; i < info.arity; ++i)
+    if (mask >> (i + 1) & 1) node->save_input(next++, *values[i]);
+  if (mask & kOutput) node->save_output(next, out);
+  return node;
+}
+
+bool any_requires_grad(Operands operands) {
+  for (const Tensor* operand : operands)
+    if (requires_grad(*operand)) return true;
+  return false;
+}
+
+}  // namespace
+
+Tensor pointwise(PointwiseId id, Operands operands, Params params) {
+  const PointwiseInfo& info = pointwise_info(id);
+  check_condition(info, operands);
+  DTypes dtypes = resolve_dtypes(info, operands, params);
+  Tensor out = make_result(info, operands, dtypes.result);
+  execute(info, operands, params, dtypes.compute, out);
+  if (grad_enabled && any_requires_grad(operands) && is_floating(dtypes.result))
+    set_history(out, make_node(info, operands, operands, params, out), 0);
+  return out;
+}
+
+void pointwise_out(PointwiseId id, Operands operands, Params params, const Tensor& out) {
+  const PointwiseInfo& info = pointwise_info(id);
+  check_condition(info, operands);
+  TAPEGRAD_CHECK(!(grad_enabled && (any_requires_grad(operands) || requires_grad(out))), info.name,
+                 ": functions with out=... arguments don't support automatic differentiation, but "
+                 "one of the arguments requires grad; use the form without out=, or no_grad()");
+  DTypes dtypes = resolve_dtypes(info, operands, params);
+  prepare_out(info.name, out, result_sizes(info, operands), dtypes.result, operands);
+  execute(info, operands, params, dtypes.compute, out);
+  out->storage().bump_version();
+}
+
+void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
+  const PointwiseInfo& info = pointwise_info(id);
+  const Tensor& self = *operands[0];
+  bool record = grad_enabled && any_requires_grad(operands);
+  check_inplace(info.name, self, record);
+  check_condition(info, operands);
+  DTypes dtypes = resolve_dtypes(info, operands, params);
+  check_inplace_result(info.name, self, result_sizes(info, operands), dtypes.result, operands);
+  // Operands that the op overwrites, or reads while it writes, are copied first.
+  Tensor copies[kMaxArity];
+  const Tensor* values[kMaxArity];
+  const Tensor* inputs[kMaxArity];
+  uint8_t saved = record ? needed_operands(info, operands) : 0;
+  for (int i = 0; i < info.arity; ++i) {
+    const Tensor& operand = *operands[i];
+    bool shares = operand->storage_ref() == self->storage_ref();
+    bool misaligned = shares && !same_geometry(operand, self);
+    if (misaligned || (shares && (saved >> (i + 1) & 1))) copies[i] = clone_with_history(operand);
+    values[i] = copies[i].defined() ? &copies[i] : &operand;
+    inputs[i] = misaligned ? &copies[i] : &operand;
+  }
+  execute(info, {inputs, operands.size()}, params, dtypes.compute, self);
+  self->storage().bump_version();
+  if (record)
+    rebase_history(self, make_node(info, operands, {values, operands.size()}, params, self));
+}
+
+}  // namespace tapegrad

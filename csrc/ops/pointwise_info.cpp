@@ -1,0 +1,119 @@
+// The pointwise table as data: names, parameters, texts, kernel records, tensor derivatives.
+#include <cstring>
+#include <string>
+
+#include "cpu/pointwise.h"
+#include "ops/create.h"
+#include "ops/pointwise.h"
+#include "pointwise_rules.h"
+
+namespace tapegrad {
+
+namespace {
+
+using Derivative = PointwiseDerivative;
+
+struct ParamList {
+  int count = 0;
+  const char* names[kMaxParams] = {};
+  Scalar defaults[kMaxParams];
+};
+#define P0 ParamList{}
+#define P1(A, A_DEFAULT) ParamList{1, {#A}, {A_DEFAULT}}
+#define P2(A, A_DEFAULT, B, B_DEFAULT) ParamList{2, {#A, #B}, {A_DEFAULT, B_DEFAULT}}
+#define P3(A, A_DEFAULT, B, B_DEFAULT, C, C_DEFAULT) \
+  ParamList{3, {#A, #B, #C}, {A_DEFAULT, B_DEFAULT, C_DEFAULT}}
+
+constexpr Derivative::Kind kind_of(std::string_view text) {
+  if (text == "none") return Derivative::Kind::None;
+  if (text == "0") return Derivative::Kind::Zero;
+  if (text == "g") return Derivative::Kind::PassThrough;
+  return Derivative::Kind::Kernel;
+}
+
+template <class Rule, int I>
+Tensor recorded_derivative(const Tensor& g, const Tensor& a, const Tensor& b, const Tensor& c,
+                           const Tensor& y, const double* params) {
+  return Rule::template grad<I>(g, a, b, c, y, params);
+}
+
+template <class Rule, int I>
+void fill_derivative(Derivative& d, PointwiseId id, const char* op_name) {
+  d.text = Rule::kGrad[I];
+  d.kind = kind_of(d.text);
+  d.mentions = mentioned_operands(d.text, Rule::kArity);
+  d.op = PointwiseOp{{op_name, {cpu::pointwise, nullptr}}, id, I, false, {}};
+  int next = 0;
+  for (int slot = 0; slot < kGradOperands; ++slot)
+    if (d.mentions >> slot & 1) d.op.slots[next++] = static_cast<uint8_t>(slot);
+  if constexpr (kind_of(Rule::kGrad[I]) == Derivative::Kind::Kernel)
+    d.recorded = recorded_derivative<Rule, I>;
+}
+
+// "leaky_relu" gives "LeakyReluBackward0". Variants of one public op share its name.
+const char* node_name(std::string name) {
+  for (const char* suffix : {"_scaled", "_between", "_tensor", "_tanh"})
+    if (size_t at = name.find(suffix); at != std::string::npos && at > 0) name.resize(at);
+  std::string camel;
+  bool upper = true;
+  for (char c : name) {
+    if (c == '_') {
+      upper = true;
+      continue;
+    }
+    camel += upper ? static_cast<char>(c - ('a' <= c && c <= 'z' ? 32 : 0)) : c;
+    upper = false;
+  }
+  return strdup((camel + "Backward0").c_str());
+}
+
+template <class Rule>
+void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList& params) {
+  info.name = Rule::kName;
+  info.kind = kind;
+  info.node_name = node_name(Rule::kName);
+  info.arity = Rule::kArity;
+  info.dtypes = Rule::kDTypes;
+  info.value_text = Rule::kValue;
+  info.param_count = params.count;
+  for (int i = 0; i < kMaxParams; ++i) {
+    info.param_names[i] = params.names[i];
+    info.param_defaults[i] = params.defaults[i];
+  }
+  info.op = PointwiseOp{{Rule::kName, {cpu::pointwise, nullptr}},
+                        id,
+                        -1,
+                        Rule::kDTypes == PointwiseDTypes::Test,
+                        {0, 1, 2}};
+  const char* backward = strdup((std::string(Rule::kName) + "_backward").c_str());
+  fill_derivative<Rule, 0>(info.derivatives[0], id, backward);
+  fill_derivative<Rule, 1>(info.derivatives[1], id, backward);
+  fill_derivative<Rule, 2>(info.derivatives[2], id, backward);
+}
+
+struct Infos {
+  PointwiseInfo entries[kPointwiseCount] = {};
+  Infos() {
+    PointwiseInfo* next = entries;
+#define ROW(KIND, NAME, ...) \
+  fill<rules::NAME##_rule>(*next++, PointwiseId::NAME, #KIND, __VA_ARGS__);
+#define UNARY(NAME, DTYPES, PARAMS, ...) ROW(UNARY, NAME, PARAMS)
+#define ACTIVATION(NAME, DTYPES, PARAMS, ...) ROW(ACTIVATION, NAME, PARAMS)
+#define BINARY(NAME, DTYPES, PARAMS, ...) ROW(BINARY, NAME, PARAMS)
+#define TERNARY(NAME, DTYPES, PARAMS, ...) ROW(TERNARY, NAME, PARAMS)
+#include "pointwise.def"
+#undef ROW
+#undef UNARY
+#undef ACTIVATION
+#undef BINARY
+#undef TERNARY
+  }
+};
+
+const Infos infos;
+
+}  // namespace
+
+const PointwiseInfo& pointwise_info(PointwiseId id) { return infos.entries[static_cast<int>(id)]; }
+
+}  // namespace tapegrad

@@ -1,0 +1,177 @@
+// Sums, means, products, and the tests and counts that have no gradient.
+#include "ops/reduce.h"
+
+#include "core/error.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/pointwise.h"
+#include "ops/reduce_dims.h"
+#include "ops/scan.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op sum_op{"sum", {cpu::sum, nullptr}};
+const Op mean_op{"mean", {cpu::mean, nullptr}};
+const Op prod_op{"prod", {cpu::prod, nullptr}};
+const Op any_op{"any", {cpu::any, nullptr}};
+const Op all_op{"all", {cpu::all, nullptr}};
+const Op count_nonzero_op{"count_nonzero", {cpu::count_nonzero, nullptr}};
+const Op logsumexp_op{"logsumexp", {cpu::logsumexp, nullptr}};
+
+struct SumBackward final : Node {
+  SumBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}
+  const char* name() const override { return node_name; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = dims.expand_back(grads[0]);
+  }
+  ReducedDims dims;
+  const char* node_name;
+};
+
+struct MeanBackward final : Node {
+  MeanBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}
+  const char* name() const override { return node_name; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = dims.expand_back(grads[0] / static_cast<double>(dims.count()));
+  }
+  ReducedDims dims;
+  const char* node_name;
+};
+
+// d prod / dx_k is the product of the others: of those before times those after. No division, so
+// zeros need no case of their own, at any order.
+struct ProdBackward final : Node {
+  ProdBackward(const ReducedDims& dims, int64_t dim, const char* node_name)
+      : dims(dims), dim(dim), node_name(node_name) {}
+  const char* name() const override { return node_name; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor x = saved(0);
+    Tensor before = exclusive_cumprod(x, dim, false);
+    Tensor after = exclusive_cumprod(x, dim, true);
+    grad_inputs[0] = dims.restore(grads[0]) * before * after;
+  }
+  ReducedDims dims;
+  int64_t dim;
+  const char* node_name;
+};
+
+struct LogsumexpBackward final : Node {
+  explicit LogsumexpBackward(const ReducedDims& dims) : dims(dims) {}
+  const char* name() const override { return "LogsumexpBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor x = saved(0), y = dims.restore(saved(1));
+    // Where every x is -inf, so is y: no weight is better than the NaN of their difference.
+    Tensor finite_y = where(isneginf(y), 0.0, y);
+    grad_inputs[0] = dims.restore(grads[0]) * exp(x - finite_y);
+  }
+  ReducedDims dims;
+};
+
+// Integers add up in 64 bits. A dtype asked for is what elements are converted to first, unless the
+// sum computes at least as exactly without.
+struct SumTypes {
+  Tensor x;
+  DType result;
+};
+SumTypes sum_types(const Tensor& x, std::optional<DType> dtype) {
+  const DType own = x.dtype();
+  if (!dtype) return {x, is_integral(own) ? DType::Int64 : own};
+  const bool exact = is_integral(own) || (is_reduced_float(own) && *dtype == DType::Float32);
+  return {exact && *dtype != DType::Bool ? x : cast(x, *dtype), *dtype};
+}
+
+Tensor record_sum(const Tensor& x, Tensor y, const ReducedDims& dims, bool whole) {
+  if (is_floating(y.dtype()) && should_record(x))
+    record<SumBackward>({&x}, y, 0, dims, whole ? "SumBackward0" : "SumBackward1");
+  return y;
+}
+
+Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, const char* node_name,
+                 std::optional<DType> dtype) {
+  auto [x, result] = sum_types(input, dtype);
+  Tensor y = run_reduction(prod_op, x, dims, result);
+  if (is_floating(result) && should_record(x)) {
+    auto& node = record<ProdBackward>({&x}, y, 1, dims, dim, node_name);
+    node.save_input(0, x);
+  }
+  return y;
+}
+
+// any and all keep uint8, an old habit of PyTorch; everything else gives bool.
+Tensor test(const Op& op, const Tensor& x, Sizes dims, bool keepdim) {
+  DType result = x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
+  return run_reduction(op, x, ReducedDims::of(op.name, x, dims, keepdim), result);
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> dtype) {
+  ReducedDims reduced = ReducedDims::of("sum", input, dims, keepdim);
+  auto [x, result] = sum_types(input, dtype);
+  return record_sum(x, run_reduction(sum_op, x, reduced, result), reduced, dims.empty());
+}
+
+Tensor sum_to_size(const Tensor& x, Sizes sizes) {
+  if (same_sizes(x.sizes(), sizes)) return x;
+  TAPEGRAD_CHECK(can_expand(sizes, x.sizes()), "sum_to_size: a tensor of shape ",
+                 to_string(x.sizes()), " cannot be summed to shape ", to_string(sizes));
+  const size_t extra = x.sizes().size() - sizes.size();
+  ReducedDims dims{0, x.sizes(), false};
+  for (size_t d = 0; d < x.sizes().size(); ++d)
+    if (d < extra || (sizes[d - extra] == 1 && x.size(d) != 1)) dims.mask |= uint64_t{1} << d;
+  Tensor y = empty("sum_to_size", sizes, is_integral(x.dtype()) ? DType::Int64 : x.dtype());
+  TensorImpl* inputs[] = {x.impl()};
+  TensorImpl* outputs[] = {y.impl()};
+  Scalar mask(static_cast<int64_t>(dims.mask));
+  dispatch(sum_op, inputs, {&mask, 1}, outputs);
+  return record_sum(x, std::move(y), dims, false);
+}
+
+Tensor mean(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> dtype) {
+  DType result = dtype.value_or(input.dtype());
+  TAPEGRAD_CHECK(is_floating(result), "mean: expected a floating dtype, got ", name(result),
+                 "; call .float() first, or pass dtype=");
+  ReducedDims reduced = ReducedDims::of("mean", input, dims, keepdim);
+  const bool wider = is_reduced_float(input.dtype()) && result == DType::Float32;
+  Tensor x = wider ? input : cast(input, result);
+  Tensor y = run_reduction(mean_op, x, reduced, result);
+  if (should_record(x))
+    record<MeanBackward>({&x}, y, 0, reduced, dims.empty() ? "MeanBackward0" : "MeanBackward1");
+  return y;
+}
+
+Tensor prod(const Tensor& x, std::optional<DType> dtype) {
+  Tensor flat = x.dim() == 1 ? x : reshape(x, DimVector{-1});
+  return prod_over(flat, ReducedDims::of("prod", flat, {}, false), 0, "ProdBackward0", dtype);
+}
+
+Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
+  DimVector dims{dim};
+  ReducedDims reduced = ReducedDims::of("prod", x, dims, keepdim);
+  return prod_over(x, reduced, wrap_dim("prod", dim, x.dim()), "ProdBackward1", dtype);
+}
+
+Tensor logsumexp(const Tensor& input, Sizes dims, bool keepdim) {
+  Tensor x = is_integral(input.dtype()) ? cast(input, default_dtype()) : input;
+  ReducedDims reduced = ReducedDims::of("logsumexp", x, dims, keepdim);
+  Tensor y = run_reduction(logsumexp_op, x, reduced, x.dtype());
+  if (should_record(x)) {
+    auto& node = record<LogsumexpBackward>({&x}, y, 2, reduced);
+    node.save_input(0, x);
+    node.save_output(1, y);
+  }
+  return y;
+}
+
+Tensor any(const Tensor& x, Sizes dims, bool keepdim) { return test(any_op, x, dims, keepdim); }
+Tensor all(const Tensor& x, Sizes dims, bool keepdim) { return test(all_op, x, dims, keepdim); }
+
+Tensor count_nonzero(const Tensor& x, Sizes dims) {
+  ReducedDims reduced = ReducedDims::of("count_nonzero", x, dims, false);
+  return run_reduction(count_nonzero_op, x, reduced, DType::Int64);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,220 @@
+// Scans and their derivatives.
+//
+// Note [The recurrence behind scan gradients]
+// The derivative of a running product is itself a scan: with P the products before each element,
+//   grad_x[k] = P[k] * S[k],   S[k] = g[k] + x[k + 1] * S[k + 1],
+// a linear recurrence from the end to the front. It divides by nothing, so zeros need no case of
+// their own, and its own derivative is again a recurrence, in the other direction. The same op serves
+// logcumsumexp, with factors exp(y[k] - y[k + 1]), which never exceed one.
+#include "ops/scan.h"
+
+#include "core/error.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/join.h"
+#include "ops/pointwise.h"
+#include "ops/scatter.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op cumsum_op{"cumsum", {cpu::cumsum, nullptr}};
+const Op cumprod_op{"cumprod", {cpu::cumprod, nullptr}};
+const Op logcumsumexp_op{"logcumsumexp", {cpu::logcumsumexp, nullptr}};
+const Op cummax_op{"cummax", {cpu::cummax, nullptr}};
+const Op cummin_op{"cummin", {cpu::cummin, nullptr}};
+const Op recurrence_op{"recurrence", {cpu::recurrence, nullptr}};
+
+// A scan's dimension and direction.
+struct Course {
+  int64_t dim;
+  bool reverse;
+  Course reversed() const { return {dim, !reverse}; }
+};
+
+Tensor directed_cumsum(const Tensor& x, Course course);
+Tensor directed_cumprod(const Tensor& x, Course course);
+Tensor recurrence(const Tensor& a, const Tensor& b, Course course);
+
+// The element before each one, `first` before the first.
+Tensor previous(const Tensor& x, Course course, double first) {
+  const int64_t length = x.size(course.dim);
+  if (length == 0) return x;
+  DimVector edge_sizes(x.sizes());
+  edge_sizes[course.dim] = 1;
+  Tensor edge = full(edge_sizes, first, x.dtype());
+  Tensor rest = narrow(x, course.dim, course.reverse ? 1 : 0, length - 1);
+  Tensor forward[] = {edge, rest}, backward[] = {rest, edge};
+  return cat(course.reverse ? backward : forward, course.dim);
+}
+
+struct ScanNode : Node {
+  ScanNode(Course course, const char* node_name) : course(course), node_name(node_name) {}
+  const char* name() const override { return node_name; }
+  Course course;
+  const char* node_name;
+};
+
+struct CumsumBackward final : ScanNode {
+  using ScanNode::ScanNode;
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = directed_cumsum(grads[0], course.reversed());
+  }
+};
+
+// See Note [The recurrence behind scan gradients].
+struct CumprodBackward final : ScanNode {
+  using ScanNode::ScanNode;
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor x = saved(0), y = saved(1);
+    Tensor next = previous(x, course.reversed(), 0);
+    grad_inputs[0] = previous(y, course, 1) * recurrence(next, grads[0], course.reversed());
+  }
+};
+
+struct RecurrenceBackward final : ScanNode {
+  using ScanNode::ScanNode;
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor a = saved(0), y = saved(1);
+    Tensor grad_b = recurrence(previous(a, course.reversed(), 0), grads[0], course.reversed());
+    if (needs(0)) grad_inputs[0] = grad_b * previous(y, course, 0);
+    if (needs(1)) grad_inputs[1] = grad_b;
+  }
+};
+
+struct LogcumsumexpBackward final : ScanNode {
+  using ScanNode::ScanNode;
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor x = saved(0), y = saved(1);
+    // Up to the first finite x, y is -inf: these elements have no weight. Differences of
+    // infinities are kept out of both branches, so that no NaN enters a derivative.
+    Tensor nothing = isneginf(y);
+    Tensor own = where(nothing, 0.0, y);
+    Tensor next = where(nothing, 0.0, previous(y, course.reversed(), 0));
+    Tensor factors = where(nothing, 0.0, exp(own - next));
+    grad_inputs[0] = exp(x - own) * recurrence(factors, grads[0], course.reversed());
+  }
+};
+
+// Each gradient goes to the element its result was taken from.
+struct CumExtremeBackward final : ScanNode {
+  using ScanNode::ScanNode;
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (!grads[0].defined()) return;
+    Tensor zero = zeros(grads[0].sizes(), grads[0].dtype());
+    grad_inputs[0] = scatter_add(zero, course.dim, saved(0), grads[0]);
+  }
+};
+
+Tensor run(const Op& op, std::initializer_list<Tensor> inputs, Course course) {
+  const Tensor& first = *inputs.begin();
+  Tensor y(TensorImpl::empty(first.dtype(), first.sizes(), first.numel()));
+  dispatch(op, inputs, {Scalar(course.dim), Scalar(course.reverse)}, {y});
+  return y;
+}
+
+Tensor directed_cumsum(const Tensor& input, Course course) {
+  Tensor x = contiguous(input);
+  Tensor y = run(cumsum_op, {x}, course);
+  if (should_record(x)) record<CumsumBackward>({&x}, y, 0, course, "CumsumBackward0");
+  return y;
+}
+
+Tensor directed_cumprod(const Tensor& input, Course course) {
+  Tensor x = contiguous(input);
+  Tensor y = run(cumprod_op, {x}, course);
+  if (should_record(x)) {
+    auto& node = record<CumprodBackward>({&x}, y, 2, course, "CumprodBackward0");
+    node.save_input(0, x);
+    node.save_output(1, y);
+  }
+  return y;
+}
+
+// y[t] = b[t] + a[t] * y[t - 1]
+Tensor recurrence(const Tensor& factors, const Tensor& terms, Course course) {
+  Tensor a = contiguous(factors), b = contiguous(terms);
+  Tensor y = run(recurrence_op, {a, b}, course);
+  if (should_record(a, b)) {
+    auto& node = record<RecurrenceBackward>({&a, &b}, y, 2, course, "RecurrenceBackward");
+    node.save_input(0, a);
+    node.save_output(1, y);
+  }
+  return y;
+}
+
+// Integers run in 64 bits.
+Tensor as_total(const Tensor& x, std::optional<DType> dtype) {
+  if (dtype) return cast(x, *dtype);
+  return is_integral(x.dtype()) ? cast(x, DType::Int64) : x;
+}
+
+// The kernels know int64 only; a narrower integer asked for wraps afterwards.
+template <class Scan>
+Tensor total(const char* op, const Tensor& input, int64_t dim, std::optional<DType> dtype,
+             Scan scan) {
+  dim = wrap_dim(op, dim, input.dim());
+  Tensor x = as_total(input, dtype);
+  const DType result = x.dtype();
+  if (is_integral(result)) x = cast(x, DType::Int64);
+  if (x.dim() == 0) return clone(cast(x, result));
+  return cast(scan(x, Course{dim, false}), result);
+}
+
+std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t dim,
+                                   const char* node_name) {
+  const Course course{wrap_dim(op.name, dim, input.dim()), false};
+  const DType result = input.dtype();
+  Tensor x = contiguous(is_integral(result) ? cast(input, DType::Int64) : input);
+  Tensor values(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor indices(TensorImpl::empty(DType::Int64, x.sizes(), x.numel()));
+  dispatch(op, {x}, {Scalar(course.dim), Scalar(false)}, {values, indices});
+  if (should_record(x))
+    record<CumExtremeBackward>({&x}, values, 1, course, node_name).save_input(0, indices);
+  return {cast(values, result), indices};
+}
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return total("cumsum", x, dim, dtype, directed_cumsum);
+}
+
+Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return total("cumprod", x, dim, dtype, directed_cumprod);
+}
+
+Tensor logcumsumexp(const Tensor& input, int64_t dim) {
+  const Course course{wrap_dim("logcumsumexp", dim, input.dim()), false};
+  TAPEGRAD_CHECK_AS(NotImplementedError, is_floating(input.dtype()),
+                    "logcumsumexp: expected a floating dtype, got ", name(input.dtype()),
+                    "; call .float() first");
+  if (input.dim() == 0) return clone(input);
+  Tensor x = contiguous(input);
+  Tensor y = run(logcumsumexp_op, {x}, course);
+  if (should_record(x)) {
+    auto& node = record<LogcumsumexpBackward>({&x}, y, 2, course, "LogcumsumexpBackward0");
+    node.save_input(0, x);
+    node.save_output(1, y);
+  }
+  return y;
+}
+
+std::pair<Tensor, Tensor> cummax(const Tensor& x, int64_t dim) {
+  return extremes(cummax_op, x, dim, "CummaxBackward0");
+}
+std::pair<Tensor, Tensor> cummin(const Tensor& x, int64_t dim) {
+  return extremes(cummin_op, x, dim, "CumminBackward0");
+}
+
+Tensor exclusive_cumprod(const Tensor& x, int64_t dim, bool reverse) {
+  const Course course{wrap_dim("cumprod", dim, x.dim()), reverse};
+  if (x.dim() == 0) return ones({}, x.dtype());
+  return previous(directed_cumprod(x, course), course, 1);
+}
+
+}  // namespace tapegrad

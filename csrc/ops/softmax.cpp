@@ -1,0 +1,132 @@
+#include "ops/softmax.h"
+
+#include "core/error.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op softmax_op{"softmax", {cpu::softmax, nullptr}};
+const Op log_softmax_op{"log_softmax", {cpu::log_softmax, nullptr}};
+const Op softmax_backward_op{"softmax_backward", {cpu::softmax_backward, nullptr}};
+const Op log_softmax_backward_op{"log_softmax_backward", {cpu::log_softmax_backward, nullptr}};
+
+struct SoftmaxBackward final : Node {
+  explicit SoftmaxBackward(int64_t dim) : dim(dim) {}
+  const char* name() const override { return "SoftmaxBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = softmax_backward(grads[0], saved(0), dim);
+  }
+  int64_t dim;
+};
+
+struct LogSoftmaxBackward final : Node {
+  explicit LogSoftmaxBackward(int64_t dim) : dim(dim) {}
+  const char* name() const override { return "LogSoftmaxBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = log_softmax_backward(grads[0], saved(0), dim);
+  }
+  int64_t dim;
+};
+
+Tensor sum_along(const Tensor& x, int64_t dim) { return sum(x, DimVector{dim}, true); }
+
+// Inputs: the gradient and y.
+struct SoftmaxBackwardDataBackward final : Node {
+  explicit SoftmaxBackwardDataBackward(int64_t dim) : dim(dim) {}
+  const char* name() const override { return "SoftmaxBackwardDataBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& u = grads[0];
+    Tensor g = saved(0), y = saved(1);
+    if (needs(0)) grad_inputs[0] = softmax_backward(u, y, dim);
+    if (needs(1))
+      grad_inputs[1] = u * (g - sum_along(g * y, dim)) - g * sum_along(u * y, dim);
+  }
+  int64_t dim;
+};
+
+struct LogSoftmaxBackwardDataBackward final : Node {
+  explicit LogSoftmaxBackwardDataBackward(int64_t dim) : dim(dim) {}
+  const char* name() const override { return "LogSoftmaxBackwardDataBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Tensor& u = grads[0];
+    Tensor g = saved(0), probabilities = exp(saved(1));
+    if (needs(0)) grad_inputs[0] = u - sum_along(u * probabilities, dim);
+    if (needs(1)) grad_inputs[1] = -(u * probabilities * sum_along(g, dim));
+  }
+  int64_t dim;
+};
+
+// The kernels take contiguous float32 or float64. A half type goes through float32 outside the tape.
+Tensor as_operand(const Tensor& x) {
+  const DType compute = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
+  if (x.is_contiguous() && x.dtype() == compute) return x;
+  Tensor copy(TensorImpl::empty(compute, x.sizes(), x.numel()));
+  copy_into(copy, x);
+  return copy;
+}
+
+Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, int64_t dim) {
+  Tensor operands[2];
+  TensorImpl* impls[2];
+  size_t count = 0;
+  for (const Tensor* input : inputs) {
+    operands[count] = as_operand(*input);
+    impls[count] = operands[count].impl();
+    ++count;
+  }
+  const Tensor& first = **inputs.begin();
+  Tensor y(TensorImpl::empty(operands[0].dtype(), first.sizes(), first.numel()));
+  TensorImpl* outputs[] = {y.impl()};
+  Scalar attribute(dim);
+  dispatch(op, {impls, count}, {&attribute, 1}, outputs);
+  if (y.dtype() == first.dtype()) return y;
+  Tensor narrow(TensorImpl::empty(first.dtype(), first.sizes(), first.numel()));
+  copy_into(narrow, y);
+  return narrow;
+}
+
+template <class N>
+Tensor forward(const Op& op, const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+  Tensor x = dtype ? cast(input, *dtype) : input;
+  dim = wrap_dim(op.name, dim, x.dim());
+  TAPEGRAD_CHECK_AS(NotImplementedError, is_floating(x.dtype()), op.name,
+                    ": expected a floating dtype, got ", name(x.dtype()),
+                    "; call .float() first, or pass dtype=");
+  Tensor y = run(op, {&x}, dim);
+  if (should_record(x)) record<N>({&x}, y, 1, dim).save_output(0, y);
+  return y;
+}
+
+template <class N>
+Tensor backward(const Op& op, const Tensor& grad, const Tensor& y, int64_t dim) {
+  Tensor grad_x = run(op, {&grad, &y}, dim);
+  if (should_record(grad, y)) {
+    auto& node = record<N>({&grad, &y}, grad_x, 2, dim);
+    node.save_input(0, grad);
+    node.save_input(1, y);
+  }
+  return grad_x;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return forward<SoftmaxBackward>(softmax_op, x, dim, dtype);
+}
+Tensor log_softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return forward<LogSoftmaxBackward>(log_softmax_op, x, dim, dtype);
+}
+Tensor softmax_backward(const Tensor& grad, const Tensor& y, int64_t dim) {
+  return backward<SoftmaxBackwardDataBackward>(softmax_backward_op, grad, y, dim);
+}
+Tensor log_softmax_backward(const Tensor& grad, const Tensor& y, int64_t dim) {
+  return backward<LogSoftmaxBackwardDataBackward>(log_softmax_backward_op, grad, y, dim);
+}
+
+}  // namespace tapegrad

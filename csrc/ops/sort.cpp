@@ -1,0 +1,255 @@
+#include "ops/sort.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/pointwise.h"
+#include "ops/promotion.h"
+#include "ops/scatter.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op sort_op{"sort", {cpu::sort, nullptr}};
+const Op topk_op{"topk", {cpu::topk, nullptr}};
+const Op kth_value_op{"kthvalue", {cpu::kth_value, nullptr}};
+const Op sort_rows_op{"sort_rows", {cpu::sort_rows, nullptr}};
+const Op run_numbers_op{"run_numbers", {cpu::run_numbers, nullptr}};
+const Op run_starts_op{"run_starts", {cpu::run_starts, nullptr}};
+const Op searchsorted_op{"searchsorted", {cpu::searchsorted, nullptr}};
+const Op bounds_op{"bounds", {cpu::bounds, nullptr}};
+const Op bincount_op{"bincount", {cpu::bincount, nullptr}};
+
+// Of ops whose values are elements of the input at indices that differ from each other.
+struct PickedBackward final : Node {
+  PickedBackward(const char* name, Sizes sizes, int64_t dim, bool dropped)
+      : name_(name), sizes(sizes), dim(dim), dropped(dropped) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    Tensor g = grads[0], indices = saved(0);
+    if (dropped) {
+      g = unsqueeze(g, dim);
+      indices = unsqueeze(indices, dim);
+    }
+    grad_inputs[0] = scatter(zeros(sizes, g.dtype()), dim, indices, g);
+  }
+  const char* name_;
+  DimVector sizes;
+  int64_t dim;
+  bool dropped;  // the outputs lack the dimension
+};
+
+// x for kernels that work on contiguous rows: dimension `dim` last, a 0-d tensor as a vector.
+struct AsRows {
+  AsRows(const Tensor& x, int64_t dim) : dim(dim) {
+    if (x.dim() == 0) {
+      rows = alias(x, DimVector{1}, DimVector{1}, x->offset());
+      return;
+    }
+    DimVector sizes(x.sizes()), strides(x.strides());
+    std::swap(sizes[dim], sizes.back());
+    std::swap(strides[dim], strides.back());
+    rows = contiguous(alias(x, sizes, strides, x->offset()));
+  }
+  // A result with rows of another length.
+  Tensor like(const char* op, int64_t length, DType dtype) const {
+    DimVector sizes(rows.sizes());
+    sizes.back() = length;
+    return empty(op, sizes, dtype);
+  }
+  // A result in the order of x's dimensions.
+  Tensor back(const Tensor& result, int64_t rank) const {
+    if (rank == 0) return alias(result, {}, {}, 0);
+    if (dim == rank - 1) return result;
+    DimVector sizes(result.sizes()), strides(result.strides());
+    std::swap(sizes[dim], sizes.back());
+    std::swap(strides[dim], strides.back());
+    return contiguous(alias(result, sizes, strides, 0));
+  }
+
+  int64_t dim;
+  Tensor rows;
+};
+
+ValuesAndIndices pick(const Op& op, const Tensor& x, int64_t dim, int64_t length,
+                      std::initializer_list<Scalar> attributes) {
+  AsRows source(x, dim);
+  Tensor values = source.like(op.name, length, x.dtype());
+  Tensor indices = source.like(op.name, length, DType::Int64);
+  dispatch(op, {source.rows}, attributes, {values, indices});
+  return {source.back(values, x.dim()), source.back(indices, x.dim())};
+}
+
+void record_picked(const char* node, const Tensor& x, const ValuesAndIndices& picked, int64_t dim,
+                   bool dropped) {
+  if (should_record(x))
+    record<PickedBackward>({&x}, picked.values, 1, node, x.sizes(), dim, dropped)
+        .save_input(0, picked.indices);
+}
+
+int64_t length_of(const Tensor& x, int64_t dim) { return x.dim() == 0 ? 1 : x.size(dim); }
+
+}  // namespace
+
+ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
+  int64_t d = wrap_dim("sort", dim, x.dim());
+  ValuesAndIndices sorted = pick(sort_op, x, d, length_of(x, d), {descending});
+  record_picked("SortBackward0", x, sorted, d, false);
+  return sorted;
+}
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  GradMode off(false);
+  return sort(x, dim, descending).indices;
+}
+
+ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted) {
+  int64_t d = wrap_dim("topk", dim, x.dim());
+  int64_t length = length_of(x, d);
+  TAPEGRAD_CHECK(k >= 0 && k <= length, "topk: selected index k out of range: k is ", k,
+                 " for dimension ", d, " with size ", length);
+  TAPEGRAD_CHECK(x.dtype() != DType::Bool, "topk: does not support bool; call .byte() first");
+  ValuesAndIndices top = pick(topk_op, x, d, k, {largest, sorted});
+  record_picked("TopkBackward0", x, top, d, false);
+  return top;
+}
+
+ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
+  int64_t d = wrap_dim("kthvalue", dim, x.dim());
+  int64_t length = length_of(x, d);
+  TAPEGRAD_CHECK_AS(IndexError, length > 0, "kthvalue: expected reduction dim ", d,
+                    " to have non-zero size");
+  TAPEGRAD_CHECK(k >= 1 && k <= length, "kthvalue: selected number k out of range for dimension ",
+                 d, ": k is ", k, ", the size is ", length);
+  if (x.dtype() == DType::Bool) fail_unsupported_dtype("kthvalue", x.dtype());
+  ValuesAndIndices kth = pick(kth_value_op, x, d, 1, {k});
+  bool dropped = !keepdim && x.dim() > 0;
+  if (dropped) {
+    DimVector sizes(x.sizes());
+    sizes.erase(d);
+    for (Tensor* result : {&kth.values, &kth.indices})
+      *result = alias(*result, sizes, contiguous_strides(sizes), 0);
+  }
+  record_picked("KthvalueBackward0", x, kth, d, dropped);
+  return kth;
+}
+
+// ---- unique
+
+namespace {
+
+// From rows in order: `order` tells where each came from.
+Unique unique_of_sorted(const Tensor& rows, const Tensor& order) {
+  int64_t n = rows.size(0);
+  Tensor numbers = empty("unique", DimVector{n}, DType::Int64);
+  dispatch(run_numbers_op, {rows}, {}, {numbers});
+  int64_t runs = n > 0 ? numbers.data<int64_t>()[n - 1] + 1 : 0;
+  Tensor starts = empty("unique", DimVector{runs + 1}, DType::Int64);
+  dispatch(run_starts_op, {numbers}, {}, {starts});
+  Tensor first = slice(starts, 0, 0, runs, 1), last = slice(starts, 0, 1, runs + 1, 1);
+  Tensor inverse = index_put(numbers, {&order, 1}, numbers, false);
+  return {index_select(rows, 0, first), inverse, sub(last, first)};
+}
+
+}  // namespace
+
+Unique unique(const Tensor& x, std::optional<int64_t> dim) {
+  GradMode off(false);
+  if (!dim) {
+    Tensor flat = reshape(detach(x), DimVector{-1});
+    ValuesAndIndices sorted = sort(flat, 0, false);
+    Unique result = unique_of_sorted(sorted.values, sorted.indices);
+    result.inverse = reshape(result.inverse, x.sizes());
+    return result;
+  }
+  int64_t d = wrap_dim("unique", *dim, x.dim());
+  if (x.dim() == 0) return unique(reshape(x, DimVector{1}), 0);
+  for (int64_t k = 0; k < x.dim(); ++k)
+    TAPEGRAD_CHECK(k == d || x.size(k) > 0, "unique: there are 0 sized dimensions, and they aren't "
+                   "selected, so unique cannot be applied");
+  Tensor moved = contiguous(transpose(detach(x), 0, d));
+  Tensor order = empty("unique", DimVector{x.size(d)}, DType::Int64);
+  dispatch(sort_rows_op, {moved}, {}, {order});
+  Unique result = unique_of_sorted(index_select(moved, 0, order), order);
+  result.values = contiguous(transpose(result.values, 0, d));
+  return result;
+}
+
+// ---- search and count
+
+Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bool out_int32,
+                    const Tensor& sorter) {
+  TAPEGRAD_CHECK(sequence.dim() > 0,
+                 "searchsorted: boundaries tensor should have positive dimension, but got 0");
+  TAPEGRAD_CHECK(values.dim() > 0 || sequence.dim() == 1,
+                 "searchsorted: input value can be a scalar only when boundaries tensor dimension "
+                 "is 1, but we got ", sequence.dim());
+  bool fits = sequence.dim() == 1 ||
+              (sequence.dim() == values.dim() &&
+               same_sizes(sequence.sizes().first(sequence.dim() - 1),
+                          values.sizes().first(values.dim() - 1)));
+  TAPEGRAD_CHECK(fits, "searchsorted: boundaries tensor should be 1 dimension or the first N-1 "
+                 "dimensions of boundaries tensor and input value tensor must match, but we got ",
+                 to_string(sequence.sizes()), " and ", to_string(values.sizes()));
+  ResultType type;
+  type.add(sequence);
+  type.add(values);
+  DType dtype = type.get();
+  if (dtype == DType::Bool) fail_unsupported_dtype("searchsorted", dtype);
+  std::vector<Tensor> inputs{contiguous(cast(detach(sequence), dtype)),
+                             contiguous(cast(detach(values), dtype))};
+  if (sorter.defined()) {
+    TAPEGRAD_CHECK(same_sizes(sorter.sizes(), sequence.sizes()),
+                   "searchsorted: boundary and sorter must have the same size, but got ",
+                   to_string(sequence.sizes()), " and ", to_string(sorter.sizes()));
+    TAPEGRAD_CHECK(sorter.dtype() == DType::Int64,
+                   "searchsorted: sorter must be a tensor of int64 but got ",
+                   name(sorter.dtype()));
+    Tensor extremes(TensorImpl::empty(DType::Int64, DimVector{2}, 2));
+    inputs.push_back(contiguous(sorter));
+    dispatch(bounds_op, {inputs.back()}, {}, {extremes});
+    TAPEGRAD_CHECK(sorter.numel() == 0 || (extremes.data<int64_t>()[0] >= 0 &&
+                                           extremes.data<int64_t>()[1] < sequence.sizes().back()),
+                   "searchsorted: sorter index out of range");
+  }
+  Tensor out = empty("searchsorted", values.sizes(), out_int32 ? DType::Int32 : DType::Int64);
+  Scalar attribute(right);
+  dispatch(searchsorted_op, inputs, std::span(&attribute, 1), std::span(&out, 1));
+  return out;
+}
+
+Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  if (!is_integral(x.dtype(), false)) fail_unsupported_dtype("bincount", x.dtype());
+  TAPEGRAD_CHECK(x.dim() == 1, "bincount: only supports 1-d non-negative integral inputs, got ",
+                 x.dim(), " dimensions");
+  TAPEGRAD_CHECK(minlength >= 0, "bincount: minlength should be >= 0, got ", minlength);
+  TAPEGRAD_CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == x.size(0)),
+                 "bincount: weights should be 1-d and have the same length as input");
+  if (x.numel() == 0) return zeros(DimVector{minlength}, DType::Int64);
+  Tensor places = contiguous(cast(x, DType::Int64));
+  Tensor extremes(TensorImpl::empty(DType::Int64, DimVector{2}, 2));
+  dispatch(bounds_op, {places}, {}, {extremes});
+  TAPEGRAD_CHECK(extremes.data<int64_t>()[0] >= 0,
+                 "bincount: only supports 1-d non-negative integral inputs, got ",
+                 extremes.data<int64_t>()[0]);
+  int64_t length = std::max(minlength, extremes.data<int64_t>()[1] + 1);
+  if (!weights.defined()) {
+    Tensor counts = zeros(DimVector{length}, DType::Int64);
+    dispatch(bincount_op, {places}, {}, {counts});
+    return counts;
+  }
+  DType dtype = weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
+  Tensor sums = zeros(DimVector{length}, dtype);
+  dispatch(bincount_op, {places, contiguous(cast(detach(weights), dtype))}, {}, {sums});
+  return sums;
+}
+
+}  // namespace tapegrad

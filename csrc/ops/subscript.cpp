@@ -1,0 +1,100 @@
+#include "ops/subscript.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "graph/view.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+struct SubscriptBackward final : Node {
+  SubscriptBackward(const char* name, Sizes sizes, Geometry place)
+      : name_(name), sizes(sizes), place(std::move(place)) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = embed(grads[0], sizes, place);
+  }
+  const char* name_;
+  DimVector sizes;
+  Geometry place;
+};
+
+// The stride of dimension d in a contiguous tensor of x's shape.
+int64_t contiguous_stride(const Tensor& x, int64_t d) {
+  int64_t stride = 1;
+  for (int64_t k = d + 1; k < x.dim(); ++k) stride *= std::max<int64_t>(x.size(k), 1);
+  return stride;
+}
+
+}  // namespace
+
+void Subscript::check_next(const char* what) const {
+  TAPEGRAD_CHECK_AS(IndexError, x_.dim() > 0, what,
+                    " of a 0-dim tensor is invalid; use .item() to convert it to a number");
+  TAPEGRAD_CHECK_AS(IndexError, left() > 0, "too many indices for tensor of dimension ", x_.dim());
+}
+
+void Subscript::append(int64_t size, int64_t step) {
+  sizes_.push_back(size);
+  strides_.push_back(x_.stride(next_) * step);
+  if (!contiguous_) place_strides_.push_back(contiguous_stride(x_, next_) * step);
+}
+
+void Subscript::select(int64_t index) {
+  check_next("index");
+  int64_t size = x_.size(next_);
+  TAPEGRAD_CHECK_AS(IndexError, index >= -size && index < size, "index ", index,
+                    " is out of bounds for dimension ", next_, " with size ", size);
+  if (index < 0) index += size;
+  offset_ += index * x_.stride(next_);
+  if (!contiguous_) place_offset_ += index * contiguous_stride(x_, next_);
+  ++next_;
+  name_ = "SelectBackward0";
+}
+
+void Subscript::slice(int64_t start, int64_t stop, int64_t step) {
+  check_next("slice");
+  TAPEGRAD_CHECK_AS(ValueError, step > 0, "slice: step must be greater than zero, got ", step);
+  int64_t size = x_.size(next_);
+  start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
+  stop = std::clamp<int64_t>(stop < 0 ? stop + size : stop, start, size);
+  int64_t length = (stop - start) / step + ((stop - start) % step != 0);
+  offset_ += start * x_.stride(next_);
+  if (!contiguous_) place_offset_ += start * contiguous_stride(x_, next_);
+  append(length, step);
+  ++next_;
+  name_ = "SliceBackward0";
+}
+
+void Subscript::keep(int64_t count) {
+  TAPEGRAD_CHECK_AS(IndexError, count <= left(), "too many indices for tensor of dimension ",
+                    x_.dim());
+  for (; count > 0; --count, ++next_) append(x_.size(next_), 1);
+}
+
+void Subscript::insert() {
+  int64_t inner = next_ < x_.dim() ? x_.size(next_) * x_.stride(next_) : 1;
+  sizes_.push_back(1);
+  strides_.push_back(inner);
+  if (!contiguous_) place_strides_.push_back(1);
+  name_ = "UnsqueezeBackward0";
+}
+
+Tensor Subscript::alias() const { return tapegrad::alias(x_, sizes_, strides_, offset_); }
+
+Tensor Subscript::view() const {
+  Tensor y = alias();
+  mark_view(y, x_);
+  if (should_record(x_)) {
+    Geometry place{sizes_, contiguous_ ? strides_ : place_strides_,
+                   contiguous_ ? offset_ - x_->offset() : place_offset_};
+    record<SubscriptBackward>({&x_}, y, 0, name_, x_.sizes(), std::move(place));
+  }
+  return y;
+}
+
+}  // namespace tapegrad

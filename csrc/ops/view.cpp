@@ -1,0 +1,398 @@
+// View ops. Each computes a geometry and records one line of how its gradient goes back.
+#include "ops/view.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "graph/view.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/join.h"
+#include "ops/view_history.h"
+
+namespace tapegrad {
+
+namespace {
+
+Tensor make_view(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
+  Tensor y = alias(x, sizes, strides, offset);
+  mark_view(y, x);
+  return y;
+}
+
+struct ViewBackward final : Node {
+  explicit ViewBackward(Sizes sizes) : sizes(sizes) {}
+  const char* name() const override { return "ViewBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = reshape(grads[0], sizes);
+  }
+  DimVector sizes;
+};
+
+struct ExpandBackward final : Node {
+  const char* name() const override { return "ExpandBackward0"; }
+  // The sweep sums the broadcast dimensions away.
+  void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
+};
+
+struct PermuteBackward final : Node {
+  PermuteBackward(const char* name, Sizes inverse) : name_(name), inverse(inverse) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = permute(grads[0], inverse);
+  }
+  const char* name_;
+  DimVector inverse;
+};
+
+// Squeeze and unsqueeze: the same elements with other ones among the sizes.
+struct SqueezeBackward final : Node {
+  SqueezeBackward(const char* name, Sizes sizes) : name_(name), sizes(sizes) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = reshape(grads[0], sizes);
+  }
+  const char* name_;
+  DimVector sizes;
+};
+
+// Views that show a part: the gradient of the rest is zero. `geometry` is the part's place in a
+// contiguous tensor of the input's shape.
+struct PartBackward final : Node {
+  PartBackward(const char* name, Sizes sizes, Geometry geometry)
+      : name_(name), sizes(sizes), geometry(std::move(geometry)) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = embed(grads[0], sizes, geometry);
+  }
+  const char* name_;
+  DimVector sizes;
+  Geometry geometry;
+};
+
+// Of several outputs that show parts which together are all of the input along one dimension.
+struct SplitBackward final : Node {
+  SplitBackward(const char* name, Sizes sizes, int64_t dim, bool keeps_dim)
+      : name_(name), sizes(sizes), dim(dim), keeps_dim(keeps_dim) {}
+  const char* name() const override { return name_; }
+  void vjp(Gradients grads, Gradients grad_inputs) override;
+  const char* name_;
+  DimVector sizes;
+  int64_t dim;
+  bool keeps_dim;
+};
+
+void SplitBackward::vjp(Gradients grads, Gradients grad_inputs) {
+  std::vector<Tensor> parts;
+  DType dtype = output_dtype(0);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    Tensor part = grads[i].defined() ? grads[i] : zeros(output_sizes(i), dtype);
+    parts.push_back(keeps_dim ? part : unsqueeze(part, dim));
+  }
+  grad_inputs[0] = cat(parts, dim);
+}
+
+// The same geometry, were x contiguous: what a gradient of x is.
+Geometry part_of_contiguous(const Tensor& x, int64_t dim, int64_t start, int64_t length,
+                            int64_t step, bool drop) {
+  Geometry g{DimVector(x.sizes()), contiguous_strides(x.sizes()), 0};
+  g.offset = start * g.strides[dim];
+  g.sizes[dim] = length;
+  g.strides[dim] *= step;
+  if (drop) {
+    g.sizes.erase(dim);
+    g.strides.erase(dim);
+  }
+  return g;
+}
+
+Tensor part(const char* name, const Tensor& x, int64_t dim, int64_t start, int64_t length,
+            int64_t step, bool drop) {
+  DimVector sizes(x.sizes()), strides(x.strides());
+  int64_t offset = x->offset() + start * strides[dim];
+  sizes[dim] = length;
+  strides[dim] *= step;
+  if (drop) {
+    sizes.erase(dim);
+    strides.erase(dim);
+  }
+  Tensor y = make_view(x, sizes, strides, offset);
+  if (should_record(x))
+    record<PartBackward>({&x}, y, 0, name, x.sizes(),
+                         part_of_contiguous(x, dim, start, length, step, drop));
+  return y;
+}
+
+}  // namespace
+
+Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int64_t> offset) {
+  TAPEGRAD_CHECK(sizes.size() == strides.size(), "as_strided: mismatch in length of strides and "
+                 "shape: ", strides.size(), " and ", sizes.size());
+  int64_t start = offset.value_or(x->offset());
+  TAPEGRAD_CHECK(start >= 0, "as_strided: storage_offset must be non-negative, got ", start);
+  int64_t numel = checked_numel("as_strided", sizes);
+  int64_t last = start;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    TAPEGRAD_CHECK(strides[d] >= 0, "as_strided: negative strides are not supported, got ",
+                   to_string(strides));
+    int64_t reach;
+    bool overflow = __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
+                    __builtin_add_overflow(last, reach, &last);
+    TAPEGRAD_CHECK(!overflow, "as_strided: sizes and strides are too large");
+  }
+  int64_t available = static_cast<int64_t>(x->storage().nbytes() / itemsize(x.dtype()));
+  TAPEGRAD_CHECK(numel == 0 || last < available, "as_strided: size ", to_string(sizes), ", stride ",
+                 to_string(strides), " and storage_offset ", start,
+                 " are out of bounds for storage of ", available, " elements");
+  Tensor y = make_view(x, sizes, strides, start);
+  if (should_record(x)) {
+    TAPEGRAD_CHECK(x.is_contiguous(), "as_strided: a gradient through it needs a contiguous input; "
+                   "call .contiguous() first");
+    Geometry place{DimVector(sizes), DimVector(strides), start - x->offset()};
+    TAPEGRAD_CHECK(place.offset >= 0 && (numel == 0 || last - x->offset() < x.numel()),
+                   "as_strided: a gradient through it needs the view to stay inside the input");
+    record<PartBackward>({&x}, y, 0, "AsStridedBackward0", x.sizes(), std::move(place));
+  }
+  return y;
+}
+
+Tensor view(const Tensor& x, Sizes requested) {
+  DimVector sizes = infer_sizes("view", requested, x.numel());
+  DimVector strides;
+  TAPEGRAD_CHECK(view_strides(x.sizes(), x.strides(), sizes, strides),
+                 "view: size ", to_string(sizes), " is not compatible with input tensor's size ",
+                 to_string(x.sizes()), " and stride ", to_string(x.strides()),
+                 " (at least one dimension spans across two contiguous subspaces); use "
+                 ".reshape(...) instead");
+  Tensor y = make_view(x, sizes, strides, x->offset());
+  if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes());
+  return y;
+}
+
+Tensor reshape(const Tensor& x, Sizes requested) {
+  DimVector sizes = infer_sizes("reshape", requested, x.numel());
+  DimVector strides;
+  if (view_strides(x.sizes(), x.strides(), sizes, strides)) return view(x, sizes);
+  return view(contiguous(x), sizes);
+}
+
+Tensor expand(const Tensor& x, Sizes requested) {
+  TAPEGRAD_CHECK(static_cast<int64_t>(requested.size()) >= x.dim(),
+                 "expand: the number of sizes provided (", requested.size(),
+                 ") must be greater or equal to the number of dimensions in the tensor (", x.dim(),
+                 ")");
+  DimVector sizes(requested);
+  size_t lead = requested.size() - x.dim();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != -1) continue;
+    TAPEGRAD_CHECK(i >= lead, "expand: the expanded size of the tensor (-1) isn't allowed in a "
+                   "leading, non-existing dimension ", i);
+    sizes[i] = x.size(i - lead);
+  }
+  checked_numel("expand", sizes);
+  TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), "expand: the expanded sizes ", to_string(sizes),
+                 " must match the existing sizes ", to_string(x.sizes()),
+                 " at all non-singleton dimensions");
+  Tensor y = make_view(x, sizes, expand_strides(x.sizes(), x.strides(), sizes), x->offset());
+  if (should_record(x)) record<ExpandBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor permute_as(const char* op, const char* node, const Tensor& x, Sizes dims) {
+  TAPEGRAD_CHECK(static_cast<int64_t>(dims.size()) == x.dim(), op,
+                 ": number of dimensions in the tensor input does not match the length of the "
+                 "desired ordering of dimensions, input.dim() = ",
+                 x.dim(), " is not equal to len(dims) = ", dims.size());
+  DimVector order = wrap_dims(op, dims, x.dim());
+  DimVector sizes(order.size()), strides(order.size()), inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    sizes[i] = x.size(order[i]);
+    strides[i] = x.stride(order[i]);
+    inverse[order[i]] = static_cast<int64_t>(i);
+  }
+  Tensor y = make_view(x, sizes, strides, x->offset());
+  if (should_record(x)) record<PermuteBackward>({&x}, y, 0, node, inverse);
+  return y;
+}
+
+Tensor permute(const Tensor& x, Sizes dims) {
+  return permute_as("permute", "PermuteBackward0", x, dims);
+}
+
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
+  int64_t a = wrap_dim("transpose", dim0, x.dim());
+  int64_t b = wrap_dim("transpose", dim1, x.dim());
+  DimVector dims(x.dim());
+  std::iota(dims.begin(), dims.end(), 0);
+  if (x.dim() > 0) std::swap(dims[a], dims[b]);
+  return permute_as("transpose", "TransposeBackward0", x, dims);
+}
+
+Tensor squeeze(const Tensor& x, Sizes requested) {
+  DimVector dims = wrap_dims("squeeze", requested, x.dim());
+  DimVector sizes, strides;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    bool drop = x.size(d) == 1 && std::find(dims.begin(), dims.end(), d) != dims.end();
+    if (drop) continue;
+    sizes.push_back(x.size(d));
+    strides.push_back(x.stride(d));
+  }
+  Tensor y = make_view(x, sizes, strides, x->offset());
+  if (should_record(x)) record<SqueezeBackward>({&x}, y, 0, "SqueezeBackward0", x.sizes());
+  return y;
+}
+
+Tensor squeeze(const Tensor& x) {
+  DimVector dims(x.dim());
+  std::iota(dims.begin(), dims.end(), 0);
+  return squeeze(x, dims);
+}
+
+Tensor unsqueeze(const Tensor& x, int64_t dim) {
+  int64_t d = wrap_dim("unsqueeze", dim, x.dim() + 1);
+  DimVector sizes(x.sizes()), strides(x.strides());
+  int64_t stride = d < x.dim() ? sizes[d] * strides[d] : 1;
+  sizes.insert(d, 1);
+  strides.insert(d, stride);
+  Tensor y = make_view(x, sizes, strides, x->offset());
+  if (should_record(x)) record<SqueezeBackward>({&x}, y, 0, "UnsqueezeBackward0", x.sizes());
+  return y;
+}
+
+Tensor select(const Tensor& x, int64_t dim, int64_t index) {
+  TAPEGRAD_CHECK_AS(IndexError, x.dim() > 0, "select: cannot index a 0-dim tensor; use item() to "
+                    "convert a 0-dim tensor to a number");
+  int64_t d = wrap_dim("select", dim, x.dim());
+  int64_t size = x.size(d);
+  TAPEGRAD_CHECK_AS(IndexError, index >= -size && index < size, "select: index ", index,
+                    " is out of bounds for dimension ", d, " with size ", size);
+  return part("SelectBackward0", x, d, index < 0 ? index + size : index, 1, 1, true);
+}
+
+Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  TAPEGRAD_CHECK(x.dim() > 0, "slice: cannot slice a 0-dim tensor");
+  TAPEGRAD_CHECK_AS(ValueError, step > 0, "slice: step must be greater than zero, got ", step);
+  int64_t d = wrap_dim("slice", dim, x.dim());
+  int64_t size = x.size(d);
+  start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
+  end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
+  int64_t length = (end - start) / step + ((end - start) % step != 0);
+  return part("SliceBackward0", x, d, start, length, step, false);
+}
+
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  TAPEGRAD_CHECK(x.dim() > 0, "narrow: cannot be applied to a 0-dim tensor");
+  int64_t d = wrap_dim("narrow", dim, x.dim());
+  int64_t size = x.size(d);
+  TAPEGRAD_CHECK(length >= 0, "narrow: length must be non-negative, got ", length);
+  TAPEGRAD_CHECK_AS(IndexError, start >= -size && start <= size,
+                    "narrow: start out of range (expected to be in range of [", -size, ", ", size,
+                    "], but got ", start, ")");
+  if (start < 0) start += size;
+  TAPEGRAD_CHECK(length <= size - start, "narrow: start (", start, ") + length (", length,
+                 ") exceeds dimension size (", size, ")");
+  return part("SliceBackward0", x, d, start, length, 1, false);
+}
+
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
+  int64_t d = wrap_dim("unfold", dim, x.dim());
+  int64_t available = x.dim() == 0 ? 1 : x.size(d);
+  TAPEGRAD_CHECK(size >= 0 && size <= available, "unfold: maximum size for tensor at dimension ", d,
+                 " is ", available, " but size is ", size);
+  TAPEGRAD_CHECK(step > 0, "unfold: step is ", step, " but must be > 0");
+  auto unfolded = [&](Sizes sizes, Sizes strides, int64_t offset) {
+    Geometry g{DimVector(sizes), DimVector(strides), offset};
+    int64_t stride = g.sizes.empty() ? 1 : g.strides[d];
+    if (!g.sizes.empty()) {
+      g.sizes[d] = (available - size) / step + 1;
+      g.strides[d] = stride * step;
+    }
+    g.sizes.push_back(size);
+    g.strides.push_back(stride);
+    return g;
+  };
+  Geometry g = unfolded(x.sizes(), x.strides(), x->offset());
+  Tensor y = make_view(x, g.sizes, g.strides, g.offset);
+  if (should_record(x))
+    record<PartBackward>({&x}, y, 0, "UnfoldBackward0", x.sizes(),
+                         unfolded(x.sizes(), contiguous_strides(x.sizes()), 0));
+  return y;
+}
+
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1) {
+  int64_t a = wrap_dim("diagonal", dim0, x.dim());
+  int64_t b = wrap_dim("diagonal", dim1, x.dim());
+  TAPEGRAD_CHECK(x.dim() >= 2 && a != b, "diagonal: diagonal dimensions cannot be identical ", dim0,
+                 ", ", dim1);
+  auto diagonal_of = [&](Sizes sizes, Sizes strides, int64_t start) {
+    Geometry g{DimVector(sizes), DimVector(strides), start};
+    int64_t length = offset >= 0 ? std::min(sizes[a], sizes[b] - offset)
+                                 : std::min(sizes[a] + offset, sizes[b]);
+    if (length > 0) g.offset += offset >= 0 ? offset * strides[b] : -offset * strides[a];
+    g.sizes.push_back(std::max<int64_t>(length, 0));
+    g.strides.push_back(strides[a] + strides[b]);
+    for (int64_t d : {std::max(a, b), std::min(a, b)}) {
+      g.sizes.erase(d);
+      g.strides.erase(d);
+    }
+    return g;
+  };
+  Geometry g = diagonal_of(x.sizes(), x.strides(), x->offset());
+  Tensor y = make_view(x, g.sizes, g.strides, g.offset);
+  if (should_record(x))
+    record<PartBackward>({&x}, y, 0, "DiagonalBackward0", x.sizes(),
+                         diagonal_of(x.sizes(), contiguous_strides(x.sizes()), 0));
+  return y;
+}
+
+Tensor detach(const Tensor& x) { return alias(x, x.sizes(), x.strides(), x->offset()); }
+
+std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim) {
+  TAPEGRAD_CHECK(x.dim() > 0, "split: expects at least a 1-dimensional tensor");
+  int64_t d = wrap_dim("split", dim, x.dim());
+  int64_t total = 0;
+  for (int64_t length : lengths) {
+    TAPEGRAD_CHECK(length >= 0, "split: expects split_sizes have only non-negative entries, got ",
+                   to_string(lengths));
+    TAPEGRAD_CHECK(!__builtin_add_overflow(total, length, &total), "split: sizes too large");
+  }
+  TAPEGRAD_CHECK(total == x.size(d), "split: expects split_sizes to sum exactly to ", x.size(d),
+                 " (input tensor's size at dimension ", d, "), but got split_sizes=",
+                 to_string(lengths));
+  std::vector<Tensor> parts;
+  int64_t start = 0;
+  for (int64_t length : lengths) {
+    DimVector sizes(x.sizes());
+    sizes[d] = length;
+    parts.push_back(make_view(x, sizes, x.strides(), x->offset() + start * x.stride(d)));
+    start += length;
+  }
+  if (should_record(x) && !parts.empty()) {
+    record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "SplitWithSizesBackward0",
+                          x.sizes(), d, true);
+    mark_multi_output_views(parts);
+  }
+  return parts;
+}
+
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+  TAPEGRAD_CHECK_AS(IndexError, x.dim() > 0,
+                    "unbind: dimension specified as 0 but tensor has no dimensions");
+  int64_t d = wrap_dim("unbind", dim, x.dim());
+  DimVector sizes(x.sizes()), strides(x.strides());
+  sizes.erase(d);
+  strides.erase(d);
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < x.size(d); ++i)
+    parts.push_back(make_view(x, sizes, strides, x->offset() + i * x.stride(d)));
+  if (should_record(x) && !parts.empty()) {
+    record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "UnbindBackward0", x.sizes(), d,
+                          false);
+    mark_multi_output_views(parts);
+  }
+  return parts;
+}
+
+}  // namespace tapegrad

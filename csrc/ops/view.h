@@ -1,0 +1,32 @@
+// Views: tensors over the same storage. All are recorded, and tracked for in-place writes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int64_t> offset);
+Tensor view(const Tensor& x, Sizes sizes);      // RuntimeError when a copy would be needed
+Tensor reshape(const Tensor& x, Sizes sizes);   // copies when it must
+Tensor expand(const Tensor& x, Sizes sizes);    // -1 keeps a size
+Tensor permute(const Tensor& x, Sizes dims);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor squeeze(const Tensor& x);                     // all dimensions of size one
+Tensor squeeze(const Tensor& x, Sizes dims);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t step);
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1);
+Tensor detach(const Tensor& x);
+std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes sizes, int64_t dim);
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim);
+
+// The transpose of the last two dimensions: Tensor.mT.
+inline Tensor matrix_transpose(const Tensor& x) { return transpose(x, -2, -1); }
+
+}  // namespace tapegrad

@@ -1,0 +1,230 @@
+#include "python/arguments.h"
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "python/exchange.h"
+#include "python/python_types.h"
+
+namespace tapegrad::python {
+
+bool read_index(PyObject* object, int64_t* value) {
+  if (PyBool_Check(object) || !PyIndex_Check(object)) return false;
+  PyObject* index = PyLong_CheckExact(object) ? Py_NewRef(object) : PyNumber_Index(object);
+  if (!index) {
+    PyErr_Clear();
+    return false;
+  }
+  int overflow = 0;
+  *value = PyLong_AsLongLongAndOverflow(index, &overflow);
+  Py_DECREF(index);
+  return overflow == 0;
+}
+
+Arguments::Arguments(const Signature& signature, PyObject* self, PyObject* const* args,
+                     Py_ssize_t count, PyObject* keywords)
+    : signature_(signature), self_(self) {
+  if (signature.variadic) {
+    positions_ = {args, static_cast<size_t>(count)};
+  } else {
+    if (count > signature.positional)
+      fail<TypeError>(signature.function, "() takes ", signature.positional,
+                      " positional argument", signature.positional == 1 ? "" : "s", " but ", count,
+                      count == 1 ? " was given" : " were given");
+    for (Py_ssize_t i = 0; i < count; ++i) values_[i] = args[i];
+  }
+  if (!keywords) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(keywords, i);
+    int index = find(name);
+    bool repeated = values_[index] || (index == 0 && !positions_.empty());
+    if (repeated)
+      fail<TypeError>(signature.function, "() got multiple values for argument '",
+                      signature.names[index], "'");
+    values_[index] = args[count + i];
+  }
+}
+
+int Arguments::find(PyObject* name) const {
+  for (int i = 0; i < Signature::kMax && signature_.names[i]; ++i)
+    if (signature_.interned[i] == name) return i;
+  for (int i = 0; i < Signature::kMax && signature_.names[i]; ++i)
+    if (PyUnicode_CompareWithASCIIString(name, signature_.names[i]) == 0) return i;
+  fail<TypeError>(function(), "() got an unexpected keyword argument '", PyUnicode_AsUTF8(name),
+                  "'");
+}
+
+void Arguments::fail_type(int i, const char* expected) const {
+  fail<TypeError>(function(), "(): argument '", signature_.names[i], "' must be ", expected,
+                  ", not ", Py_TYPE(values_[i])->tp_name);
+}
+
+void Arguments::fail_missing(int i) const {
+  fail<TypeError>(function(), "() missing required argument: '", signature_.names[i], "'");
+}
+
+PyObject* Arguments::required(int i) const {
+  if (!values_[i]) fail_missing(i);
+  return values_[i];
+}
+
+DimVector Arguments::sizes() const {
+  DimVector sizes;
+  if (positions_.empty()) {
+    if (!int_list_from_object(required(0), &sizes)) fail_type(0, "tuple of ints");
+    return sizes;
+  }
+  PyObject* first = positions_[0];
+  bool sequence = positions_.size() == 1 && !is_tensor(first) && PySequence_Check(first);
+  if (sequence && int_list_from_object(first, &sizes)) return sizes;
+  for (PyObject* position : positions_) {
+    int64_t size;
+    if (sequence || !read_index(position, &size))
+      fail<TypeError>(function(), "(): argument '", signature_.names[0],
+                      "' must be ints or a tuple of ints, got ",
+                      nb::cast<std::string>(nb::repr(nb::handle(position))));
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+DimVector Arguments::int_tuple(int i) const {
+  DimVector values;
+  bool sequence = PySequence_Check(required(i)) && !is_tensor(values_[i]);
+  if (!sequence || !int_list_from_object(values_[i], &values)) fail_type(i, "tuple of ints");
+  return values;
+}
+
+int64_t Arguments::integer(int i) const {
+  int64_t value;
+  if (!read_index(required(i), &value)) {
+    if (PyLong_Check(values_[i]) && !PyBool_Check(values_[i]))
+      fail<ValueError>(function(), "(): argument '", signature_.names[i],
+                       "' does not fit into 64 bits");
+    fail_type(i, "int");
+  }
+  return value;
+}
+
+std::optional<int64_t> Arguments::optional_integer(int i) const {
+  return has(i) ? std::optional(integer(i)) : std::nullopt;
+}
+
+Scalar Arguments::scalar(int i) const {
+  PyObject* object = required(i);
+  Scalar value;
+  if (scalar_from_object(object, &value)) return value;
+  if (is_tensor(object) && tensor_of(object).dim() == 0) return element_of(tensor_of(object));
+  fail_type(i, "Number");
+}
+
+double Arguments::real(int i, double otherwise) const {
+  return values_[i] ? scalar(i).as_double() : otherwise;
+}
+
+bool Arguments::flag(int i) const {
+  if (!has(i)) return false;
+  if (!PyBool_Check(values_[i])) fail_type(i, "bool");
+  return values_[i] == Py_True;
+}
+
+DType Arguments::dtype(int i, DType otherwise) const {
+  if (!has(i)) return otherwise;
+  DType dtype;
+  if (!dtype_from_object(values_[i], &dtype)) fail_type(i, "torch.dtype");
+  return dtype;
+}
+
+const Tensor& Arguments::tensor(int i) const {
+  if (!is_tensor(required(i))) fail_type(i, "Tensor");
+  return tensor_of(values_[i]);
+}
+
+std::optional<Tensor> Arguments::optional_tensor(int i) const {
+  return has(i) ? std::optional(tensor(i)) : std::nullopt;
+}
+
+namespace {
+
+PyMethodDef* make_definition(const Signature& signature, FastFunction function, const char* doc) {
+  for (int i = 0; i < Signature::kMax && signature.names[i]; ++i)
+    if (!signature.interned[i])
+      signature.interned[i] = PyUnicode_InternFromString(signature.names[i]);
+  return new PyMethodDef{signature.function,
+                         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+                         METH_FASTCALL | METH_KEYWORDS, doc};
+}
+
+void check_layout(const Arguments& arguments, int i) {
+  if (!arguments.has(i) || arguments.object(i) == python_types.strided) return;
+  fail<NotImplementedError>(arguments.function(), ": expected layout strided, got ",
+                            nb::cast<std::string>(nb::str(nb::handle(arguments.object(i)))));
+}
+
+}  // namespace
+
+void define_fast_function(Binder& b, const Signature& signature, FastFunction function,
+                          const char* doc) {
+  nb::object module_name = b.module().attr("__name__");
+  PyMethodDef* definition = make_definition(signature, function, doc);
+  nb::setattr(b.module(), signature.function,
+              nb::steal(PyCFunction_NewEx(definition, nullptr, module_name.ptr())));
+}
+
+void define_fast_method(Binder& b, const Signature& signature, FastFunction function,
+                        const char* doc) {
+  auto* type = reinterpret_cast<PyTypeObject*>(b.tensor_type().ptr());
+  PyMethodDef* definition = make_definition(signature, function, doc);
+  nb::setattr(b.tensor_type(), signature.function,
+              nb::steal(PyDescr_NewMethod(type, definition)));
+}
+
+CreationOptions::CreationOptions(const Arguments& arguments, int first, DType default_dtype)
+    : dtype(arguments.dtype(first, default_dtype)), requires_grad(arguments.flag(first + 4)) {
+  check_layout(arguments, first + 1);
+  if (arguments.has(first + 2)) check_device(arguments.object(first + 2));
+  TAPEGRAD_CHECK(!arguments.flag(first + 3), arguments.function(),
+                 ": pin_memory needs a CUDA back end, which this build does not have");
+  if (is_complex(dtype)) fail_unsupported_dtype(arguments.function(), dtype);
+  TAPEGRAD_CHECK(!requires_grad || is_floating(dtype), arguments.function(),
+                 ": only Tensors of floating point dtype can require gradients, got ",
+                 name(dtype));
+}
+
+Tensor CreationOptions::finish(Tensor tensor) const {
+  if (requires_grad) set_requires_grad(tensor, true);
+  return tensor;
+}
+
+bool wants_contiguous(const Arguments& arguments, int memory_format) {
+  if (!arguments.has(memory_format)) return false;
+  std::string text = nb::cast<std::string>(nb::str(nb::handle(arguments.object(memory_format))));
+  if (text.ends_with("contiguous_format")) return true;
+  if (text.ends_with("preserve_format")) return false;
+  fail<NotImplementedError>(arguments.function(), ": memory_format ", text,
+                            " is not supported; use contiguous_format or preserve_format");
+}
+
+Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
+                     const CreationOptions& options) {
+  if (wants_contiguous(arguments, memory_format))
+    return empty(arguments.function(), x.sizes(), options.dtype);
+  return empty_like_layout(x, options.dtype);
+}
+
+Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
+                       const CreationOptions& options, bool dtype_given) {
+  if (!arguments.has(out)) return empty(arguments.function(), sizes, options.dtype);
+  const Tensor& target = arguments.tensor(out);
+  TAPEGRAD_CHECK(!dtype_given || options.dtype == target.dtype(), arguments.function(), ": dtype ",
+                 name(options.dtype), " does not match dtype of out parameter (",
+                 name(target.dtype()), ")");
+  checked_numel(arguments.function(), sizes);
+  check_inplace(arguments.function(), target, grad_enabled && requires_grad(target));
+  prepare_out(arguments.function(), target, sizes, target.dtype(), {});
+  target->storage().bump_version();
+  return target;
+}
+
+}  // namespace tapegrad::python

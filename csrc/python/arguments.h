@@ -1,0 +1,120 @@
+// Arguments of the functions that do not go through nanobind because a call must cost next to
+// nothing: creation and random functions. A Signature names the parameters, Arguments sorts the
+// objects of one call by it and reads them with errors that name function and parameter.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "core/tensor.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+struct Signature {
+  static constexpr int kMax = 12;
+
+  const char* function;
+  int positional;              // how many of the names may be given by position
+  bool variadic;               // f(2, 3) as well as f((2, 3)): all positions are the first name
+  const char* names[kMax];     // ends with the first null
+  mutable PyObject* interned[kMax] = {};  // set when the function is defined
+};
+
+class Arguments {
+ public:
+  Arguments(const Signature& signature, PyObject* self, PyObject* const* args, Py_ssize_t count,
+            PyObject* keywords);
+
+  const char* function() const { return signature_.function; }
+  const Tensor& self() const { return tensor_of(self_); }
+  PyObject* self_object() const { return self_; }
+
+  // None counts as not given.
+  bool has(int i) const { return values_[i] && values_[i] != Py_None; }
+  PyObject* object(int i) const { return values_[i]; }
+  size_t position_count() const { return positions_.size(); }
+
+  // The first parameter of a variadic signature.
+  DimVector sizes() const;
+  // A tuple or list of ints; `sizes` alone accepts a bare int as well.
+  DimVector int_tuple(int i) const;
+  int64_t integer(int i) const;
+  std::optional<int64_t> optional_integer(int i) const;
+  double real(int i, double otherwise) const;
+  Scalar scalar(int i) const;
+  bool flag(int i) const;
+  DType dtype(int i, DType otherwise) const;
+  const Tensor& tensor(int i) const;
+  std::optional<Tensor> optional_tensor(int i) const;
+
+  [[noreturn]] void fail_type(int i, const char* expected) const;
+  [[noreturn]] void fail_missing(int i) const;
+
+ private:
+  int find(PyObject* name) const;
+  PyObject* required(int i) const;
+
+  const Signature& signature_;
+  PyObject* self_;
+  std::span<PyObject* const> positions_;  // of a variadic signature
+  PyObject* values_[Signature::kMax] = {};
+};
+
+// An int or something with __index__; no bools.
+bool read_index(PyObject* object, int64_t* value);
+
+using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                                   PyObject* keywords);
+
+// A body takes Arguments and returns a Tensor.
+template <const Signature& kSignature, auto kBody>
+PyObject* fast_function(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  return guarded(
+      [&] { return wrap(kBody(Arguments(kSignature, nullptr, args, count, keywords))); });
+}
+template <const Signature& kSignature, auto kBody>
+PyObject* fast_method(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  return guarded([&] { return wrap(kBody(Arguments(kSignature, self, args, count, keywords))); });
+}
+
+void define_fast_function(Binder& b, const Signature& signature, FastFunction function,
+                          const char* doc);
+void define_fast_method(Binder& b, const Signature& signature, FastFunction function,
+                        const char* doc);
+
+template <const Signature& kSignature, auto kBody>
+void define_function(Binder& b, const char* doc) {
+  define_fast_function(b, kSignature, fast_function<kSignature, kBody>, doc);
+}
+template <const Signature& kSignature, auto kBody>
+void define_method(Binder& b, const char* doc) {
+  define_fast_method(b, kSignature, fast_method<kSignature, kBody>, doc);
+}
+
+// The parameters that end most signatures of creation functions.
+#define TAPEGRAD_CREATION_OPTIONS "dtype", "layout", "device", "pin_memory", "requires_grad"
+
+// Reads them, from parameter `first` on.
+struct CreationOptions {
+  DType dtype;
+  bool requires_grad;
+
+  CreationOptions(const Arguments& arguments, int first, DType default_dtype);
+  // Sets requires_grad.
+  Tensor finish(Tensor tensor) const;
+};
+
+// An uninitialised tensor in the shape of x, and in its memory order unless parameter
+// `memory_format` asks for a contiguous one.
+Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
+                     const CreationOptions& options);
+
+// contiguous_format is true, preserve_format and nothing false; others are refused.
+bool wants_contiguous(const Arguments& arguments, int memory_format);
+
+// Where a creation function writes: out=, resized and checked, or a fresh tensor.
+Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
+                       const CreationOptions& options, bool dtype_given);
+
+}  // namespace tapegrad::python

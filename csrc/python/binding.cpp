@@ -1,0 +1,175 @@
+#include "python/binding.h"
+
+#include "ops/copy.h"
+#include "python/python_types.h"
+
+namespace tapegrad::python {
+
+PythonTypes python_types;
+
+namespace {
+
+PyObject* dtype_objects[kDTypeCount];
+
+// torch.float32 and its like.
+struct DTypeObject {
+  DType dtype;
+};
+
+bool read_int(PyObject* object, int64_t* value) {
+  if (!PyLong_Check(object) && !PyIndex_Check(object)) return false;
+  if (PyBool_Check(object)) {
+    *value = object == Py_True;
+    return true;
+  }
+  PyObject* index = PyNumber_Index(object);
+  if (!index) {
+    PyErr_Clear();
+    return false;
+  }
+  int overflow = 0;
+  *value = PyLong_AsLongLongAndOverflow(index, &overflow);
+  Py_DECREF(index);
+  return overflow == 0;
+}
+
+}  // namespace
+
+void bind_types(nb::module_ module) {
+  auto type = nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
+                  .def("__repr__", [](const DTypeObject& d) {
+                    return std::string("torch.") + name(d.dtype);
+                  })
+                  .def("__reduce__", [](const DTypeObject& d) { return std::string(name(d.dtype)); })
+                  .def_prop_ro("is_floating_point",
+                               [](const DTypeObject& d) { return is_floating(d.dtype); })
+                  .def_prop_ro("is_complex", [](const DTypeObject& d) { return is_complex(d.dtype); })
+                  .def_prop_ro("is_signed",
+                               [](const DTypeObject& d) {
+                                 return d.dtype != DType::Bool && d.dtype != DType::UInt8;
+                               })
+                  .def_prop_ro("itemsize", [](const DTypeObject& d) { return itemsize(d.dtype); });
+  for (int i = 0; i < kDTypeCount; ++i) {
+    DType dtype = static_cast<DType>(i);
+    nb::object object = nb::cast(DTypeObject{dtype});
+    module.attr(name(dtype)) = object;
+    module.attr(info(dtype).short_name) = object;
+    dtype_objects[i] = object.release().ptr();
+  }
+  module.def("_register_types", [](nb::object size, nb::object cpu, nb::object strided) {
+    python_types.size = reinterpret_cast<PyTypeObject*>(size.release().ptr());
+    python_types.cpu_device = cpu.release().ptr();
+    python_types.strided = strided.release().ptr();
+  });
+}
+
+nb::handle dtype_object(DType dtype) { return dtype_objects[static_cast<int>(dtype)]; }
+
+bool dtype_from_object(PyObject* object, DType* dtype) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (dtype_objects[i] != object) continue;
+    *dtype = static_cast<DType>(i);
+    return true;
+  }
+  return false;
+}
+
+bool scalar_from_object(PyObject* object, Scalar* scalar) {
+  if (PyFloat_Check(object)) {
+    *scalar = Scalar(PyFloat_AS_DOUBLE(object));
+    return true;
+  }
+  if (PyBool_Check(object)) {
+    *scalar = Scalar(object == Py_True);
+    return true;
+  }
+  if (PyLong_Check(object)) {
+    int overflow = 0;
+    int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow) return false;
+    *scalar = Scalar(value);
+    return true;
+  }
+  if (is_tensor(object) || PyUnicode_Check(object) || object == Py_None) return false;
+  // NumPy scalars and their like.
+  if (PyIndex_Check(object)) {
+    int64_t value;
+    if (!read_int(object, &value)) return false;
+    *scalar = Scalar(value);
+    return true;
+  }
+  if (!Py_TYPE(object)->tp_as_number || !Py_TYPE(object)->tp_as_number->nb_float) return false;
+  if (PySequence_Check(object) && PySequence_Size(object) > 0) return false;
+  PyErr_Clear();
+  double value = PyFloat_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  *scalar = Scalar(value);
+  return true;
+}
+
+bool int_list_from_object(PyObject* object, DimVector* values) {
+  int64_t value;
+  if (!PySequence_Check(object) || is_tensor(object)) {
+    if (!read_int(object, &value)) return false;
+    *values = {value};
+    return true;
+  }
+  if (PyUnicode_Check(object)) return false;
+  PyObject* sequence = PySequence_Fast(object, "");
+  if (!sequence) {
+    PyErr_Clear();
+    return false;
+  }
+  values->clear();
+  bool valid = true;
+  for (Py_ssize_t i = 0; valid && i < PySequence_Fast_GET_SIZE(sequence); ++i) {
+    valid = read_int(PySequence_Fast_GET_ITEM(sequence, i), &value);
+    if (valid) values->push_back(value);
+  }
+  Py_DECREF(sequence);
+  return valid;
+}
+
+DimVector int_list_from_args(const char* op, const nb::args& args) {
+  DimVector values;
+  PyObject* tuple = args.ptr();
+  PyObject* source = tuple;
+  if (PyTuple_GET_SIZE(tuple) == 1) {
+    PyObject* only = PyTuple_GET_ITEM(tuple, 0);
+    if (PySequence_Check(only) && !is_tensor(only)) source = only;
+  }
+  if (!int_list_from_object(source, &values))
+    fail<TypeError>(op, "(): expected ints or a tuple of ints, got ",
+                    nb::cast<std::string>(nb::repr(nb::handle(source))));
+  return values;
+}
+
+void check_device(nb::handle device) {
+  if (device.is_none()) return;
+  std::string text = nb::cast<std::string>(nb::str(device));
+  if (text == "cpu" || text.rfind("cpu:", 0) == 0) return;
+  if (text.rfind("cuda", 0) == 0)
+    fail("device: '", text, "' is not available: this build has no CUDA back end; use 'cpu'");
+  fail("device: expected 'cpu', got '", text, "'");
+}
+
+Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out) {
+  if (!out) return result;
+  prepare_out(op, *out, result.sizes(), result.dtype(), {});
+  copy_into(*out, result);
+  (*out)->storage().bump_version();
+  return *out;
+}
+
+PyObject* make_size(Sizes sizes) {
+  auto count = static_cast<Py_ssize_t>(sizes.size());
+  PyObject* tuple = python_types.size->tp_alloc(python_types.size, count);
+  for (Py_ssize_t i = 0; tuple && i < count; ++i)
+    PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(sizes[i]));
+  return tuple;
+}
+
+}  // namespace tapegrad::python

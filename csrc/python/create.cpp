@@ -1,0 +1,358 @@
+// Functions that make tensors. They do not go through nanobind: see arguments.h.
+#include "ops/create.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/view.h"
+#include "python/arguments.h"
+#include "python/create_docs.h"
+#include "python/dlpack.h"
+#include "python/exchange.h"
+#include "python/from_data.h"
+#include "python/numpy.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+std::optional<DType> given_dtype(const Arguments& a, int i) {
+  return a.has(i) ? std::optional(a.dtype(i, DType::Float32)) : std::nullopt;
+}
+
+// ---- zeros, ones, empty, full
+
+const Signature kZeros{"zeros", 0, true, {"size", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kOnes{"ones", 0, true, {"size", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kEmpty{
+    "empty", 0, true, {"size", "out", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
+const Signature kFull{"full", 2, false, {"size", "fill_value", "out", TAPEGRAD_CREATION_OPTIONS}};
+
+template <int kValue>
+Tensor constant(const Arguments& a) {
+  DimVector sizes = a.sizes();
+  CreationOptions options(a, 2, default_dtype());
+  Tensor out = creation_target(a, 1, sizes, options, a.has(2));
+  fill_into(out, kValue);
+  return options.finish(std::move(out));
+}
+
+Tensor make_empty(const Arguments& a) {
+  DimVector sizes = a.sizes();
+  CreationOptions options(a, 2, default_dtype());
+  wants_contiguous(a, 7);
+  return options.finish(creation_target(a, 1, sizes, options, a.has(2)));
+}
+
+// Refuses what an integer dtype cannot hold; unsigned types take negative numbers modulo 2^bits.
+void check_fits(const char* op, Scalar value, DType dtype) {
+  if (!is_integral(dtype, false)) return;
+  int bits = static_cast<int>(itemsize(dtype)) * 8;
+  double limit = std::ldexp(1.0, dtype == DType::UInt8 ? bits : bits - 1);
+  double number = value.as_double();
+  bool exact_int64 = dtype == DType::Int64 && !value.is_float();
+  double below = dtype == DType::UInt8 ? -limit : -limit - 1;
+  TAPEGRAD_CHECK(exact_int64 || (number > below && number < limit), op,
+                 ": value cannot be converted to type ", name(dtype), " without overflow");
+}
+
+Tensor make_full(const Arguments& a) {
+  DimVector sizes = a.int_tuple(0);
+  Scalar value = a.scalar(1);
+  CreationOptions options(a, 3, value.dtype());
+  Tensor out = creation_target(a, 2, sizes, options, a.has(3));
+  check_fits("full", value, out.dtype());
+  fill_into(out, value);
+  return options.finish(std::move(out));
+}
+
+// ---- *_like
+
+const Signature kZerosLike{
+    "zeros_like", 1, false, {"input", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
+const Signature kOnesLike{
+    "ones_like", 1, false, {"input", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
+const Signature kEmptyLike{
+    "empty_like", 1, false, {"input", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
+const Signature kFullLike{
+    "full_like", 2, false, {"input", "fill_value", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
+
+Tensor make_empty_like(const Arguments& a) {
+  CreationOptions options(a, 1, a.tensor(0).dtype());
+  return options.finish(creation_like(a, a.tensor(0), 6, options));
+}
+
+template <int kValue>
+Tensor constant_like(const Arguments& a) {
+  CreationOptions options(a, 1, a.tensor(0).dtype());
+  Tensor out = creation_like(a, a.tensor(0), 6, options);
+  fill_into(out, kValue);
+  return options.finish(std::move(out));
+}
+
+Tensor full_like(const Arguments& a) {
+  CreationOptions options(a, 2, a.tensor(0).dtype());
+  Scalar value = a.scalar(1);
+  check_fits("full_like", value, options.dtype);
+  Tensor out = creation_like(a, a.tensor(0), 7, options);
+  fill_into(out, value);
+  return options.finish(std::move(out));
+}
+
+// ---- new_*: methods that take dtype from self
+
+const Signature kNewZeros{"new_zeros", 0, true, {"size", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kNewOnes{"new_ones", 0, true, {"size", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kNewEmpty{"new_empty", 0, true, {"size", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kNewFull{"new_full", 2, false, {"size", "fill_value", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kNewEmptyStrided{
+    "new_empty_strided", 2, false, {"size", "stride", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kNewTensor{"new_tensor", 1, false, {"data", TAPEGRAD_CREATION_OPTIONS}};
+
+template <int kValue>
+Tensor new_constant(const Arguments& a) {
+  CreationOptions options(a, 1, a.self().dtype());
+  Tensor out = empty(a.function(), a.sizes(), options.dtype);
+  fill_into(out, kValue);
+  return options.finish(std::move(out));
+}
+
+Tensor new_empty(const Arguments& a) {
+  CreationOptions options(a, 1, a.self().dtype());
+  return options.finish(empty(a.function(), a.sizes(), options.dtype));
+}
+
+Tensor new_full(const Arguments& a) {
+  CreationOptions options(a, 2, a.self().dtype());
+  Scalar value = a.scalar(1);
+  check_fits("new_full", value, options.dtype);
+  Tensor out = empty(a.function(), a.int_tuple(0), options.dtype);
+  fill_into(out, value);
+  return options.finish(std::move(out));
+}
+
+// ---- explicit strides
+
+const Signature kEmptyStrided{
+    "empty_strided", 2, false, {"size", "stride", TAPEGRAD_CREATION_OPTIONS}};
+
+Tensor strided(const Arguments& a, DType default_dtype) {
+  DimVector sizes = a.int_tuple(0), strides = a.int_tuple(1);
+  CreationOptions options(a, 2, default_dtype);
+  TAPEGRAD_CHECK(sizes.size() == strides.size(), a.function(), ": dimensionality of sizes (",
+                 sizes.size(), ") must match dimensionality of strides (", strides.size(), ")");
+  int64_t numel = checked_numel(a.function(), sizes);
+  // Checked in wide arithmetic, then allocated in one piece.
+  __int128 reach = numel > 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    TAPEGRAD_CHECK(strides[d] >= 0, a.function(), ": strides must not be negative, got ",
+                   to_string(strides));
+    if (numel > 0) reach += static_cast<__int128>(sizes[d] - 1) * strides[d];
+  }
+  TAPEGRAD_CHECK(reach < (__int128{1} << 58), a.function(), ": storage size overflowed with sizes=",
+                 to_string(sizes), " and strides=", to_string(strides));
+  Tensor out = empty(a.function(), DimVector{static_cast<int64_t>(reach)}, options.dtype);
+  out->set_geometry(sizes, strides, 0);
+  return options.finish(std::move(out));
+}
+
+Tensor empty_strided(const Arguments& a) { return strided(a, default_dtype()); }
+Tensor new_empty_strided(const Arguments& a) { return strided(a, a.self().dtype()); }
+
+// ---- from data
+
+const Signature kTensor{"tensor", 1, false, {"data", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kAsTensor{"as_tensor", 3, false, {"data", "dtype", "device"}};
+const Signature kAsArray{"asarray", 1, false, {"obj", "dtype", "device", "copy", "requires_grad"}};
+const Signature kScalarTensor{"scalar_tensor", 1, false, {"s", TAPEGRAD_CREATION_OPTIONS}};
+
+void warn_copy_construct(const char* function) {
+  std::string text =
+      concat("To copy construct from a tensor, it is recommended to use "
+             "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
+             "rather than ", function, "(sourceTensor).");
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
+}
+
+Tensor copy_of_data(const Arguments& a, const char* spelling, std::optional<DType> dtype) {
+  PyObject* data = a.object(0);
+  if (!data) a.fail_missing(0);
+  // The default dtype is only a placeholder here: the true one is known after reading.
+  CreationOptions options(a, 1, default_dtype());
+  if (is_tensor(data)) warn_copy_construct(spelling);
+  Tensor out = tensor_from_data(a.function(), data, dtype);
+  return options.finish(std::move(out));
+}
+
+Tensor make_tensor(const Arguments& a) {
+  return copy_of_data(a, "torch.tensor", given_dtype(a, 1));
+}
+
+Tensor new_tensor(const Arguments& a) {
+  return copy_of_data(a, "tensor.new_tensor", a.dtype(1, a.self().dtype()));
+}
+
+Tensor as_tensor(const Arguments& a) {
+  if (!a.object(0)) a.fail_missing(0);
+  if (a.has(2)) check_device(a.object(2));
+  return tensor_over_data("as_tensor", a.object(0), given_dtype(a, 1));
+}
+
+// What asarray(obj) shares memory with, or an undefined tensor when it must read elements.
+Tensor shared_source(PyObject* object, std::optional<DType> dtype) {
+  if (is_tensor(object)) return tensor_of(object);
+  if (is_numpy_array(object)) return tensor_from_numpy("asarray", object, ReadOnly::Warn);
+  if (is_numpy_scalar(object)) return {};
+  if (has_dlpack(object)) return tensor_from_dlpack("asarray", object, {});
+  if (PyObject_CheckBuffer(object))
+    return tensor_from_buffer("asarray", object, dtype.value_or(default_dtype()), -1, 0);
+  return {};
+}
+
+Tensor as_array(const Arguments& a) {
+  PyObject* object = a.object(0);
+  if (!object) a.fail_missing(0);
+  if (a.has(2)) check_device(a.object(2));
+  std::optional<DType> dtype = given_dtype(a, 1);
+  bool must_copy = a.flag(3), must_share = a.has(3) && !must_copy;
+  Tensor source = shared_source(object, dtype);
+  TAPEGRAD_CHECK_AS(ValueError, source.defined() || !must_share,
+                    "asarray: can't alias arbitrary sequence into a tensor");
+  Tensor result;
+  if (!source.defined()) {
+    result = tensor_from_data("asarray", object, dtype);
+  } else if (dtype && *dtype != source.dtype()) {
+    TAPEGRAD_CHECK_AS(ValueError, !must_share, "asarray: can't alias tensor with dtype ",
+                      name(source.dtype()), " into dtype ", name(*dtype));
+    result = cast(source, *dtype);
+  } else {
+    result = must_copy ? clone(source) : source;
+  }
+  if (!a.has(4)) return result;
+  if (requires_grad(result) && !a.flag(4)) return detach(result);
+  if (a.flag(4)) set_requires_grad(result, true);
+  return result;
+}
+
+Tensor make_scalar_tensor(const Arguments& a) {
+  CreationOptions options(a, 1, default_dtype());
+  return options.finish(scalar_tensor(a.scalar(0), options.dtype));
+}
+
+// ---- ranges
+
+const Signature kArange{
+    "arange", 3, false, {"start", "end", "step", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kRange{
+    "range", 3, false, {"start", "end", "step", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kLinspace{
+    "linspace", 3, false, {"start", "end", "steps", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kLogspace{
+    "logspace", 4, false, {"start", "end", "steps", "base", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kEye{"eye", 2, false, {"n", "m", "out", TAPEGRAD_CREATION_OPTIONS}};
+
+// Computed in out's dtype, then copied.
+Tensor into_given_out(const Arguments& a, int out, const CreationOptions& options, Tensor result) {
+  return options.finish(into_out(a.function(), std::move(result), a.optional_tensor(out)));
+}
+
+DType result_dtype(const Arguments& a, int out, const CreationOptions& options) {
+  if (!a.has(out)) return options.dtype;
+  const Tensor& target = a.tensor(out);
+  TAPEGRAD_CHECK(!a.has(out + 1) || options.dtype == target.dtype(), a.function(), ": dtype ",
+                 name(options.dtype), " does not match dtype of out parameter (",
+                 name(target.dtype()), ")");
+  return target.dtype();
+}
+
+// arange(end), arange(start, end), arange(start, end, step), by position or name.
+Tensor make_arange(const Arguments& a) {
+  Scalar start(int64_t{0}), step(int64_t{1});
+  bool only_end = !a.object(1);
+  Scalar end = a.scalar(only_end ? 0 : 1);
+  if (!only_end && a.object(0)) start = a.scalar(0);
+  if (a.object(2)) step = a.scalar(2);
+  bool floating = start.is_float() || end.is_float() || step.is_float();
+  CreationOptions options(a, 4, floating ? default_dtype() : DType::Int64);
+  DType dtype = result_dtype(a, 3, options);
+  if (dtype == DType::Bool) fail_unsupported_dtype("arange", dtype);
+  return into_given_out(a, 3, options, arange(start, end, step, dtype));
+}
+
+// The old closed interval.
+Tensor make_range(const Arguments& a) {
+  if (PyErr_WarnEx(PyExc_UserWarning,
+                   "torch.range is deprecated because its behavior is inconsistent with Python's "
+                   "range builtin. Instead, use torch.arange, which produces values in "
+                   "[start, end).",
+                   1) < 0)
+    throw nb::python_error();
+  double start = a.real(0, 0), end = a.scalar(1).as_double(), step = a.real(2, 1);
+  CreationOptions options(a, 4, default_dtype());
+  DType dtype = result_dtype(a, 3, options);
+  TAPEGRAD_CHECK(step != 0, "range: step must be nonzero");
+  TAPEGRAD_CHECK(step > 0 ? end >= start : end <= start,
+                 "range: upper bound and lower bound inconsistent with step sign");
+  double count = std::floor((end - start) / step) + 1;
+  TAPEGRAD_CHECK(count > 0 && count < 0x1p58, "range: unsupported range: ", start, " -> ", end);
+  // Half a step beyond the last element: arange stops in between.
+  Tensor result = arange(start, start + (count - 0.5) * step, step, dtype);
+  return into_given_out(a, 3, options, std::move(result));
+}
+
+Tensor make_linspace(const Arguments& a) {
+  double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
+  CreationOptions options(a, 4, default_dtype());
+  DType dtype = result_dtype(a, 3, options);
+  return into_given_out(a, 3, options, linspace(start, end, a.integer(2), dtype));
+}
+
+Tensor make_logspace(const Arguments& a) {
+  double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
+  CreationOptions options(a, 5, default_dtype());
+  DType dtype = result_dtype(a, 4, options);
+  return into_given_out(a, 4, options,
+                        logspace(start, end, a.integer(2), a.real(3, 10.0), dtype));
+}
+
+Tensor make_eye(const Arguments& a) {
+  int64_t rows = a.integer(0), columns = a.has(1) ? a.integer(1) : rows;
+  CreationOptions options(a, 3, default_dtype());
+  return into_given_out(a, 2, options, eye(rows, columns, result_dtype(a, 2, options)));
+}
+
+}  // namespace
+
+void bind_create(Binder& b) {
+  define_function<kZeros, constant<0>>(b, kZerosDoc);
+  define_function<kOnes, constant<1>>(b, kOnesDoc);
+  define_function<kEmpty, make_empty>(b, kEmptyDoc);
+  define_function<kFull, make_full>(b, kFullDoc);
+  define_function<kZerosLike, constant_like<0>>(b, kZerosLikeDoc);
+  define_function<kOnesLike, constant_like<1>>(b, kOnesLikeDoc);
+  define_function<kEmptyLike, make_empty_like>(b, kEmptyLikeDoc);
+  define_function<kFullLike, full_like>(b, kFullLikeDoc);
+  define_method<kNewZeros, new_constant<0>>(b, kNewZerosDoc);
+  define_method<kNewOnes, new_constant<1>>(b, kNewOnesDoc);
+  define_method<kNewEmpty, new_empty>(b, kNewEmptyDoc);
+  define_method<kNewFull, new_full>(b, kNewFullDoc);
+  define_method<kNewEmptyStrided, new_empty_strided>(b, kNewEmptyStridedDoc);
+  define_method<kNewTensor, new_tensor>(b, kNewTensorDoc);
+  define_function<kEmptyStrided, empty_strided>(b, kEmptyStridedDoc);
+  define_function<kTensor, make_tensor>(b, kTensorDoc);
+  define_function<kAsTensor, as_tensor>(b, kAsTensorDoc);
+  define_function<kAsArray, as_array>(b, kAsArrayDoc);
+  define_function<kScalarTensor, make_scalar_tensor>(b, kScalarTensorDoc);
+  define_function<kArange, make_arange>(b, kArangeDoc);
+  define_function<kRange, make_range>(b, kRangeDoc);
+  define_function<kLinspace, make_linspace>(b, kLinspaceDoc);
+  define_function<kLogspace, make_logspace>(b, kLogspaceDoc);
+  define_function<kEye, make_eye>(b, kEyeDoc);
+  b.function("complex", [](const Tensor&, const Tensor&) -> Tensor {
+    fail_unsupported_dtype("complex", DType::Complex64);
+  }, "real"_a, "imag"_a, "Refused: complex dtypes are not implemented.");
+}
+
+}  // namespace tapegrad::python

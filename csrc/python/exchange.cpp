@@ -1,0 +1,164 @@
+// Tensors and Python numbers: item, tolist, bool(), int(), float(), operator.index(). Arrays,
+// DLPack and pickling have files of their own.
+#include "python/exchange.h"
+
+#include "core/error.h"
+#include "python/binding.h"
+#include "python/dlpack.h"
+#include "python/numpy.h"
+#include "python/pickle.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+Scalar read_element(const char* data, DType dtype) {
+  return visit_dtype("item", dtype, [&](auto type) -> Scalar {
+    using T = decltype(type);
+    T value = *reinterpret_cast<const T*>(data);
+    if constexpr (std::is_same_v<T, bool>) return Scalar(value);
+    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(value));
+    else return Scalar(static_cast<double>(value));
+  });
+}
+
+PyObject* to_number(Scalar value) {
+  switch (value.kind()) {
+    case Scalar::Kind::Bool:
+      return PyBool_FromLong(value.as_bool());
+    case Scalar::Kind::Int:
+      return PyLong_FromLongLong(value.as_int());
+    case Scalar::Kind::Float:
+      return PyFloat_FromDouble(value.as_double());
+  }
+  return nullptr;
+}
+
+// Nested lists, from dimension d on.
+PyObject* to_list(const Tensor& x, size_t d, const char* data) {
+  if (d == static_cast<size_t>(x.dim())) return to_number(read_element(data, x.dtype()));
+  int64_t size = x.size(d), step = x.stride(d) * static_cast<int64_t>(itemsize(x.dtype()));
+  PyObject* list = PyList_New(size);
+  if (!list) return nullptr;
+  for (int64_t i = 0; i < size; ++i) {
+    PyObject* item = to_list(x, d + 1, data + i * step);
+    if (!item) {
+      Py_DECREF(list);
+      return nullptr;
+    }
+    PyList_SET_ITEM(list, i, item);
+  }
+  return list;
+}
+
+Scalar item(const Tensor& x) {
+  TAPEGRAD_CHECK(x.numel() == 1, "item: a Tensor with ", x.numel(),
+                 " elements cannot be converted to Scalar");
+  return element_of(x);
+}
+
+// The same with the error of int() and float().
+Scalar only_element(const Tensor& x) {
+  TAPEGRAD_CHECK_AS(ValueError, x.numel() == 1,
+                    "only one element tensors can be converted to Python scalars, got shape ",
+                    to_string(x.sizes()));
+  return element_of(x);
+}
+
+// untyped_storage(): the bytes under a tensor.
+class UntypedStorage {
+ public:
+  explicit UntypedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {}
+  size_t nbytes() const { return storage_->nbytes(); }
+  uintptr_t data_ptr() const { return reinterpret_cast<uintptr_t>(storage_->data()); }
+
+ private:
+  Ref<Storage> storage_;
+};
+
+void bind_storage(Binder& b) {
+  nb::class_<UntypedStorage>(b.module(), "UntypedStorage", "The bytes under a tensor.")
+      .def("nbytes", &UntypedStorage::nbytes, "How many bytes there are.")
+      .def("size", &UntypedStorage::nbytes, "How many bytes there are.")
+      .def("__len__", &UntypedStorage::nbytes)
+      .def("data_ptr", &UntypedStorage::data_ptr, "The address of the first byte.");
+  b.method("untyped_storage", [](const Tensor& self) {
+    return UntypedStorage(self->storage_ref());
+  }, "The bytes under the tensor, which its views share.");
+  b.method("data_ptr", [](const Tensor& self) {
+    return self.numel() == 0 ? uintptr_t{0} : reinterpret_cast<uintptr_t>(self->data());
+  }, "The address of the first element.");
+}
+
+}  // namespace
+
+Scalar element_of(const Tensor& tensor) {
+  return read_element(static_cast<const char*>(tensor->data()), tensor.dtype());
+}
+
+PyObject* tensor_item(PyObject* self) {
+  return guarded([&] { return to_number(item(tensor_of(self))); });
+}
+
+int tensor_bool(PyObject* self) {
+  try {
+    const Tensor& x = tensor_of(self);
+    TAPEGRAD_CHECK(x.numel() != 0, "bool: Boolean value of Tensor with no values is ambiguous");
+    TAPEGRAD_CHECK(x.numel() == 1,
+                   "bool: Boolean value of Tensor with more than one value is ambiguous; use "
+                   ".any() or .all()");
+    return element_of(x).as_bool();
+  } catch (...) {
+    set_python_error();
+    return -1;
+  }
+}
+
+PyObject* tensor_int(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    Scalar value = only_element(tensor_of(self));
+    // Python's own conversion refuses infinities and NaN and is exact beyond 64 bits.
+    if (value.is_float()) return PyLong_FromDouble(value.as_double());
+    return PyLong_FromLongLong(value.as_int());
+  });
+}
+
+PyObject* tensor_float(PyObject* self) {
+  return guarded([&] { return PyFloat_FromDouble(only_element(tensor_of(self)).as_double()); });
+}
+
+PyObject* tensor_index(PyObject* self) {
+  return guarded([&] {
+    const Tensor& x = tensor_of(self);
+    TAPEGRAD_CHECK_AS(TypeError, x.numel() == 1 && is_integral(x.dtype()),
+                      "only integer tensors of a single element can be converted to an index");
+    return PyLong_FromLongLong(element_of(x).as_int());
+  });
+}
+
+void bind_exchange(Binder& b) {
+  b.method("item", [](const Tensor& self) { return nb::steal(to_number(item(self))); },
+           nb::sig("def item(self) -> bool | int | float"),
+           R"(The only element, as a Python number.
+
+Example:
+    >>> torch.tensor([2.5]).item()
+    2.5
+)");
+  b.method("tolist", [](const Tensor& self) {
+    PyObject* list = to_list(self, 0, static_cast<const char*>(self->data()));
+    if (!list) throw nb::python_error();
+    return nb::steal(list);
+  }, R"(Nested lists of Python numbers; a number for a tensor without dimensions.
+
+Example:
+    >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+)");
+  bind_storage(b);
+  bind_numpy(b);
+  bind_dlpack(b);
+  bind_pickle(b);
+}
+
+}  // namespace tapegrad::python

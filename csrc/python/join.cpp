@@ -1,0 +1,196 @@
+// Joining, repeating and rearranging in Python.
+#include "ops/join.h"
+
+#include "core/error.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+using Out = std::optional<Tensor>;
+using Tensors = std::vector<Tensor>;
+
+void bind_cat(Binder& b) {
+  auto out = "out"_a.none() = nb::none();
+  auto cat_all = [](const Tensors& tensors, int64_t dim, const Out& out) {
+    return into_out("cat", cat(tensors, dim), out);
+  };
+  b.function("cat", cat_all, "tensors"_a, "dim"_a = 0, nb::kw_only(), out,
+             R"(Joins tensors along a dimension they all have.
+
+Args:
+    tensors: the tensors, of one shape except along `dim`.
+    dim: the dimension along which they are laid one behind the other.
+
+Example:
+    >>> torch.cat([torch.tensor([1, 2]), torch.tensor([3])])
+    tensor([1, 2, 3])
+)");
+  b.function("cat", cat_all, "tensors"_a, "axis"_a, nb::kw_only(), out);
+  auto stack_all = [](const Tensors& tensors, int64_t dim, const Out& out) {
+    return into_out("stack", stack(tensors, dim), out);
+  };
+  b.function("stack", stack_all, "tensors"_a, "dim"_a = 0, nb::kw_only(), out,
+             R"(Joins tensors of one shape along a new dimension.
+
+Args:
+    tensors: the tensors.
+    dim: where the new dimension goes.
+
+Example:
+    >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
+)");
+  b.function("stack", stack_all, "tensors"_a, "axis"_a, nb::kw_only(), out);
+}
+
+void bind_repeat(Binder& b) {
+  b.method("repeat", [](const Tensor& self, const nb::args& repeats) {
+    TAPEGRAD_CHECK_AS(TypeError, repeats.size() > 0, "repeat: missing argument: repeats");
+    return repeat(self, int_list_from_args("repeat", repeats));
+  }, R"(Copies of the whole tensor along every dimension.
+
+Args:
+    repeats: how often, for each dimension; more numbers than dimensions add leading ones.
+
+Example:
+    >>> torch.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+)");
+  constexpr const char* kTile = R"(Copies of the whole tensor, as repeat; missing leading repeats are ones.
+
+Args:
+    dims: how often, for each of the last dimensions.
+
+Example:
+    >>> torch.tile(torch.tensor([1, 2]), (2,))
+    tensor([1, 2, 1, 2])
+)";
+  b.method("tile", [](const Tensor& self, const nb::args& dims) {
+    return tile(self, int_list_from_args("tile", dims));
+  }, kTile);
+  b.function("tile", [](const Tensor& x, const IntList& dims) { return tile(x, dims); }, "input"_a,
+             "dims"_a, kTile);
+}
+
+void bind_repeat_interleave(Binder& b) {
+  auto dim = "dim"_a.none() = nb::none();
+  auto output_size = "output_size"_a.none() = nb::none();
+  using Size = std::optional<int64_t>;
+  b.both("repeat_interleave", [](const Tensor& x, int64_t repeats, Size dim, Size output_size) {
+    return repeat_interleave(x, repeats, dim, output_size);
+  }, "repeats"_a, dim, nb::kw_only(), output_size, R"(Repeats every element, or slice, in its place.
+
+Args:
+    repeats: how often: one number, or a tensor with one for each.
+    dim: the dimension; None repeats the elements of the flattened tensor.
+    output_size: the length of the result along `dim`, checked.
+
+Example:
+    >>> torch.repeat_interleave(torch.tensor([7, 8]), torch.tensor([1, 2]))
+    tensor([7, 8, 8])
+)");
+  b.both("repeat_interleave", [](const Tensor& x, const Tensor& repeats, Size dim,
+                                 Size output_size) {
+    return repeat_interleave(x, repeats, dim, output_size);
+  }, "repeats"_a, dim, nb::kw_only(), output_size);
+  b.function("repeat_interleave", [](const Tensor& repeats, Size output_size) {
+    return repeat_interleave_indices(repeats, output_size);
+  }, "repeats"_a, nb::kw_only(), output_size);
+}
+
+void bind_rearranging(Binder& b) {
+  constexpr const char* kFlip = R"(Turns the order round along some dimensions.
+
+Args:
+    dims: the dimensions.
+
+Example:
+    >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), [1])
+    tensor([[2, 1],
+            [4, 3]])
+)";
+  b.method("flip", [](const Tensor& self, const nb::args& dims) {
+    TAPEGRAD_CHECK_AS(TypeError, dims.size() > 0, "flip: missing argument: dims");
+    return flip(self, int_list_from_args("flip", dims));
+  }, kFlip);
+  b.function("flip", [](const Tensor& x, const IntList& dims) { return flip(x, dims); }, "input"_a,
+             "dims"_a, kFlip);
+  b.both("roll", [](const Tensor& x, const IntList& shifts, const std::optional<IntList>& dims) {
+    return roll(x, shifts, dims ? Sizes(dims->values) : Sizes());
+  }, "shifts"_a, "dims"_a.none() = nb::none(),
+  R"(Moves elements along dimensions; what falls off at one end comes back at the other.
+
+Args:
+    shifts: by how many places, one number for each of `dims`.
+    dims: the dimensions; None rolls the flattened tensor.
+
+Example:
+    >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+)");
+}
+
+void bind_triangles(Binder& b) {
+  auto out = "out"_a.none() = nb::none();
+  b.both("tril", [](const Tensor& x, int64_t diagonal, const Out& out) {
+    return into_out("tril", tril(x, diagonal), out);
+  }, "diagonal"_a = 0, nb::kw_only(), out, R"(The lower triangle of matrices, zero elsewhere.
+
+Args:
+    diagonal: the last diagonal that is kept: 0 the main one, above 0 above it.
+
+Example:
+    >>> torch.tril(torch.ones(2, 2))
+    tensor([[1., 0.],
+            [1., 1.]])
+)");
+  b.both("triu", [](const Tensor& x, int64_t diagonal, const Out& out) {
+    return into_out("triu", triu(x, diagonal), out);
+  }, "diagonal"_a = 0, nb::kw_only(), out, R"(The upper triangle of matrices, zero elsewhere.
+
+Args:
+    diagonal: the first diagonal that is kept: 0 the main one, above 0 above it.
+
+Example:
+    >>> torch.triu(torch.ones(2, 2))
+    tensor([[1., 1.],
+            [0., 1.]])
+)");
+  b.method("tril_", [](const Tensor& self, int64_t diagonal) {
+    tril_(self, diagonal);
+    return self;
+  }, "diagonal"_a = 0, "tril, in place.");
+  b.method("triu_", [](const Tensor& self, int64_t diagonal) {
+    triu_(self, diagonal);
+    return self;
+  }, "diagonal"_a = 0, "triu, in place.");
+  b.both("diag", [](const Tensor& x, int64_t diagonal, const Out& out) {
+    return into_out("diag", diag(x, diagonal), out);
+  }, "diagonal"_a = 0, nb::kw_only(), out,
+  R"(A matrix with a vector on its diagonal, or the diagonal of a matrix.
+
+Args:
+    diagonal: which one: 0 the main one, above 0 above it, below 0 below it.
+
+Example:
+    >>> torch.diag(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+)");
+}
+
+}  // namespace
+
+void bind_join(Binder& b) {
+  bind_cat(b);
+  bind_repeat(b);
+  bind_repeat_interleave(b);
+  bind_rearranging(b);
+  bind_triangles(b);
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,61 @@
+// Matrix products in Python.
+#include "ops/matmul.h"
+
+#include "ops/copy.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+using Out = std::optional<Tensor>;
+
+// input and other, function and method, with out=.
+template <Tensor (*kProduct)(const Tensor&, const Tensor&)>
+void bind_product(Binder& b, const char* name, const char* second, const char* doc) {
+  b.both(name, [name](const Tensor& input, const Tensor& other, const Out& out) {
+    return into_out(name, kProduct(input, other), out);
+  }, nb::arg(second), nb::kw_only(), "out"_a.none() = nb::none(), doc);
+}
+
+template <Tensor (*kProduct)(const Tensor&, const Tensor&, const Tensor&, Scalar, Scalar)>
+void bind_added(Binder& b, const char* name, const char* first, const char* second,
+                const char* doc) {
+  b.both(name, [name](const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta,
+                      Scalar alpha, const Out& out) {
+    return into_out(name, kProduct(input, x, y, beta, alpha), out);
+  }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1), "alpha"_a = Scalar(1),
+     "out"_a.none() = nb::none(), doc);
+  b.method((std::string(name) + "_").c_str(), [](Tensor self, const Tensor& x, const Tensor& y,
+                                                 Scalar beta, Scalar alpha) {
+    copy_(self, kProduct(self, x, y, beta, alpha));
+    return self;
+  }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1), "alpha"_a = Scalar(1),
+     "The same in place.");
+}
+
+}  // namespace
+
+void bind_matmul(Binder& b) {
+  bind_product<mm>(b, "mm", "mat2", "The product of two matrices.\n\nExample:\n"
+                   "    >>> torch.mm(torch.eye(2), torch.ones(2, 3)).shape\n"
+                   "    torch.Size([2, 3])\n");
+  bind_product<bmm>(b, "bmm", "mat2", "The products of two batches of matrices.");
+  bind_product<mv>(b, "mv", "vec", "The product of a matrix and a vector.");
+  bind_product<dot>(b, "dot", "tensor", "The inner product of two vectors.");
+  bind_product<dot>(b, "vdot", "other", "The inner product of two vectors.");
+  bind_product<outer>(b, "outer", "vec2", "The outer product of two vectors.");
+  bind_product<outer>(b, "ger", "vec2", "The outer product of two vectors.");
+  bind_product<matmul>(b, "matmul", "other",
+                       "The matrix product of the last two dimensions, other dimensions broadcast; "
+                       "vectors are treated as rows or columns.");
+  bind_added<addmm>(b, "addmm", "mat1", "mat2", "beta * input + alpha * (mat1 @ mat2).");
+  bind_added<baddbmm>(b, "baddbmm", "batch1", "batch2",
+                      "beta * input + alpha * (batch1 @ batch2), for batches.");
+  bind_added<addmv>(b, "addmv", "mat", "vec", "beta * input + alpha * (mat @ vec).");
+  b.function("linear", [](const Tensor& input, const Tensor& weight, const Out& bias) {
+    return linear(input, weight, bias.value_or(Tensor()));
+  }, "input"_a, "weight"_a, "bias"_a.none() = nb::none(), "input @ weight.T + bias.");
+}
+
+}  // namespace tapegrad::python

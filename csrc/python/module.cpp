@@ -1,0 +1,56 @@
+// The native module tapegrad._C.
+#include "core/parallel.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+void bind_types(nb::module_ module);
+
+namespace {
+
+void translate(const std::exception_ptr& exception, void*) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error&) {
+    set_python_error();
+  } catch (const std::invalid_argument&) {
+    set_python_error();
+  }
+}
+
+void release_lock_in_kernels() {
+  set_blocking_hooks({[]() -> void* { return PyEval_SaveThread(); },
+                      [](void* state) {
+                        PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+                      }});
+}
+
+}  // namespace
+
+NB_MODULE(_C, module) {
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator(translate);
+  bind_types(module);
+  nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
+  module.attr("Tensor") = type;
+  Binder b(module, type);
+  bind_tensor(b);
+  bind_view(b);
+  bind_pointwise(b);
+  bind_create(b);
+  bind_autograd(b);
+  bind_capture(b);
+  bind_system(b);
+  bind_reduce(b);
+  bind_softmax(b);
+  bind_scan(b);
+  bind_matmul(b);
+  bind_join(b);
+  bind_index(b);
+  bind_sort(b);
+  bind_random(b);
+  bind_exchange(b);
+  release_lock_in_kernels();
+}
+
+}  // namespace tapegrad::python

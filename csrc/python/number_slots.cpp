@@ -1,0 +1,157 @@
+#include "python/number_slots.h"
+
+#include "core/error.h"
+#include "ops/matmul.h"
+#include "ops/pointwise.h"
+#include "python/binding.h"
+#include "python/exchange.h"
+#include "python/index.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+// An operand of an operator: a tensor, borrowed, or a Python number, made into one.
+class Operand {
+ public:
+  explicit Operand(PyObject* object) {
+    if (is_tensor(object)) {
+      tensor_ = &tensor_of(object);
+      return;
+    }
+    Scalar number;
+    if (!scalar_from_object(object, &number)) return;
+    number_ = wrapped_number(number);
+    tensor_ = &number_;
+  }
+  bool valid() const { return tensor_ != nullptr; }
+  const Tensor* get() const { return tensor_; }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  Tensor number_;
+};
+
+PyObject* not_implemented() { return Py_NewRef(Py_NotImplemented); }
+
+template <PointwiseId kId>
+PyObject* binary(PyObject* a, PyObject* b) {
+  return guarded([&]() -> PyObject* {
+    Operand x(a), y(b);
+    if (!x.valid() || !y.valid()) return not_implemented();
+    const Tensor* operands[] = {x.get(), y.get()};
+    return wrap(pointwise(kId, operands));
+  });
+}
+
+template <PointwiseId kId>
+PyObject* inplace(PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    Operand y(other);
+    if (!y.valid()) return not_implemented();
+    const Tensor* operands[] = {&tensor_of(self), y.get()};
+    pointwise_inplace(kId, operands, {});
+    return Py_NewRef(self);
+  });
+}
+
+template <PointwiseId kId>
+PyObject* unary(PyObject* self) {
+  return guarded([&] {
+    const Tensor* operands[] = {&tensor_of(self)};
+    return wrap(pointwise(kId, operands));
+  });
+}
+
+PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
+  if (modulus != Py_None) return not_implemented();
+  return binary<PointwiseId::pow>(a, b);
+}
+
+PyObject* inplace_power(PyObject* self, PyObject* other, PyObject* modulus) {
+  if (modulus != Py_None) return not_implemented();
+  return inplace<PointwiseId::pow>(self, other);
+}
+
+PyObject* positive(PyObject* self) { return Py_NewRef(self); }
+
+PyObject* matrix_multiply(PyObject* a, PyObject* b) {
+  if (!is_tensor(a) || !is_tensor(b)) return not_implemented();
+  return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
+}
+
+PyObject* compare(PyObject* a, PyObject* b, int operation) {
+  switch (operation) {
+    case Py_EQ:
+      return binary<PointwiseId::eq>(a, b);
+    case Py_NE:
+      return binary<PointwiseId::ne>(a, b);
+    case Py_LT:
+      return binary<PointwiseId::lt>(a, b);
+    case Py_LE:
+      return binary<PointwiseId::le>(a, b);
+    case Py_GT:
+      return binary<PointwiseId::gt>(a, b);
+    default:
+      return binary<PointwiseId::ge>(a, b);
+  }
+}
+
+Py_hash_t hash(PyObject* self) { return _Py_HashPointer(self); }
+
+Py_ssize_t length(PyObject* self) {
+  const Tensor& x = tensor_of(self);
+  if (x.dim() == 0) {
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+  }
+  return static_cast<Py_ssize_t>(x.size(0));
+}
+
+}  // namespace
+
+void add_number_slots(std::vector<PyType_Slot>& slots) {
+  auto add = [&](int slot, auto* function) {
+    slots.push_back({slot, reinterpret_cast<void*>(function)});
+  };
+  add(Py_nb_add, binary<PointwiseId::add>);
+  add(Py_nb_subtract, binary<PointwiseId::sub>);
+  add(Py_nb_multiply, binary<PointwiseId::mul>);
+  add(Py_nb_true_divide, binary<PointwiseId::div>);
+  add(Py_nb_floor_divide, binary<PointwiseId::floor_divide>);
+  add(Py_nb_remainder, binary<PointwiseId::remainder>);
+  add(Py_nb_power, power);
+  add(Py_nb_and, binary<PointwiseId::bitwise_and>);
+  add(Py_nb_or, binary<PointwiseId::bitwise_or>);
+  add(Py_nb_xor, binary<PointwiseId::bitwise_xor>);
+  add(Py_nb_lshift, binary<PointwiseId::bitwise_left_shift>);
+  add(Py_nb_rshift, binary<PointwiseId::bitwise_right_shift>);
+  add(Py_nb_matrix_multiply, matrix_multiply);
+  add(Py_nb_inplace_add, inplace<PointwiseId::add>);
+  add(Py_nb_inplace_subtract, inplace<PointwiseId::sub>);
+  add(Py_nb_inplace_multiply, inplace<PointwiseId::mul>);
+  add(Py_nb_inplace_true_divide, inplace<PointwiseId::div>);
+  add(Py_nb_inplace_floor_divide, inplace<PointwiseId::floor_divide>);
+  add(Py_nb_inplace_remainder, inplace<PointwiseId::remainder>);
+  add(Py_nb_inplace_power, inplace_power);
+  add(Py_nb_inplace_and, inplace<PointwiseId::bitwise_and>);
+  add(Py_nb_inplace_or, inplace<PointwiseId::bitwise_or>);
+  add(Py_nb_inplace_xor, inplace<PointwiseId::bitwise_xor>);
+  add(Py_nb_inplace_lshift, inplace<PointwiseId::bitwise_left_shift>);
+  add(Py_nb_inplace_rshift, inplace<PointwiseId::bitwise_right_shift>);
+  add(Py_nb_negative, unary<PointwiseId::neg>);
+  add(Py_nb_positive, positive);
+  add(Py_nb_absolute, unary<PointwiseId::abs>);
+  add(Py_nb_invert, unary<PointwiseId::bitwise_not>);
+  add(Py_nb_bool, tensor_bool);
+  add(Py_nb_int, tensor_int);
+  add(Py_nb_float, tensor_float);
+  add(Py_nb_index, tensor_index);
+  add(Py_mp_length, length);
+  add(Py_mp_subscript, tensor_subscript);
+  add(Py_mp_ass_subscript, tensor_assign_subscript);
+  add(Py_tp_richcompare, compare);
+  add(Py_tp_hash, hash);
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,126 @@
+// Pickling and deep copies.
+//
+// A tensor is pickled as the bytes of its elements with dtype, sizes, strides (a dense memory order
+// is kept), requires_grad, class and attributes. Tensors that share memory are stored one by one
+// and come back apart.
+#include "python/pickle.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+Tensor dense_copy(const Tensor& x) {
+  GradMode off(false);
+  return clone(x);
+}
+
+void check_tensor(const char* method, nb::handle self) {
+  TAPEGRAD_CHECK_AS(TypeError, is_tensor(self.ptr()), method, ": expected a Tensor, got ",
+                    Py_TYPE(self.ptr())->tp_name);
+}
+
+PyObject* attributes_of(PyObject* self) {
+  return reinterpret_cast<TensorObject*>(self)->dict;
+}
+
+// _rebuild_tensor(class, bytes, dtype, sizes, strides, requires_grad). A plain C function, because
+// pickle stores those by name.
+PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&] {
+    TAPEGRAD_CHECK_AS(TypeError, count == 6, "_rebuild_tensor: expected 6 arguments, got ", count);
+    nb::handle type(args[0]), data(args[1]);
+    DType dtype;
+    DimVector sizes, strides;
+    bool valid = PyType_Check(type.ptr()) && PyBytes_Check(data.ptr()) &&
+                 PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(args[0]), tensor_type) &&
+                 dtype_from_object(args[2], &dtype) && int_list_from_object(args[3], &sizes) &&
+                 int_list_from_object(args[4], &strides) && sizes.size() == strides.size();
+    TAPEGRAD_CHECK_AS(ValueError, valid, "_rebuild_tensor: the pickled tensor is damaged");
+    Tensor x = empty("_rebuild_tensor", sizes, dtype);
+    auto nbytes = static_cast<size_t>(x.numel()) * itemsize(dtype);
+    TAPEGRAD_CHECK_AS(ValueError, static_cast<size_t>(PyBytes_GET_SIZE(data.ptr())) == nbytes,
+                      "_rebuild_tensor: expected ", nbytes, " bytes of data, got ",
+                      PyBytes_GET_SIZE(data.ptr()));
+    std::memcpy(x->data(), PyBytes_AS_STRING(data.ptr()), nbytes);
+    // Strides come from outside: no element may lie beyond the bytes.
+    int64_t reach = x.numel() > 0;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      bool sound = strides[d] >= 0 && strides[d] <= std::max<int64_t>(x.numel(), 1);
+      TAPEGRAD_CHECK_AS(ValueError, sound,
+                        "_rebuild_tensor: the pickled tensor is damaged: stride ", strides[d]);
+      if (x.numel() > 0) reach += (sizes[d] - 1) * strides[d];
+    }
+    TAPEGRAD_CHECK_AS(ValueError, reach <= x.numel(),
+                      "_rebuild_tensor: the pickled tensor is damaged: its strides reach beyond "
+                      "its data");
+    x->set_geometry(sizes, strides, 0);
+    if (PyObject_IsTrue(args[5]) == 1) set_requires_grad(x, true);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(args[0]), std::move(x));
+  });
+}
+
+PyMethodDef rebuild_functions[] = {
+    {"_rebuild_tensor",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(rebuild_tensor)), METH_FASTCALL,
+     "Makes a tensor from what __reduce_ex__ stored."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+nb::object reduce(nb::handle self, nb::handle rebuild) {
+  check_tensor("__reduce_ex__", self);
+  const Tensor& x = tensor_of(self.ptr());
+  Tensor dense = dense_copy(x);
+  nb::bytes data(static_cast<const char*>(dense->data()),
+                 static_cast<size_t>(dense.numel()) * itemsize(dense.dtype()));
+  nb::tuple arguments = nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))),
+                                       data, dense.dtype(), IntList{DimVector(dense.sizes())},
+                                       IntList{DimVector(dense.strides())},
+                                       requires_grad(x) && is_leaf(x));
+  PyObject* attributes = attributes_of(self.ptr());
+  if (!attributes || PyDict_GET_SIZE(attributes) == 0) return nb::make_tuple(rebuild, arguments);
+  return nb::make_tuple(rebuild, arguments, nb::handle(attributes));
+}
+
+nb::object deepcopy(nb::handle self, nb::dict memo) {
+  check_tensor("__deepcopy__", self);
+  nb::object key = nb::steal(PyLong_FromVoidPtr(self.ptr()));
+  if (memo.contains(key)) return memo[key];
+  const Tensor& x = tensor_of(self.ptr());
+  TAPEGRAD_CHECK(is_leaf(x),
+                 "deepcopy: only Tensors created explicitly by the user (graph leaves) support the "
+                 "deepcopy protocol; use .detach().clone() for the values alone");
+  Tensor copy = dense_copy(x);
+  if (requires_grad(x)) set_requires_grad(copy, true);
+  nb::object result = nb::steal(wrap_as(Py_TYPE(self.ptr()), copy));
+  memo[key] = result;
+  nb::module_ copy_module = nb::module_::import_("copy");
+  if (x->meta() && x->meta()->grad.defined())
+    ensure_meta(copy).grad =
+        nb::cast<Tensor>(copy_module.attr("deepcopy")(nb::cast(x->meta()->grad), memo));
+  if (PyObject* attributes = attributes_of(self.ptr()))
+    for (auto [name, value] : nb::borrow<nb::dict>(attributes))
+      nb::setattr(result, name, copy_module.attr("deepcopy")(value, memo));
+  return result;
+}
+
+}  // namespace
+
+void bind_pickle(Binder& b) {
+  if (PyModule_AddFunctions(b.module().ptr(), rebuild_functions) != 0) throw nb::python_error();
+  nb::object rebuild = b.module().attr("_rebuild_tensor");
+  // Held by the module for as long as the method exists.
+  nb::handle held = rebuild;
+  b.method("__reduce_ex__", [held](nb::handle self, int) { return reduce(self, held); },
+           "protocol"_a, nb::sig("def __reduce_ex__(self, protocol: int, /) -> tuple"),
+           "What pickle stores.");
+  b.method("__deepcopy__", deepcopy, "memo"_a,
+           nb::sig("def __deepcopy__(self, memo: dict) -> Tensor"), "What copy.deepcopy() calls.");
+}
+
+}  // namespace tapegrad::python

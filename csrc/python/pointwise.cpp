@@ -1,0 +1,532 @@
+// The pointwise table in Python: functions, methods, in-place methods, out=, docstrings, all from one
+// parser. A call costs no more than reading its arguments, so it does not go through nanobind.
+#include "ops/pointwise.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "ops/copy.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+constexpr int kMaxArguments = kMaxArity + kMaxParams + 1;
+
+// What PyTorch calls the operands, where it is not (input, other).
+struct OperandNames {
+  PointwiseId id;
+  const char* names[kMaxArity];
+};
+constexpr OperandNames kOperandNames[] = {
+    {PointwiseId::pow, {"input", "exponent", nullptr}},
+    {PointwiseId::heaviside, {"input", "values", nullptr}},
+    {PointwiseId::where, {"condition", "input", "other"}},
+    {PointwiseId::lerp, {"input", "end", "weight"}},
+    {PointwiseId::addcmul, {"input", "tensor1", "tensor2"}},
+    {PointwiseId::addcdiv, {"input", "tensor1", "tensor2"}},
+};
+
+const char* operand_name(const PointwiseInfo& info, int i) {
+  for (const OperandNames& entry : kOperandNames)
+    if (entry.id == info.op.id) return entry.names[i];
+  constexpr const char* kUsual[] = {"input", "other", "third"};
+  return kUsual[i];
+}
+
+// add and sub have alpha, div has rounding_mode; in the table these are lines of their own.
+const char* variant_name(const PointwiseInfo& info) {
+  switch (info.op.id) {
+    case PointwiseId::add:
+    case PointwiseId::sub:
+      return "alpha";
+    case PointwiseId::div:
+      return "rounding_mode";
+    default:
+      return nullptr;
+  }
+}
+
+// The arguments of one call, borrowed.
+struct Arguments {
+  PyObject* operands[kMaxArity] = {};
+  PyObject* params[kMaxParams] = {};
+  PyObject* variant = nullptr;
+  PyObject* out = nullptr;
+};
+
+PyObject** find_argument(const PointwiseInfo& info, Arguments& arguments, PyObject* name) {
+  auto is = [&](const char* text) {
+    return text && PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  for (int i = 0; i < info.arity; ++i)
+    if (is(operand_name(info, i)) || (i == 0 && is("self"))) return &arguments.operands[i];
+  for (int i = 0; i < info.param_count; ++i)
+    if (is(info.param_names[i])) return &arguments.params[i];
+  if (is(variant_name(info))) return &arguments.variant;
+  if (is("out")) return &arguments.out;
+  return nullptr;
+}
+
+void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_ssize_t count,
+           PyObject* keywords, Arguments& arguments) {
+  int position = 0;
+  auto place = [&](PyObject* value) {
+    if (position < info.arity) arguments.operands[position] = value;
+    else if (position - info.arity < info.param_count)
+      arguments.params[position - info.arity] = value;
+    else
+      fail<TypeError>(info.name, "() takes ", info.arity + info.param_count,
+                      " positional arguments but ", count + (self ? 1 : 0), " were given");
+    ++position;
+  };
+  if (self) place(self);
+  for (Py_ssize_t i = 0; i < count; ++i) place(args[i]);
+  if (!keywords) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(keywords, i);
+    PyObject** slot = find_argument(info, arguments, name);
+    if (!slot)
+      fail<TypeError>(info.name, "() got an unexpected keyword argument '", PyUnicode_AsUTF8(name),
+                      "'");
+    if (*slot)
+      fail<TypeError>(info.name, "() got multiple values for argument '", PyUnicode_AsUTF8(name),
+                      "'");
+    *slot = args[count + i];
+  }
+}
+
+[[noreturn]] void fail_operand(const PointwiseInfo& info, int i, PyObject* object) {
+  if (!object)
+    fail<TypeError>(info.name, "() missing required argument '", operand_name(info, i), "'");
+  fail<TypeError>(info.name, "(): argument '", operand_name(info, i), "' must be Tensor",
+                  info.arity > 1 ? " or Number" : "", ", not ", Py_TYPE(object)->tp_name);
+}
+
+// The operands as tensors: borrowed, or made of numbers.
+struct OperandTensors {
+  Tensor numbers[kMaxArity];
+  const Tensor* pointers[kMaxArity];
+
+  OperandTensors(const PointwiseInfo& info, const Arguments& arguments) {
+    bool any_tensor = false;
+    for (int i = 0; i < info.arity; ++i) {
+      PyObject* object = arguments.operands[i];
+      if (object && is_tensor(object)) {
+        pointers[i] = &tensor_of(object);
+        any_tensor = true;
+        continue;
+      }
+      Scalar number;
+      if (!object || info.arity == 1 || !scalar_from_object(object, &number))
+        fail_operand(info, i, object);
+      numbers[i] = wrapped_number(number);
+      pointers[i] = &numbers[i];
+    }
+    if (!any_tensor) fail_operand(info, 0, arguments.operands[0]);
+  }
+};
+
+struct ParamValues {
+  Scalar values[kMaxParams];
+  int count = 0;
+
+  ParamValues(const PointwiseInfo& info, const Arguments& arguments) {
+    count = info.param_count;
+    for (int i = 0; i < count; ++i) {
+      values[i] = info.param_defaults[i];
+      PyObject* object = arguments.params[i];
+      if (object && is_tensor(object) && tensor_of(object).numel() == 1)
+        object = nullptr, read_tensor(arguments.params[i], values[i]);
+      if (object && !scalar_from_object(object, &values[i]))
+        fail<TypeError>(info.name, "(): argument '", info.param_names[i], "' must be Number, not ",
+                        Py_TYPE(object)->tp_name);
+    }
+  }
+  static void read_tensor(PyObject* object, Scalar& value) {
+    nb::object item = nb::handle(object).attr("item")();
+    scalar_from_object(item.ptr(), &value);
+  }
+};
+
+// Turns add(alpha=) and div(rounding_mode=) into the lines that do them.
+PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant, const Tensor* const* operands,
+                           ParamValues& params) {
+  PointwiseId id = info.op.id;
+  if (!variant || variant == Py_None) return id;
+  if (id == PointwiseId::div) {
+    const char* mode = PyUnicode_Check(variant) ? PyUnicode_AsUTF8(variant) : "";
+    if (std::strcmp(mode, "trunc") == 0) return PointwiseId::div_trunc;
+    if (std::strcmp(mode, "floor") == 0) return PointwiseId::floor_divide;
+    fail("div: expected rounding_mode to be one of None, 'trunc', or 'floor', got ",
+         nb::cast<std::string>(nb::repr(nb::handle(variant))));
+  }
+  Scalar alpha;
+  if (!scalar_from_object(variant, &alpha))
+    fail<TypeError>(info.name, "(): argument 'alpha' must be Number, not ",
+                    Py_TYPE(variant)->tp_name);
+  ResultType type;
+  type.add(*operands[0]);
+  type.add(*operands[1]);
+  TAPEGRAD_CHECK(!alpha.is_float() || is_floating(type.get()), info.name,
+                 ": for integral input tensors, argument alpha must not be a floating point number");
+  TAPEGRAD_CHECK(id == PointwiseId::add || type.get() != DType::Bool, info.name,
+                 ": bool tensors are not supported; use logical_xor");
+  if (alpha.as_double() == 1) return id;
+  if (id == PointwiseId::sub)
+    alpha = alpha.is_float() ? Scalar(-alpha.as_double()) : Scalar(-alpha.as_int());
+  params.values[0] = alpha;
+  params.count = 1;
+  return PointwiseId::add_scaled;
+}
+
+PyObject* call(const PointwiseInfo& info, bool inplace, PyObject* self, PyObject* const* args,
+               Py_ssize_t count, PyObject* keywords) noexcept {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments;
+    parse(info, self, args, count, keywords, arguments);
+    OperandTensors operands(info, arguments);
+    ParamValues params(info, arguments);
+    PointwiseId id = choose_variant(info, arguments.variant, operands.pointers, params);
+    Operands inputs(operands.pointers, info.arity);
+    Params values(params.values, params.count);
+    if (inplace) {
+      if (!is_tensor(arguments.operands[0])) fail_operand(info, 0, arguments.operands[0]);
+      pointwise_inplace(id, inputs, values);
+      return Py_NewRef(arguments.operands[0]);
+    }
+    if (arguments.out && arguments.out != Py_None) {
+      if (!is_tensor(arguments.out)) fail<TypeError>(info.name, "(): out= must be a Tensor");
+      pointwise_out(id, inputs, values, tensor_of(arguments.out));
+      return Py_NewRef(arguments.out);
+    }
+    return wrap(pointwise(id, inputs, values));
+  });
+}
+
+enum class Form { Function, Method, InplaceFunction, InplaceMethod };
+
+template <PointwiseId kId, Form kForm>
+PyObject* entry(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  constexpr bool kMethod = kForm == Form::Method || kForm == Form::InplaceMethod;
+  constexpr bool kInplace = kForm == Form::InplaceFunction || kForm == Form::InplaceMethod;
+  return call(pointwise_info(kId), kInplace, kMethod ? self : nullptr, args, count, keywords);
+}
+
+// ---- definitions
+
+// Lines that are reached through another public function, or bound by hand below.
+bool is_internal(PointwiseId id) {
+  switch (id) {
+    case PointwiseId::add_scaled:
+    case PointwiseId::div_trunc:
+    case PointwiseId::clamp_between:
+    case PointwiseId::clamp_tensor:
+    case PointwiseId::clamp_min:
+    case PointwiseId::clamp_max:
+    case PointwiseId::gelu_tanh:
+    case PointwiseId::nan_to_num:
+    case PointwiseId::polygamma:
+    case PointwiseId::round:
+    case PointwiseId::where:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool has_inplace(const PointwiseInfo& info) {
+  return info.dtypes != PointwiseDTypes::Test || info.arity == 2 ||
+         info.op.id == PointwiseId::logical_not;
+}
+
+std::string documentation(const PointwiseInfo& info, const std::string& name, bool inplace) {
+  std::string text = name + "(";
+  for (int i = 0; i < info.arity; ++i)
+    text += std::string(i ? ", " : "") + operand_name(info, i);
+  for (int i = 0; i < info.param_count; ++i) text += std::string(", ") + info.param_names[i];
+  text += std::string(inplace ? "" : ", *, out=None") + ") -> Tensor\n\n";
+  text += std::string("Elementwise ") + info.value_text + (inplace ? ", in place" : "") +
+          ", where " + (info.arity == 1 ? "x is" : info.arity == 2 ? "a and b are" : "a, b and c are") +
+          " the operand" + (info.arity > 1 ? "s" : "") + ", broadcast together.\n\n";
+  constexpr const char* kOf[][3] = {{"x", "", ""}, {"a", "b", ""}, {"a", "b", "c"}};
+  for (int i = 0; i < info.arity; ++i) {
+    const PointwiseDerivative& d = info.derivatives[i];
+    text += std::string("Gradient of ") + kOf[info.arity - 1][i] + ": " + d.text + "\n";
+  }
+  return text;
+}
+
+PyMethodDef* make_definition(const PointwiseInfo& info, const std::string& name, bool inplace,
+                             _PyCFunctionFastWithKeywords function) {
+  return new PyMethodDef{strdup(name.c_str()),
+                         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+                         METH_FASTCALL | METH_KEYWORDS,
+                         strdup(documentation(info, name, inplace).c_str())};
+}
+
+void define_function(Binder& b, PyMethodDef* definition) {
+  nb::object module_name = b.module().attr("__name__");
+  PyObject* function = PyCFunction_NewEx(definition, nullptr, module_name.ptr());
+  nb::setattr(b.module(), definition->ml_name, nb::steal(function));
+}
+
+void define_method(Binder& b, PyMethodDef* definition) {
+  auto* type = reinterpret_cast<PyTypeObject*>(b.tensor_type().ptr());
+  nb::setattr(b.tensor_type(), definition->ml_name, nb::steal(PyDescr_NewMethod(type, definition)));
+}
+
+template <PointwiseId kId>
+void define(Binder& b) {
+  if (is_internal(kId)) return;
+  const PointwiseInfo& info = pointwise_info(kId);
+  std::string name = info.name;
+  bool activation = std::strcmp(info.kind, "ACTIVATION") == 0;
+  define_function(b, make_definition(info, name, false, entry<kId, Form::Function>));
+  if (has_inplace(info) && info.arity == 1)
+    define_function(b, make_definition(info, name + "_", true, entry<kId, Form::InplaceFunction>));
+  if (activation) return;
+  define_method(b, make_definition(info, name, false, entry<kId, Form::Method>));
+  if (has_inplace(info))
+    define_method(b, make_definition(info, name + "_", true, entry<kId, Form::InplaceMethod>));
+}
+
+// ---- by hand
+
+using Bound = std::optional<nb::object>;
+
+bool read_bound(const Bound& bound, Scalar* scalar) {
+  return bound && scalar_from_object(bound->ptr(), scalar);
+}
+
+// The line, operands and params that clamp(x, min, max) means.
+struct Clamp {
+  PointwiseId id;
+  Tensor tensors[kMaxArity];
+  int arity;
+  Scalar params[2];
+  int param_count = 0;
+
+  Clamp(const char* op, const Tensor& x, const Bound& min, const Bound& max) {
+    TAPEGRAD_CHECK(min || max, op, ": at least one of 'min' or 'max' must not be None");
+    tensors[0] = x;
+    arity = 1;
+    Scalar low, high;
+    bool scalars = (!min || read_bound(min, &low)) && (!max || read_bound(max, &high));
+    if (!scalars) {
+      set_tensors(op, min, max);
+      return;
+    }
+    if (min) params[param_count++] = low;
+    if (max) params[param_count++] = high;
+    id = min && max ? PointwiseId::clamp_between
+                    : min ? PointwiseId::clamp_min : PointwiseId::clamp_max;
+  }
+
+  template <class Run>
+  auto run(Run&& run) const {
+    const Tensor* pointers[kMaxArity] = {&tensors[0], &tensors[1], &tensors[2]};
+    return run(id, Operands(pointers, arity), Params(params, param_count));
+  }
+
+ private:
+  void set_tensors(const char* op, const Bound& min, const Bound& max) {
+    if (min) tensors[arity++] = as_tensor(op, *min);
+    if (max) tensors[arity++] = as_tensor(op, *max);
+    id = min && max ? PointwiseId::clamp_tensor
+                    : min ? PointwiseId::maximum : PointwiseId::minimum;
+  }
+  static Tensor as_tensor(const char* op, const nb::object& bound) {
+    if (is_tensor(bound.ptr())) return tensor_of(bound.ptr());
+    Scalar number;
+    if (!scalar_from_object(bound.ptr(), &number))
+      fail<TypeError>(op, "(): bounds must be Tensor or Number, not ",
+                      Py_TYPE(bound.ptr())->tp_name);
+    return wrapped_number(number);
+  }
+};
+
+Tensor clamp(const char* op, const Tensor& x, const Bound& min, const Bound& max,
+             const std::optional<Tensor>& out) {
+  return Clamp(op, x, min, max).run([&](PointwiseId id, Operands operands, Params params) {
+    if (!out) return pointwise(id, operands, params);
+    pointwise_out(id, operands, params, *out);
+    return *out;
+  });
+}
+
+Tensor clamp_(const char* op, Tensor self, const Bound& min, const Bound& max) {
+  Clamp(op, self, min, max).run([](PointwiseId id, Operands operands, Params params) {
+    pointwise_inplace(id, operands, params);
+    return 0;
+  });
+  return self;
+}
+
+void bind_clamp(Binder& b) {
+  for (const char* name : {"clamp", "clip"}) {
+    b.both(name, [](const Tensor& x, const Bound& min, const Bound& max,
+                    const std::optional<Tensor>& out) { return clamp("clamp", x, min, max, out); },
+           "min"_a.none() = nb::none(), "max"_a.none() = nb::none(), nb::kw_only(),
+           "out"_a.none() = nb::none(), "Values below min become min, values above max become max.");
+    std::string inplace = std::string(name) + "_";
+    b.method(inplace.c_str(), [](Tensor self, const Bound& min, const Bound& max) {
+      return clamp_("clamp_", std::move(self), min, max);
+    }, "min"_a.none() = nb::none(), "max"_a.none() = nb::none(), "clamp() in place.");
+  }
+  b.both("clamp_min", [](const Tensor& x, const Bound& min) {
+    return clamp("clamp_min", x, min, {}, {});
+  }, "min"_a, "Values below min become min.");
+  b.both("clamp_max", [](const Tensor& x, const Bound& max) {
+    return clamp("clamp_max", x, {}, max, {});
+  }, "max"_a, "Values above max become max.");
+  b.method("clamp_min_", [](Tensor self, const Bound& min) {
+    return clamp_("clamp_min_", std::move(self), min, {});
+  }, "min"_a, "clamp_min() in place.");
+  b.method("clamp_max_", [](Tensor self, const Bound& max) {
+    return clamp_("clamp_max_", std::move(self), {}, max);
+  }, "max"_a, "clamp_max() in place.");
+}
+
+// The largest finite number of a dtype, for nan_to_num.
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+      return 65504.0;
+    case DType::BFloat16:
+      return 3.3895313892515355e38;
+    case DType::Float32:
+      return 3.4028234663852886e38;
+    default:
+      return 1.7976931348623157e308;
+  }
+}
+
+std::array<Scalar, 3> nan_to_num_params(const Tensor& x, std::optional<double> nan,
+                                        std::optional<double> posinf,
+                                        std::optional<double> neginf) {
+  if (is_integral(x.dtype())) return {Scalar(0), Scalar(0), Scalar(0)};
+  double limit = largest(x.dtype());
+  return {Scalar(nan.value_or(0.0)), Scalar(posinf.value_or(limit)),
+          Scalar(neginf.value_or(-limit))};
+}
+
+Tensor round_decimals(const Tensor& x, int64_t decimals) {
+  const Tensor* operands[] = {&x};
+  if (decimals == 0) return pointwise(PointwiseId::round, operands);
+  double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  return decimals > 0 ? div(round(mul(x, scale)), scale) : mul(round(div(x, scale)), scale);
+}
+
+Tensor where_any(const Tensor& condition, const nb::object& input, const nb::object& other) {
+  auto as_tensor = [](const nb::object& object) {
+    if (is_tensor(object.ptr())) return tensor_of(object.ptr());
+    Scalar number;
+    if (!scalar_from_object(object.ptr(), &number))
+      fail<TypeError>("where(): operands must be Tensor or Number, not ",
+                      Py_TYPE(object.ptr())->tp_name);
+    return wrapped_number(number);
+  };
+  return where(condition, as_tensor(input), as_tensor(other));
+}
+
+void bind_special(Binder& b) {
+  b.both("round", round_decimals, nb::kw_only(), "decimals"_a = 0,
+         "The nearest integer, halves to even; or the nearest multiple of 10**-decimals.");
+  b.method("round_", [](Tensor self, int64_t decimals) {
+    copy_(self, round_decimals(self, decimals));
+    return self;
+  }, nb::kw_only(), "decimals"_a = 0, "round() in place.");
+  b.both("nan_to_num", [](const Tensor& x, std::optional<double> nan, std::optional<double> posinf,
+                          std::optional<double> neginf) {
+    const Tensor* operands[] = {&x};
+    return pointwise(PointwiseId::nan_to_num, operands, nan_to_num_params(x, nan, posinf, neginf));
+  }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
+     "Replaces NaN (by 0) and infinities (by the largest finite numbers).");
+  b.method("nan_to_num_", [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
+                             std::optional<double> neginf) {
+    const Tensor* operands[] = {&self};
+    pointwise_inplace(PointwiseId::nan_to_num, operands,
+                      nan_to_num_params(self, nan, posinf, neginf));
+    return self;
+  }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
+     "nan_to_num() in place.");
+  auto polygamma_checked = [](int64_t n, const Tensor& input) {
+    TAPEGRAD_CHECK(n >= 0, "polygamma: n must be non-negative, got ", n);
+    return n == 0 ? digamma(input) : polygamma(static_cast<double>(n), input);
+  };
+  b.function("polygamma", polygamma_checked, "n"_a, "input"_a,
+             "The n-th derivative of digamma; n = 0 is digamma itself.");
+  b.method("polygamma", [polygamma_checked](const Tensor& self, int64_t n) {
+    return polygamma_checked(n, self);
+  }, "n"_a, "The n-th derivative of digamma.");
+  b.function("where", where_any, "condition"_a, "input"_a, "other"_a,
+             "Elements of input where condition holds, of other elsewhere.");
+  b.method("where", [](const Tensor& self, const Tensor& condition, const nb::object& other) {
+    return where_any(condition, nb::cast(self), other);
+  }, "condition"_a, "other"_a, "Elements of self where condition holds, of other elsewhere.");
+  b.both("rsub", [](const Tensor& x, const nb::object& other) {
+    return nb::steal<nb::object>(PyNumber_Subtract(other.ptr(), nb::cast(x).ptr()));
+  }, "other"_a, "other - input.");
+  b.function("_gelu", [](const Tensor& input, const std::string& approximate) {
+    TAPEGRAD_CHECK(approximate == "none" || approximate == "tanh",
+                   "gelu: approximate argument must be either none or tanh, got ", approximate);
+    return approximate == "none" ? gelu(input) : gelu_tanh(input);
+  }, "input"_a, "approximate"_a = "none", "x * P(X <= x) for a standard normal X.");
+}
+
+const char* dtypes_name(PointwiseDTypes dtypes) {
+  constexpr const char* kNames[] = {"Real",     "Floating", "Any", "Number",
+                                    "Rounding", "Integral", "Test"};
+  return kNames[static_cast<int>(dtypes)];
+}
+
+nb::list table() {
+  nb::list rows;
+  for (int i = 0; i < kPointwiseCount; ++i) {
+    const PointwiseInfo& info = pointwise_info(static_cast<PointwiseId>(i));
+    nb::dict row;
+    std::string kind = info.kind;
+    row["name"] = info.name;
+    row["kind"] = kind == "BINARY" ? "binary" : kind == "TERNARY" ? "ternary" : "unary";
+    row["activation"] = kind == "ACTIVATION";
+    row["internal"] = is_internal(info.op.id);
+    row["dtypes"] = dtypes_name(info.dtypes);
+    row["value"] = info.value_text;
+    nb::list params, derivatives;
+    for (int p = 0; p < info.param_count; ++p)
+      params.append(nb::make_tuple(info.param_names[p], nb::cast(info.param_defaults[p])));
+    bool differentiable = false;
+    for (int d = 0; d < info.arity; ++d) {
+      derivatives.append(info.derivatives[d].text);
+      differentiable |= info.derivatives[d].kind != PointwiseDerivative::Kind::None;
+    }
+    row["params"] = params;
+    row["derivatives"] = derivatives;
+    row["differentiable"] = differentiable;
+    rows.append(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+void bind_pointwise(Binder& b) {
+#define UNARY(NAME, ...) define<PointwiseId::NAME>(b);
+#define ACTIVATION UNARY
+#define BINARY UNARY
+#define TERNARY UNARY
+#include "pointwise.def"
+#undef UNARY
+#undef ACTIVATION
+#undef BINARY
+#undef TERNARY
+  bind_clamp(b);
+  bind_special(b);
+  b.function("pointwise_table", table, "The lines of the pointwise table, as dicts.");
+}
+
+}  // namespace tapegrad::python

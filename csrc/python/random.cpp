@@ -1,0 +1,315 @@
+// Random tensors, and the Generator they come from.
+#include "ops/random.h"
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "python/arguments.h"
+#include "python/python_types.h"
+#include "python/random_docs.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+// generator=, or the default one.
+Generator& generator_of(const Arguments& a, int i) {
+  if (!a.has(i)) return default_generator();
+  Generator* generator = nullptr;
+  if (!nb::try_cast(nb::handle(a.object(i)), generator)) a.fail_type(i, "torch.Generator");
+  return *generator;
+}
+
+// ---- rand, randn and their like
+
+const Signature kRand{"rand", 0, true, {"size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kRandn{"randn", 0, true, {"size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kRandLike{
+    "rand_like", 1, false, {"input", TAPEGRAD_CREATION_OPTIONS, "memory_format", "generator"}};
+const Signature kRandnLike{
+    "randn_like", 1, false, {"input", TAPEGRAD_CREATION_OPTIONS, "memory_format", "generator"}};
+
+// Uniform on [0, 1) and normal with mean 0 and standard deviation 1 have the same parameters.
+template <Distribution kDistribution>
+Tensor standard(const Arguments& a) {
+  DimVector sizes = a.sizes();
+  CreationOptions options(a, 3, default_dtype());
+  Tensor out = creation_target(a, 2, sizes, options, a.has(3));
+  sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 1));
+  return options.finish(std::move(out));
+}
+
+template <Distribution kDistribution>
+Tensor standard_like(const Arguments& a) {
+  CreationOptions options(a, 1, a.tensor(0).dtype());
+  Tensor out = creation_like(a, a.tensor(0), 6, options);
+  sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 7));
+  return options.finish(std::move(out));
+}
+
+// ---- integers
+
+// randint(high, size) and randint(low, high, size): which one is seen by where the size stands.
+const Signature kRandint{
+    "randint", 3, false, {"low", "high", "size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kRandintLike{
+    "randint_like", 3, false,
+    {"input", "low", "high", TAPEGRAD_CREATION_OPTIONS, "memory_format", "generator"}};
+const Signature kRandperm{
+    "randperm", 1, false, {"n", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
+
+struct Bounds {
+  int64_t low, high;
+};
+
+// With one number the first slot is `high`, unless high was named.
+Bounds bounds_of(const Arguments& a, int low, bool two) {
+  if (two) return {a.object(low) ? a.integer(low) : 0, a.integer(low + 1)};
+  return {0, a.integer(low)};
+}
+
+Tensor randint(const Arguments& a) {
+  bool size_second = a.object(1) && PySequence_Check(a.object(1)) && !is_tensor(a.object(1));
+  Bounds bounds = bounds_of(a, 0, !size_second && a.object(1));
+  DimVector sizes = a.int_tuple(size_second ? 1 : 2);
+  CreationOptions options(a, 5, DType::Int64);
+  Tensor out = creation_target(a, 4, sizes, options, a.has(5));
+  random_into("randint", out, bounds.low, bounds.high, generator_of(a, 3));
+  return options.finish(std::move(out));
+}
+
+Tensor randint_like(const Arguments& a) {
+  Bounds bounds = bounds_of(a, 1, a.object(2));
+  CreationOptions options(a, 3, a.tensor(0).dtype());
+  Tensor out = creation_like(a, a.tensor(0), 8, options);
+  random_into("randint_like", out, bounds.low, bounds.high, generator_of(a, 9));
+  return options.finish(std::move(out));
+}
+
+Tensor make_randperm(const Arguments& a) {
+  CreationOptions options(a, 3, DType::Int64);
+  DType dtype = a.has(2) ? a.tensor(2).dtype() : options.dtype;
+  Tensor result = randperm(a.integer(0), dtype, generator_of(a, 1));
+  return options.finish(into_out("randperm", std::move(result), a.optional_tensor(2)));
+}
+
+// ---- distributions with tensor parameters
+
+const Signature kNormal{
+    "normal", 3, false, {"mean", "std", "size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
+const Signature kBernoulli{"bernoulli", 2, false, {"input", "p", "generator", "out"}};
+const Signature kBernoulliMethod{"bernoulli", 1, false, {"p", "generator"}};
+const Signature kMultinomial{
+    "multinomial", 3, false, {"input", "num_samples", "replacement", "generator", "out"}};
+const Signature kMultinomialMethod{
+    "multinomial", 2, false, {"num_samples", "replacement", "generator"}};
+const Signature kPoisson{"poisson", 2, false, {"input", "generator"}};
+
+Tensor normal_of_size(const Arguments& a) {
+  double mean = a.scalar(0).as_double(), std = a.real(1, 1.0);
+  if (!a.object(2)) a.fail_missing(2);
+  DimVector sizes = a.int_tuple(2);
+  CreationOptions options(a, 5, default_dtype());
+  Tensor out = creation_target(a, 4, sizes, options, a.has(5));
+  sample_into("normal", out, Distribution::Normal, mean, std, generator_of(a, 3));
+  return options.finish(std::move(out));
+}
+
+Tensor make_normal(const Arguments& a) {
+  bool tensor_mean = a.object(0) && is_tensor(a.object(0));
+  bool tensor_std = a.object(1) && is_tensor(a.object(1));
+  if (!tensor_mean && !tensor_std) return normal_of_size(a);
+  Generator& generator = generator_of(a, 3);
+  Tensor result = tensor_mean && tensor_std ? normal(a.tensor(0), a.tensor(1), generator)
+                  : tensor_mean             ? normal(a.tensor(0), a.real(1, 1.0), generator)
+                                            : normal(a.real(0, 0.0), a.tensor(1), generator);
+  return into_out("normal", std::move(result), a.optional_tensor(4));
+}
+
+// bernoulli(input) takes the probabilities from input, bernoulli(input, p) only its shape.
+Tensor bernoulli_with(const Tensor& input, const Arguments& a, int p, Generator& generator) {
+  if (!a.has(p)) return bernoulli(input, generator);
+  Tensor out = empty_like_layout(input, input.dtype());
+  sample_into("bernoulli", out, Distribution::Bernoulli, a.real(p, 0.5), 0, generator);
+  return out;
+}
+
+Tensor make_bernoulli(const Arguments& a) {
+  Tensor result = bernoulli_with(a.tensor(0), a, 1, generator_of(a, 2));
+  return into_out("bernoulli", std::move(result), a.optional_tensor(3));
+}
+
+Tensor bernoulli_method(const Arguments& a) {
+  return bernoulli_with(a.self(), a, 0, generator_of(a, 1));
+}
+
+Tensor make_multinomial(const Arguments& a) {
+  Tensor result = multinomial(a.tensor(0), a.integer(1), a.flag(2), generator_of(a, 3));
+  return into_out("multinomial", std::move(result), a.optional_tensor(4));
+}
+
+Tensor multinomial_method(const Arguments& a) {
+  return multinomial(a.self(), a.integer(0), a.flag(1), generator_of(a, 2));
+}
+
+Tensor make_poisson(const Arguments& a) { return poisson(a.tensor(0), generator_of(a, 1)); }
+
+// ---- in-place methods
+
+const Signature kUniformInplace{"uniform_", 2, false, {"from", "to", "generator"}};
+const Signature kNormalInplace{"normal_", 2, false, {"mean", "std", "generator"}};
+const Signature kLogNormalInplace{"log_normal_", 2, false, {"mean", "std", "generator"}};
+const Signature kCauchyInplace{"cauchy_", 2, false, {"median", "sigma", "generator"}};
+const Signature kExponentialInplace{"exponential_", 1, false, {"lambd", "generator"}};
+const Signature kGeometricInplace{"geometric_", 1, false, {"p", "generator"}};
+const Signature kBernoulliInplace{"bernoulli_", 1, false, {"p", "generator"}};
+const Signature kRandomInplace{"random_", 2, false, {"from", "to", "generator"}};
+
+struct Defaults {
+  double a, b;
+};
+
+template <Distribution kDistribution, Defaults kDefaults>
+Tensor sample_two(const Arguments& a) {
+  sample_(a.function(), a.self(), kDistribution, a.real(0, kDefaults.a), a.real(1, kDefaults.b),
+          generator_of(a, 2));
+  return a.self();
+}
+
+Tensor exponential_(const Arguments& a) {
+  sample_(a.function(), a.self(), Distribution::Exponential, a.real(0, 1.0), 0, generator_of(a, 1));
+  return a.self();
+}
+
+Tensor geometric_(const Arguments& a) {
+  sample_(a.function(), a.self(), Distribution::Geometric, a.scalar(0).as_double(), 0,
+          generator_of(a, 1));
+  return a.self();
+}
+
+Tensor bernoulli_inplace(const Arguments& a) {
+  Generator& generator = generator_of(a, 1);
+  if (a.object(0) && is_tensor(a.object(0))) bernoulli_(a.self(), a.tensor(0), generator);
+  else sample_("bernoulli_", a.self(), Distribution::Bernoulli, a.real(0, 0.5), 0, generator);
+  return a.self();
+}
+
+// random_(), random_(to), random_(from, to), random_(from, None).
+Tensor random_inplace(const Arguments& a) {
+  Generator& generator = generator_of(a, 2);
+  bool only_to = a.object(0) && !a.object(1);
+  auto from = only_to ? std::nullopt : a.optional_integer(0);
+  random_(a.self(), from, a.optional_integer(only_to ? 0 : 1), generator);
+  return a.self();
+}
+
+// ---- generators
+
+uint64_t seed_from_object(nb::handle seed) {
+  nb::object number = nb::steal(PyNumber_Long(seed.ptr()));
+  if (!number) throw nb::python_error();
+  int overflow = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (!overflow) return static_cast<uint64_t>(value);
+  uint64_t positive = overflow > 0 ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    fail<ValueError>("manual_seed: expected a seed from -2**63 to 2**64 - 1, got ",
+                     nb::cast<std::string>(nb::str(number)));
+  }
+  return positive;
+}
+
+constexpr int64_t kStateBytes = sizeof(RandomStream);
+
+Tensor state_tensor(const Generator& generator) {
+  Tensor state = empty("get_state", DimVector{kStateBytes}, DType::UInt8);
+  *state.data<RandomStream>() = generator.state();
+  return state;
+}
+
+void set_state(Generator& generator, const Tensor& state) {
+  TAPEGRAD_CHECK_AS(TypeError, state.dtype() == DType::UInt8,
+                    "set_state: expected a uint8 tensor, got ", name(state.dtype()));
+  TAPEGRAD_CHECK(state.numel() == kStateBytes, "set_state: expected a state of ", kStateBytes,
+                 " bytes, got ", state.numel());
+  GradMode off(false);
+  Tensor plain = clone(contiguous(state));
+  generator.set_state(*plain.data<RandomStream>());
+}
+
+void bind_generator(Binder& b) {
+  auto type = nb::class_<Generator>(b.module(), "Generator", kGeneratorDoc);
+  type.def("__init__", [](Generator* self, nb::handle device) {
+        check_device(device);
+        new (self) Generator();
+      }, "device"_a.none() = nb::none())
+      .def("manual_seed", [](nb::handle self, nb::handle seed) {
+        nb::cast<Generator&>(self).manual_seed(seed_from_object(seed));
+        return nb::borrow(self);
+      }, "seed"_a, nb::sig("def manual_seed(self, seed: int) -> Generator"),
+         "Starts the stream of a seed from its beginning and returns the generator.")
+      .def("seed", &Generator::seed, "Takes a seed from the system and returns it.")
+      .def("initial_seed", &Generator::initial_seed, "The seed of the stream.")
+      .def("get_state", state_tensor, "The state, as a uint8 tensor.")
+      .def("set_state", set_state, "new_state"_a, "Sets the state that get_state() gave.")
+      .def("__getstate__", state_tensor)
+      .def("__setstate__", [](Generator* self, const Tensor& state) {
+        new (self) Generator();
+        set_state(*self, state);
+      })
+      .def_prop_ro("device", [](const Generator&) { return nb::handle(python_types.cpu_device); },
+                   "Where it generates: the CPU.");
+  b.module().attr("default_generator") = nb::cast(&default_generator(), nb::rv_policy::reference);
+  b.function("manual_seed", [](nb::handle seed) {
+    default_generator().manual_seed(seed_from_object(seed));
+    return &default_generator();
+  }, "seed"_a, nb::rv_policy::reference, nb::sig("def manual_seed(seed: int) -> Generator"),
+     kManualSeedDoc);
+  b.function("seed", [] { return default_generator().seed(); },
+             "Seeds the default generator from the system and returns the seed.");
+  b.function("initial_seed", [] { return default_generator().initial_seed(); },
+             "The seed of the default generator.");
+  b.function("get_rng_state", [] { return state_tensor(default_generator()); },
+             "The state of the default generator, as a uint8 tensor.");
+  b.function("set_rng_state", [](const Tensor& state) { set_state(default_generator(), state); },
+             "new_state"_a, "Sets the state that get_rng_state() gave.");
+}
+
+void bind_inplace(Binder& b) {
+  define_method<kUniformInplace, sample_two<Distribution::Uniform, Defaults{0, 1}>>(
+      b, kUniformInplaceDoc);
+  define_method<kNormalInplace, sample_two<Distribution::Normal, Defaults{0, 1}>>(
+      b, kNormalInplaceDoc);
+  define_method<kLogNormalInplace, sample_two<Distribution::LogNormal, Defaults{1, 2}>>(
+      b, kLogNormalInplaceDoc);
+  define_method<kCauchyInplace, sample_two<Distribution::Cauchy, Defaults{0, 1}>>(
+      b, kCauchyInplaceDoc);
+  define_method<kExponentialInplace, exponential_>(b, kExponentialInplaceDoc);
+  define_method<kGeometricInplace, geometric_>(b, kGeometricInplaceDoc);
+  define_method<kBernoulliInplace, bernoulli_inplace>(b, kBernoulliInplaceDoc);
+  define_method<kRandomInplace, random_inplace>(b, kRandomInplaceDoc);
+}
+
+}  // namespace
+
+void bind_random(Binder& b) {
+  bind_generator(b);
+  bind_inplace(b);
+  define_function<kRand, standard<Distribution::Uniform>>(b, kRandDoc);
+  define_function<kRandn, standard<Distribution::Normal>>(b, kRandnDoc);
+  define_function<kRandLike, standard_like<Distribution::Uniform>>(b, kRandLikeDoc);
+  define_function<kRandnLike, standard_like<Distribution::Normal>>(b, kRandnLikeDoc);
+  define_function<kRandint, randint>(b, kRandintDoc);
+  define_function<kRandintLike, randint_like>(b, kRandintLikeDoc);
+  define_function<kRandperm, make_randperm>(b, kRandpermDoc);
+  define_function<kNormal, make_normal>(b, kNormalDoc);
+  define_function<kBernoulli, make_bernoulli>(b, kBernoulliDoc);
+  define_method<kBernoulliMethod, bernoulli_method>(b, kBernoulliDoc);
+  define_function<kMultinomial, make_multinomial>(b, kMultinomialDoc);
+  define_method<kMultinomialMethod, multinomial_method>(b, kMultinomialDoc);
+  define_function<kPoisson, make_poisson>(b, kPoissonDoc);
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,81 @@
+// Threads, memory, build facts, default dtype.
+#include "core/allocator.h"
+#include "core/parallel.h"
+#include "cpu/blas.h"
+#include "cpu/isa.h"
+#include "graph/node.h"
+#include "ops/promotion.h"
+#include "python/binding.h"
+#include "python/source_line.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+nb::dict stats_dict() {
+  const MemoryStats& stats = memory_stats();
+  nb::dict result;
+  result["live_bytes"] = stats.live_bytes;
+  result["peak_bytes"] = stats.peak_bytes;
+  result["cached_bytes"] = stats.cached_bytes;
+  result["allocations"] = stats.allocations;
+  result["system_allocations"] = stats.system_allocations;
+  result["live_allocations"] = stats.live_allocations;
+  return result;
+}
+
+nb::dict build_info() {
+  nb::dict result;
+#if defined(__clang__)
+  result["compiler"] = "clang " __clang_version__;
+#else
+  result["compiler"] = "gcc " __VERSION__;
+#endif
+  result["cplusplus"] = std::to_string(__cplusplus);
+  result["instruction_set"] = cpu::isa_name();
+  result["blas"] = cpu::blas_description();
+  result["threads"] = std::to_string(num_threads());
+  return result;
+}
+
+DType result_type_of(const nb::args& args) {
+  ResultType type;
+  for (nb::handle arg : args) {
+    Scalar number;
+    if (is_tensor(arg.ptr())) type.add(tensor_of(arg.ptr()));
+    else if (scalar_from_object(arg.ptr(), &number)) type.add(number);
+    else fail<TypeError>("result_type: expected tensors or numbers");
+  }
+  return type.get();
+}
+
+}  // namespace
+
+void bind_system(Binder& b) {
+  b.function("get_num_threads", [] { return num_threads(); },
+             "How many threads a kernel may use.");
+  b.function("set_num_threads", [](int count) { set_num_threads(count); }, "num_threads"_a,
+             "Sets how many threads a kernel may use.");
+  b.function("memory_stats", stats_dict,
+             "Bytes and counts of the CPU allocator: live, peak, cached, allocations.");
+  b.function("reset_peak_memory_stats", reset_peak_memory_stats,
+             "Makes the peak start again at the bytes that are live now.");
+  b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
+  b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");
+  b.function("live_counts", [] {
+    return std::pair<int64_t, int64_t>(live_tensor_count(), live_node_count());
+  }, "Live tensors and tape entries, for leak checks.");
+  b.function("set_blas_library", [](const std::string& path) { cpu::set_blas_library(path); },
+             "path"_a, "Where the BLAS library lies.");
+  b.function("install_source_lines", install_source_lines, "own_folder"_a,
+             "Starts noting the source line of each tape entry.");
+  b.function("get_default_dtype", [] { return default_dtype(); },
+             "The dtype of new floating-point tensors.");
+  b.function("set_default_dtype", [](DType d) { set_default_dtype(d); }, "d"_a,
+             "Sets the dtype of new floating-point tensors.");
+  b.function("promote_types", [](DType type1, DType type2) { return promote_types(type1, type2); },
+             "type1"_a, "type2"_a, "The smallest dtype both convert to.");
+  b.function("result_type", result_type_of, "The dtype an op on these operands gives.");
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,158 @@
+// Methods that every tensor has: geometry, copies, casts.
+#include "core/error.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/view.h"
+#include "python/binding.h"
+#include "python/python_types.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+nb::object size(const Tensor& self, std::optional<int64_t> dim) {
+  if (!dim) return nb::steal(make_size(self.sizes()));
+  TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0,
+                    "size: Dimension specified as ", *dim, " but tensor has no dimensions");
+  return nb::int_(self.size(wrap_dim("size", *dim, self.dim())));
+}
+
+nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
+  if (!dim) return nb::cast(IntList{DimVector(self.strides())});
+  TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0,
+                    "stride: Dimension specified as ", *dim, " but tensor has no dimensions");
+  return nb::int_(self.stride(wrap_dim("stride", *dim, self.dim())));
+}
+
+// to(dtype), to(device), to(device, dtype), to(other): whichever way it is said.
+Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
+  DType dtype = self.dtype();
+  bool copy = false;
+  auto take = [&](nb::handle value) {
+    DType given;
+    if (dtype_from_object(value.ptr(), &given)) dtype = given;
+    else if (is_tensor(value.ptr())) dtype = tensor_of(value.ptr()).dtype();
+    else check_device(value);
+  };
+  size_t position = 0;
+  for (nb::handle arg : args) {
+    if (PyBool_Check(arg.ptr())) copy |= ++position == 2 && arg.ptr() == Py_True;
+    else take(arg);
+  }
+  for (auto [key, value] : kwargs) {
+    std::string name = nb::cast<std::string>(key);
+    if (name == "copy") copy = nb::cast<bool>(value);
+    else if (name == "dtype" || name == "device" || name == "other") {
+      if (!value.is_none()) take(value);
+    } else if (name != "non_blocking" && name != "memory_format") {
+      fail<TypeError>("to() got an unexpected keyword argument '", name, "'");
+    }
+  }
+  if (dtype == self.dtype()) return copy ? clone(self) : self;
+  return cast(self, dtype);
+}
+
+void bind_geometry(Binder& b) {
+  b.method("size", size, "dim"_a.none() = nb::none(), "The sizes, or the size of one dimension.");
+  b.method("stride", stride, "dim"_a.none() = nb::none(),
+           "The strides in elements, or the stride of one dimension.");
+  b.method("dim", [](const Tensor& self) { return self.dim(); }, "The number of dimensions.");
+  b.method("ndimension", [](const Tensor& self) { return self.dim(); },
+           "The number of dimensions.");
+  b.both("numel", [](const Tensor& x) { return x.numel(); }, "The number of elements.");
+  b.method("nelement", [](const Tensor& self) { return self.numel(); }, "The number of elements.");
+  b.method("is_contiguous", [](const Tensor& self, nb::handle) { return self.is_contiguous(); },
+           "memory_format"_a.none() = nb::none(), "Whether elements lie in order without gaps.");
+  b.method("storage_offset", [](const Tensor& self) { return self->offset(); },
+           "Where in its storage the first element lies.");
+  b.method("element_size", [](const Tensor& self) { return itemsize(self.dtype()); },
+           "Bytes per element.");
+  b.both("is_floating_point", [](const Tensor& x) { return is_floating(x.dtype()); },
+         "Whether the dtype is a floating one.");
+  b.both("is_complex", [](const Tensor& x) { return is_complex(x.dtype()); },
+         "Whether the dtype is a complex one.");
+  b.both("is_signed", [](const Tensor& x) {
+    return x.dtype() != DType::Bool && x.dtype() != DType::UInt8;
+  }, "Whether the dtype has a sign.");
+  b.both("is_same_size", [](const Tensor& x, const Tensor& other) {
+    return same_sizes(x.sizes(), other.sizes());
+  }, "other"_a, "Whether both have the same shape.");
+  b.method("get_device", [](const Tensor&) { return -1; }, "-1: the CPU.");
+  b.method("is_set_to", [](const Tensor& self, const Tensor& tensor) {
+    return self->storage_ref() == tensor->storage_ref() && same_geometry(self, tensor);
+  }, "tensor"_a, "Whether both show the same memory in the same way.");
+}
+
+void bind_copies(Binder& b) {
+  b.both("clone", [](const Tensor& x, nb::handle) { return clone(x); }, nb::kw_only(),
+         "memory_format"_a.none() = nb::none(), "A copy.");
+  b.method("contiguous", [](const Tensor& self, nb::handle) { return contiguous(self); },
+           "memory_format"_a.none() = nb::none(), "This tensor if it is contiguous, else a copy.");
+  b.method("copy_", [](Tensor self, const Tensor& src, bool) {
+    copy_(self, src);
+    return self;
+  }, "src"_a, "non_blocking"_a = false, "Copies the elements of src, broadcast and converted.");
+  b.method("fill_", [](Tensor self, Scalar value) {
+    fill_(self, value);
+    return self;
+  }, "value"_a, "Writes one value everywhere.");
+  b.method("fill_", [](Tensor self, const Tensor& value) {
+    fill_(self, value);
+    return self;
+  }, "value"_a, "Writes one value everywhere.");
+  b.method("zero_", [](Tensor self) {
+    zero_(self);
+    return self;
+  }, "Writes zeros.");
+  b.method("resize_", [](Tensor self, const nb::args& args) {
+    resize_(self, int_list_from_args("resize_", args));
+    return self;
+  }, "Changes the shape; new elements are undefined.");
+  b.method("set_", [](Tensor self, const Tensor& source) {
+    self->set_storage(source->storage_ref(), source.dtype());
+    self->set_geometry(source.sizes(), source.strides(), source->offset());
+    return self;
+  }, "source"_a, "Makes this tensor show the memory of source.");
+  b.method("cpu", [](const Tensor& self) { return self; }, "This tensor: it is on the CPU.");
+  b.method("cuda", [](const Tensor&, nb::args) -> Tensor { check_device(nb::str("cuda")); fail(""); },
+           "Refused: this build has no CUDA back end.");
+}
+
+void bind_casts(Binder& b) {
+  b.method("to", to, "Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).");
+  b.method("type_as", [](const Tensor& self, const Tensor& other) {
+    return cast(self, other.dtype());
+  }, "other"_a, "The dtype of `other`.");
+  b.method("type", [](const Tensor& self, DType dtype) { return cast(self, dtype); }, "dtype"_a,
+           "Another dtype.");
+  auto named = [&](const char* method, DType dtype) {
+    b.method(method, [dtype](const Tensor& self) { return cast(self, dtype); }, "Casts the tensor.");
+  };
+  named("float", DType::Float32);
+  named("double", DType::Float64);
+  named("half", DType::Float16);
+  named("bfloat16", DType::BFloat16);
+  named("int", DType::Int32);
+  named("long", DType::Int64);
+  named("short", DType::Int16);
+  named("char", DType::Int8);
+  named("byte", DType::UInt8);
+  named("bool", DType::Bool);
+}
+
+}  // namespace
+
+void bind_tensor(Binder& b) {
+  bind_geometry(b);
+  bind_copies(b);
+  bind_casts(b);
+  b.function("_make_subclass", [](nb::handle type, const Tensor& data, bool require_grad) {
+    Tensor fresh = detach(data);
+    if (require_grad) set_requires_grad(fresh, true);
+    return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(fresh)));
+  }, "cls"_a, "data"_a, "require_grad"_a = false,
+     "A tensor of a subclass over the memory of data.");
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,157 @@
+#include "python/tensor_properties.h"
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "graph/retain.h"
+#include "ops/copy.h"
+#include "ops/view.h"
+#include "python/binding.h"
+#include "python/node_object.h"
+#include "python/python_types.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+PyObject* get_shape(PyObject* self, void*) { return make_size(tensor_of(self).sizes()); }
+PyObject* get_dtype(PyObject* self, void*) {
+  return Py_NewRef(dtype_object(tensor_of(self).dtype()).ptr());
+}
+PyObject* get_device(PyObject*, void*) { return Py_NewRef(python_types.cpu_device); }
+PyObject* get_layout(PyObject*, void*) { return Py_NewRef(python_types.strided); }
+PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
+
+PyObject* get_requires_grad(PyObject* self, void*) {
+  return PyBool_FromLong(requires_grad(tensor_of(self)));
+}
+int put_requires_grad(PyObject* self, PyObject* value, void*) {
+  if (!value || !PyBool_Check(value)) {
+    PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
+    return -1;
+  }
+  return guarded([&] {
+           set_requires_grad(tensor_of(self), value == Py_True);
+           return Py_None;
+         })
+             ? 0
+             : -1;
+}
+
+PyObject* get_grad(PyObject* self, void*) {
+  const AutogradMeta* meta = impl_of(self)->meta();
+  return wrap(meta ? meta->grad : Tensor());
+}
+void assign_grad(const Tensor& x, PyObject* value) {
+  if (!value || value == Py_None) {
+    if (x->meta()) ensure_meta(x).grad = Tensor();
+    return;
+  }
+  TAPEGRAD_CHECK_AS(TypeError, is_tensor(value), "assigned grad: expected to be a Tensor or None");
+  const Tensor& grad = tensor_of(value);
+  TAPEGRAD_CHECK(!grad.is_same(x), "assigned grad: a variable can't be its own grad");
+  TAPEGRAD_CHECK(grad.dtype() == x.dtype(), "assigned grad: has data of a different type: expected ",
+                 name(x.dtype()), ", got ", name(grad.dtype()));
+  TAPEGRAD_CHECK(same_sizes(grad.sizes(), x.sizes()),
+                 "assigned grad: has data of a different size: expected ", to_string(x.sizes()),
+                 ", got ", to_string(grad.sizes()));
+  ensure_meta(x).grad = grad;
+}
+int put_grad(PyObject* self, PyObject* value, void*) {
+  return guarded([&] {
+           assign_grad(tensor_of(self), value);
+           return Py_None;
+         })
+             ? 0
+             : -1;
+}
+
+PyObject* get_grad_fn(PyObject* self, void*) {
+  return guarded([&] { return wrap_node(grad_fn(tensor_of(self))); });
+}
+PyObject* get_is_leaf(PyObject* self, void*) {
+  return guarded([&] { return PyBool_FromLong(is_leaf(tensor_of(self))); });
+}
+PyObject* get_retains_grad(PyObject* self, void*) {
+  const AutogradMeta* meta = impl_of(self)->meta();
+  return PyBool_FromLong(meta && meta->retains_grad);
+}
+PyObject* get_version(PyObject* self, void*) {
+  return PyLong_FromUnsignedLong(impl_of(self)->storage().version());
+}
+PyObject* get_base(PyObject* self, void*) {
+  const AutogradMeta* meta = impl_of(self)->meta();
+  return wrap(meta && meta->extra ? meta->extra->base : Tensor());
+}
+
+PyObject* get_data(PyObject* self, void*) {
+  return guarded([&] { return wrap(detach(tensor_of(self))); });
+}
+// x.data = y: x keeps its identity and takes y's memory.
+int put_data(PyObject* self, PyObject* value, void*) {
+  return guarded([&]() -> PyObject* {
+           TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value), "data: expected a Tensor");
+           const Tensor& source = tensor_of(value);
+           TensorImpl* impl = impl_of(self);
+           impl->set_storage(source->storage_ref(), source.dtype());
+           impl->set_geometry(source.sizes(), source.strides(), source->offset());
+           return Py_None;
+         })
+             ? 0
+             : -1;
+}
+
+PyObject* get_transposed(PyObject* self, void*) {
+  return guarded([&] {
+    const Tensor& x = tensor_of(self);
+    DimVector dims;
+    for (int64_t d = x.dim() - 1; d >= 0; --d) dims.push_back(d);
+    return wrap(permute(x, dims));
+  });
+}
+PyObject* get_matrix_transposed(PyObject* self, void*) {
+  return guarded([&] {
+    const Tensor& x = tensor_of(self);
+    TAPEGRAD_CHECK(x.dim() >= 2, "tensor.mT: only supported on matrices or batches of matrices, got "
+                   "a ", x.dim(), "-d tensor");
+    return wrap(matrix_transpose(x));
+  });
+}
+PyObject* get_false(PyObject*, void*) { return Py_NewRef(Py_False); }
+PyObject* get_itemsize(PyObject* self, void*) {
+  return PyLong_FromSize_t(itemsize(tensor_of(self).dtype()));
+}
+PyObject* get_nbytes(PyObject* self, void*) {
+  const Tensor& x = tensor_of(self);
+  return PyLong_FromSize_t(static_cast<size_t>(x.numel()) * itemsize(x.dtype()));
+}
+
+PyGetSetDef properties[] = {
+    {"shape", get_shape, nullptr, "The sizes, as a Size.", nullptr},
+    {"dtype", get_dtype, nullptr, "The element type.", nullptr},
+    {"device", get_device, nullptr, "Where the memory lies.", nullptr},
+    {"layout", get_layout, nullptr, "Always strided.", nullptr},
+    {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
+    {"requires_grad", get_requires_grad, put_requires_grad, "Whether gradients are wanted.", nullptr},
+    {"grad", get_grad, put_grad, "The accumulated gradient, or None.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "The tape entry that made this tensor, or None.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made this tensor.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called.", nullptr},
+    {"_version", get_version, nullptr, "How often the memory was written in place.", nullptr},
+    {"_base", get_base, nullptr, "The tensor this one is a view of, or None.", nullptr},
+    {"data", get_data, put_data, "The same memory without history.", nullptr},
+    {"T", get_transposed, nullptr, "All dimensions reversed.", nullptr},
+    {"mT", get_matrix_transposed, nullptr, "The last two dimensions swapped.", nullptr},
+    {"is_cuda", get_false, nullptr, "Whether the memory is on a GPU.", nullptr},
+    {"is_sparse", get_false, nullptr, "Always False: tensors are dense.", nullptr},
+    {"is_quantized", get_false, nullptr, "Always False.", nullptr},
+    {"is_meta", get_false, nullptr, "Always False.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+}  // namespace
+
+PyGetSetDef* tensor_properties() { return properties; }
+
+}  // namespace tapegrad::python

@@ -1,0 +1,212 @@
+// View ops in Python.
+#include "ops/view.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/copy.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+nb::tuple to_tuple(std::vector<Tensor> parts) {
+  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
+  for (size_t i = 0; i < parts.size(); ++i)
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), wrap(std::move(parts[i])));
+  return nb::borrow<nb::tuple>(tuple);
+}
+
+DimVector equal_parts(const Tensor& x, int64_t length, int64_t dim) {
+  TAPEGRAD_CHECK(length >= 0, "split: expects split_size be non-negative, got ", length);
+  int64_t size = x.size(wrap_dim("split", dim, x.dim()));
+  TAPEGRAD_CHECK(length > 0 || size == 0, "split: split_size can only be 0 if dimension size is 0, "
+                 "but got dimension size of ", size);
+  DimVector parts;
+  if (size == 0) return DimVector{0};
+  for (int64_t start = 0; start < size; start += length)
+    parts.push_back(std::min(length, size - start));
+  return parts;
+}
+
+nb::tuple split(const Tensor& x, const IntList& sizes, bool is_list, int64_t dim) {
+  TAPEGRAD_CHECK(x.dim() > 0, "split: expects at least a 1-dimensional tensor");
+  if (is_list) return to_tuple(split_with_sizes(x, sizes, dim));
+  return to_tuple(split_with_sizes(x, equal_parts(x, sizes.values[0], dim), dim));
+}
+
+nb::tuple chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+  TAPEGRAD_CHECK(x.dim() > 0, "chunk: expects at least a 1-dimensional tensor");
+  TAPEGRAD_CHECK(chunks > 0, "chunk: expects chunks to be greater than 0, got: ", chunks);
+  int64_t size = x.size(wrap_dim("chunk", dim, x.dim()));
+  if (size == 0) return to_tuple(split_with_sizes(x, DimVector(chunks, 0), dim));
+  return to_tuple(split_with_sizes(x, equal_parts(x, (size + chunks - 1) / chunks, dim), dim));
+}
+
+Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
+  int64_t first = wrap_dim("flatten", start_dim, x.dim());
+  int64_t last = wrap_dim("flatten", end_dim, x.dim());
+  TAPEGRAD_CHECK(first <= last, "flatten: has invalid args: start_dim cannot come after end_dim");
+  if (x.dim() == 0) return reshape(x, DimVector{1});
+  if (first == last) return x;
+  DimVector sizes;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    if (d <= first || d > last) sizes.push_back(x.size(d));
+    else sizes.back() *= x.size(d);
+  }
+  return reshape(x, sizes);
+}
+
+Tensor unflatten(const Tensor& x, int64_t dim, const IntList& sizes) {
+  int64_t d = wrap_dim("unflatten", dim, x.dim());
+  TAPEGRAD_CHECK(!sizes.values.empty(), "unflatten: sizes must be non-empty");
+  DimVector all;
+  for (int64_t i = 0; i < d; ++i) all.push_back(x.size(i));
+  for (int64_t size : infer_sizes("unflatten", sizes, x.size(d))) all.push_back(size);
+  for (int64_t i = d + 1; i < x.dim(); ++i) all.push_back(x.size(i));
+  return view(x, all);
+}
+
+Tensor movedim(const Tensor& x, const IntList& source, const IntList& destination) {
+  DimVector from = wrap_dims("movedim", source, x.dim());
+  DimVector to = wrap_dims("movedim", destination, x.dim());
+  TAPEGRAD_CHECK(from.size() == to.size(), "movedim: invalid source or destination dims: source (",
+                 to_string(from), ") should contain the same number of dims as destination (",
+                 to_string(to), ")");
+  DimVector order(x.dim(), -1);
+  for (size_t i = 0; i < from.size(); ++i) order[to[i]] = from[i];
+  int64_t next = 0;
+  for (int64_t& dim : order) {
+    if (dim >= 0) continue;
+    while (std::find(from.begin(), from.end(), next) != from.end()) ++next;
+    dim = next++;
+  }
+  return permute(x, order);
+}
+
+Tensor t(const Tensor& x) {
+  TAPEGRAD_CHECK(x.dim() <= 2, "t: expects a tensor with <= 2 dimensions, but self is ", x.dim(),
+                 "D");
+  return x.dim() < 2 ? view(x, x.sizes()) : transpose(x, 0, 1);
+}
+
+// In-place changes of shape: self takes over the geometry of a view of it.
+Tensor take_geometry(const Tensor& self, const Tensor& y) {
+  TAPEGRAD_CHECK(!self->meta(), "in-place shape change: only supported on tensors without history; "
+                 "use the out-of-place form");
+  self->set_geometry(y.sizes(), y.strides(), y->offset());
+  return self;
+}
+
+void bind_reshaping(Binder& b) {
+  b.method("view", [](const Tensor& self, const nb::args& args) {
+    DType dtype;
+    if (args.size() == 1 && dtype_from_object(args[0].ptr(), &dtype)) {
+      TAPEGRAD_CHECK(itemsize(dtype) == itemsize(self.dtype()),
+                     "view: only dtypes of the same size are supported, got ", name(self.dtype()),
+                     " and ", name(dtype));
+      Tensor y = detach(self);
+      y->set_storage(self->storage_ref(), dtype);
+      return y;
+    }
+    return view(self, int_list_from_args("view", args));
+  }, "A view of another shape; -1 stands for what is left.\n\nExample:\n"
+     "    >>> torch.arange(6).view(2, -1)\n"
+     "    tensor([[0, 1, 2],\n            [3, 4, 5]])\n");
+  b.method("view_as", [](const Tensor& self, const Tensor& other) {
+    return view(self, other.sizes());
+  }, "other"_a, "A view with the shape of `other`.");
+  b.method("reshape", [](const Tensor& self, const nb::args& args) {
+    return reshape(self, int_list_from_args("reshape", args));
+  }, "Another shape: a view where that is possible, else a copy.");
+  b.function("reshape", [](const Tensor& input, const IntList& shape) {
+    return reshape(input, shape);
+  }, "input"_a, "shape"_a, "Another shape: a view where that is possible, else a copy.");
+  b.method("reshape_as", [](const Tensor& self, const Tensor& other) {
+    return reshape(self, other.sizes());
+  }, "other"_a, "The shape of `other`.");
+  b.both("flatten", flatten, "start_dim"_a = 0, "end_dim"_a = -1,
+         "Merges dimensions start_dim to end_dim into one.");
+  b.both("unflatten", unflatten, "dim"_a, "sizes"_a, "Splits one dimension into several.");
+  b.both("ravel", [](const Tensor& x) { return reshape(x, DimVector{-1}); },
+         "All elements in one dimension.");
+  b.method("expand", [](const Tensor& self, const nb::args& args) {
+    return expand(self, int_list_from_args("expand", args));
+  }, "A view with dimensions of size one repeated; -1 keeps a size.");
+  b.method("expand_as", [](const Tensor& self, const Tensor& other) {
+    return expand(self, other.sizes());
+  }, "other"_a, "A view broadcast to the shape of `other`.");
+  b.both("broadcast_to", [](const Tensor& x, const IntList& size) { return expand(x, size); },
+         "size"_a, "A view broadcast to the shape `size`.");
+}
+
+void bind_dimensions(Binder& b) {
+  b.method("permute", [](const Tensor& self, const nb::args& args) {
+    return permute(self, int_list_from_args("permute", args));
+  }, "A view with the dimensions in another order.");
+  b.function("permute", [](const Tensor& input, const IntList& dims) {
+    return permute(input, dims);
+  }, "input"_a, "dims"_a, "A view with the dimensions in another order.");
+  b.both("transpose", transpose, "dim0"_a, "dim1"_a, "A view with two dimensions swapped.");
+  b.both("swapaxes", transpose, "axis0"_a, "axis1"_a, "A view with two dimensions swapped.");
+  b.both("swapdims", transpose, "dim0"_a, "dim1"_a, "A view with two dimensions swapped.");
+  b.both("t", t, "The transpose of a matrix.");
+  b.both("adjoint", matrix_transpose, "The transpose of the last two dimensions.");
+  b.both("movedim", movedim, "source"_a, "destination"_a, "Moves dimensions to other positions.");
+  b.both("moveaxis", movedim, "source"_a, "destination"_a, "Moves dimensions to other positions.");
+  b.both("squeeze", [](const Tensor& x) { return squeeze(x); },
+         "Drops all dimensions of size one.");
+  b.both("squeeze", [](const Tensor& x, const IntList& dim) { return squeeze(x, dim); }, "dim"_a,
+         "Drops the given dimensions where they have size one.");
+  b.both("unsqueeze", unsqueeze, "dim"_a, "Inserts a dimension of size one.");
+  b.method("squeeze_", [](const Tensor& self) { return take_geometry(self, squeeze(self)); },
+           "squeeze() in place.");
+  b.method("squeeze_", [](const Tensor& self, const IntList& dim) {
+    return take_geometry(self, squeeze(self, dim));
+  }, "dim"_a, "squeeze() in place.");
+  b.method("unsqueeze_", [](const Tensor& self, int64_t dim) {
+    return take_geometry(self, unsqueeze(self, dim));
+  }, "dim"_a, "unsqueeze() in place.");
+  b.method("transpose_", [](const Tensor& self, int64_t dim0, int64_t dim1) {
+    return take_geometry(self, transpose(self, dim0, dim1));
+  }, "dim0"_a, "dim1"_a, "transpose() in place.");
+  b.method("t_", [](const Tensor& self) { return take_geometry(self, t(self)); }, "t() in place.");
+}
+
+}  // namespace
+
+void bind_view(Binder& b) {
+  bind_reshaping(b);
+  bind_dimensions(b);
+  b.both("select", select, "dim"_a, "index"_a, "The slice at `index`, without that dimension.");
+  b.both("narrow", narrow, "dim"_a, "start"_a, "length"_a,
+         "The part of a dimension from start on, `length` long.");
+  b.method("unfold", unfold, "dimension"_a, "size"_a, "step"_a,
+           "All windows of `size` along a dimension, as a new last dimension.");
+  b.both("diagonal", diagonal, "offset"_a = 0, "dim1"_a = 0, "dim2"_a = 1,
+         "A view of the diagonal of two dimensions.");
+  b.both("as_strided", [](const Tensor& x, const IntList& size, const IntList& stride,
+                          std::optional<int64_t> storage_offset) {
+    return as_strided(x, size, stride, storage_offset);
+  }, "size"_a, "stride"_a, "storage_offset"_a.none() = nb::none(),
+     "A view of the storage with any sizes and strides that stay inside it.");
+  b.both("unbind", [](const Tensor& x, int64_t dim) { return to_tuple(unbind(x, dim)); },
+         "dim"_a = 0, "All slices along a dimension, as a tuple.");
+  b.both("chunk", chunk, "chunks"_a, "dim"_a = 0, "At most `chunks` parts of equal size.");
+  auto split_any = [](const Tensor& x, nb::handle sizes, int64_t dim) {
+    IntList list;
+    if (!int_list_from_object(sizes.ptr(), &list.values))
+      fail<TypeError>("split: split_size_or_sections must be an int or a list of ints");
+    return split(x, list, PySequence_Check(sizes.ptr()) && !is_tensor(sizes.ptr()), dim);
+  };
+  b.function("split", split_any, "tensor"_a, "split_size_or_sections"_a, "dim"_a = 0,
+             "Parts of a given size, or of the sizes in a list, as views.");
+  b.method("split", split_any, "split_size"_a, "dim"_a = 0,
+           "Parts of a given size, or of the sizes in a list, as views.");
+  b.both("split_with_sizes", [](const Tensor& x, const IntList& split_sizes, int64_t dim) {
+    return to_tuple(split_with_sizes(x, split_sizes, dim));
+  }, "split_sizes"_a, "dim"_a = 0, "Parts of the given sizes, as views.");
+}
+
+}  // namespace tapegrad::python

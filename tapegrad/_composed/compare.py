@@ -1,0 +1,306 @@
+"""Comparing tensors, and asking simple questions about them."""
+
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad._composed.arguments import expect_tensor
+from tapegrad._composed.registry import function, method
+
+__all__ = [
+    "allclose",
+    "equal",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_same_size",
+    "is_tensor",
+    "isclose",
+    "isin",
+    "isneginf",
+    "isposinf",
+    "numel",
+]
+
+
+@function
+def is_tensor(obj: Any) -> bool:
+    """Return whether an object is a tensor.
+
+    Args:
+        obj: any object.
+
+    Returns:
+        True for tensors and instances of subclasses.
+
+    Example:
+        >>> torch.is_tensor(torch.tensor(1)), torch.is_tensor(1)
+        (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+@function
+def is_floating_point(input: Tensor) -> bool:
+    """Return whether the dtype of a tensor is a floating one.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        True for float32, float64, float16 and bfloat16.
+
+    Example:
+        >>> torch.is_floating_point(torch.tensor(1.0))
+        True
+    """
+    expect_tensor("is_floating_point", "input", input)
+    return input.dtype.is_floating_point
+
+
+@function
+def is_complex(input: Tensor) -> bool:
+    """Return whether the dtype of a tensor is a complex one.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        True for complex dtypes.
+
+    Example:
+        >>> torch.is_complex(torch.tensor(1.0))
+        False
+    """
+    expect_tensor("is_complex", "input", input)
+    return input.dtype.is_complex
+
+
+@function
+def numel(input: Tensor) -> int:
+    """Return the number of elements of a tensor.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        The product of its sizes.
+
+    Example:
+        >>> torch.numel(torch.zeros(2, 3))
+        6
+    """
+    expect_tensor("numel", "input", input)
+    return input.numel()
+
+
+@function
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """Return whether the single element of a tensor is not zero.
+
+    Args:
+        input: a tensor with one element.
+
+    Returns:
+        The truth value of the element.
+
+    Example:
+        >>> torch.is_nonzero(torch.tensor([1.5]))
+        True
+    """
+    expect_tensor("is_nonzero", "input", input)
+    if input.numel() != 1:
+        raise RuntimeError(f"is_nonzero: expected one element, got shape {tuple(input.shape)}")
+    return bool(input.item())
+
+
+@function
+@method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same shape.
+
+    Args:
+        input: a tensor.
+        other: another tensor.
+
+    Returns:
+        True if all sizes agree.
+
+    Example:
+        >>> torch.is_same_size(torch.zeros(2), torch.zeros(3))
+        False
+    """
+    return input.shape == other.shape
+
+
+@function
+@method
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same shape and equal elements.
+
+    Args:
+        input: a tensor.
+        other: another tensor.
+
+    Returns:
+        One bool for the whole comparison; nan equals nothing.
+
+    Example:
+        >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+        True
+    """
+    expect_tensor("equal", "input", input)
+    expect_tensor("equal", "other", other)
+    return input.shape == other.shape and bool(input.eq(other).all())
+
+
+@function
+@method
+def isclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Compare element by element: ``|input - other| <= atol + rtol * |other|``.
+
+    Args:
+        input: a tensor.
+        other: a tensor of the same dtype, whose shape broadcasts.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether nan is close to nan.
+
+    Returns:
+        A tensor of bool. Infinite values are close to themselves only.
+
+    Example:
+        >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0000001, 2.1]))
+        tensor([ True, False])
+    """
+    expect_tensor("isclose", "input", input)
+    expect_tensor("isclose", "other", other)
+    if input.dtype != other.dtype:
+        raise RuntimeError(
+            f"isclose: expected two tensors of one dtype, got {input.dtype} and {other.dtype}"
+        )
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not tolerance >= 0:
+            raise RuntimeError(f"isclose: expected {name} to be at least 0, got {tolerance}")
+    close = input.eq(other)
+    if equal_nan and input.dtype.is_floating_point:
+        close = close.logical_or(input.isnan().logical_and(other.isnan()))
+    if rtol == 0 and atol == 0:
+        return close
+    if input.dtype == _C.bool:
+        input, other = input.to(_C.get_default_dtype()), other.to(_C.get_default_dtype())
+    distance = (input - other).abs()
+    within = distance.le((other * rtol).abs() + atol)
+    return close.logical_or(within.logical_and(distance.isfinite()))
+
+
+@function
+@method
+def allclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> bool:
+    """Return whether all elements are close in the sense of `isclose`.
+
+    Args:
+        input: a tensor.
+        other: a tensor of the same dtype, whose shape broadcasts.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether nan is close to nan.
+
+    Returns:
+        One bool for the whole comparison.
+
+    Example:
+        >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0000001]))
+        True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@function
+@method
+def isposinf(input: Tensor) -> Tensor:
+    """Return where the elements are positive infinity.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.isposinf(torch.tensor([float("inf"), -float("inf")]))
+        tensor([ True, False])
+    """
+    return input.isinf().logical_and(input > 0)
+
+
+@function
+@method
+def isneginf(input: Tensor) -> Tensor:
+    """Return where the elements are negative infinity.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A tensor of bool.
+
+    Example:
+        >>> torch.isneginf(torch.tensor([float("inf"), -float("inf")]))
+        tensor([False,  True])
+    """
+    return input.isinf().logical_and(input < 0)
+
+
+# Comparing with every test element costs their product; above this many, sorting costs less.
+_FEW_TEST_ELEMENTS = 8
+
+
+@function
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Return which elements occur among the test elements.
+
+    Args:
+        elements: a tensor or a number.
+        test_elements: a tensor or a number.
+        assume_unique: a promise that neither has duplicates; it changes no result.
+        invert: return which elements do not occur.
+
+    Returns:
+        A tensor of bool of the shape of `elements`.
+
+    Example:
+        >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 3, 5]))
+        tensor([False,  True,  True])
+    """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError(
+            "isin: expected elements or test_elements to be a Tensor, got "
+            f"{type(elements).__name__} and {type(test_elements).__name__}"
+        )
+    elements = elements if isinstance(elements, Tensor) else _C.tensor(elements)
+    wanted = test_elements if isinstance(test_elements, Tensor) else _C.tensor(test_elements)
+    wanted = wanted.reshape(-1)
+    if wanted.numel() <= _FEW_TEST_ELEMENTS:
+        found = elements.unsqueeze(-1).eq(wanted).any(-1)
+    else:
+        dtype = _C.promote_types(elements.dtype, wanted.dtype)
+        ordered, values = wanted.to(dtype).sort()[0], elements.to(dtype).contiguous()
+        place = _C.searchsorted(ordered, values).clamp(max=ordered.numel() - 1)
+        found = ordered.take(place).eq(values)
+    return found.logical_not() if invert else found

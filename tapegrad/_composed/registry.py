@@ -1,0 +1,30 @@
+"""Where composed operations sign up to become public functions and Tensor methods.
+
+`tapegrad/__init__.py` publishes both dicts. A function that is also a method carries both marks:
+
+    @function
+    @method
+    def diff(input, n=1, dim=-1): ...
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["FUNCTIONS", "METHODS", "function", "method"]
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+
+_Operation = TypeVar("_Operation", bound=Callable[..., Any])
+
+
+def function(operation: _Operation) -> _Operation:
+    """Publish an operation in the `tapegrad` namespace, under its own name."""
+    FUNCTIONS[operation.__name__] = operation
+    return operation
+
+
+def method(operation: _Operation) -> _Operation:
+    """Publish an operation as a Tensor method; its first argument is the tensor."""
+    METHODS[operation.__name__] = operation
+    return operation

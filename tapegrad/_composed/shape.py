@@ -1,0 +1,454 @@
+"""Views and rearrangements: broadcasting, grids, swapping and rotating dimensions."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
+from tapegrad._composed.registry import function, method
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "combinations",
+    "fliplr",
+    "flipud",
+    "meshgrid",
+    "ravel",
+    "reshape_as",
+    "rot90",
+    "swapaxes",
+    "unflatten",
+    "view_as",
+]
+
+
+@function
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that results from broadcasting shapes against each other.
+
+    Args:
+        *shapes: the shapes, as sequences of int; a plain int stands for a shape of one dimension.
+
+    Returns:
+        The common shape.
+
+    Example:
+        >>> tuple(torch.broadcast_shapes((2, 1), (3,), (1, 3)))
+        (2, 3)
+    """
+    given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    result = [1] * max((len(shape) for shape in given), default=0)
+    for shape in given:
+        for offset, size in enumerate(reversed(shape), start=1):
+            if size < 0:
+                raise RuntimeError(
+                    f"broadcast_shapes: expected sizes that are not negative, got {shape}"
+                )
+            if size in (1, result[-offset]):
+                continue
+            if result[-offset] != 1:
+                raise RuntimeError(
+                    f"broadcast_shapes: expected sizes that are equal or 1 in dimension {-offset}, "
+                    f"got {result[-offset]} and {size} in the shapes {given}"
+                )
+            result[-offset] = size
+    return _C.Size(result)
+
+
+@function
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Expand tensors to their common shape, as views.
+
+    Args:
+        *tensors: tensors whose shapes broadcast.
+
+    Returns:
+        One view for each tensor, all of the same shape.
+
+    Example:
+        >>> x, y = torch.broadcast_tensors(torch.arange(3), torch.tensor([[0], [1]]))
+        >>> y
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
+    """
+    for index, tensor in enumerate(tensors):
+        expect_tensor("broadcast_tensors", f"tensors[{index}]", tensor)
+    shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
+    return tuple(tensor.expand(shape) for tensor in tensors)
+
+
+@function
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Return the coordinates of a grid, one tensor for each axis, as views.
+
+    Args:
+        *tensors: the coordinates along each axis, 0-d or 1-d.
+        indexing: ``"ij"`` (the default) gives shapes in the order of the arguments; ``"xy"`` swaps
+            the first two dimensions, as for plotting.
+
+    Returns:
+        One tensor for each axis, all of the shape of the grid.
+
+    Example:
+        >>> x, y = torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4, 5]), indexing="ij")
+        >>> x
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+        >>> y
+        tensor([[3, 4, 5],
+                [3, 4, 5]])
+    """
+    axes = as_sequence("meshgrid", tensors)
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f"meshgrid: expected indexing to be 'ij' or 'xy', got {indexing!r}")
+    if not axes:
+        raise RuntimeError("meshgrid: expected at least one tensor, got none")
+    for index, axis in enumerate(axes):
+        if axis.dim() > 1:
+            raise RuntimeError(
+                f"meshgrid: expected tensors of at most 1 dimension, got shape "
+                f"{tuple(axis.shape)} for tensors[{index}]"
+            )
+        if axis.dtype != axes[0].dtype:
+            raise RuntimeError(
+                f"meshgrid: expected all tensors to have one dtype, got {axes[0].dtype} and "
+                f"{axis.dtype}"
+            )
+    swap = indexing == "xy" and len(axes) >= 2
+    if swap:
+        axes = (axes[1], axes[0], *axes[2:])
+    shape = [axis.numel() for axis in axes]
+    grids = []
+    for index, axis in enumerate(axes):
+        own = [1] * len(axes)
+        own[index] = shape[index]
+        grids.append(axis.reshape(own).expand(shape))
+    if swap:
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+@function
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Return all combinations that take one element from each tensor.
+
+    Args:
+        *tensors: 1-d tensors of one dtype.
+
+    Returns:
+        A tensor with one row for each combination, the last element changing fastest; for a
+        single argument, that tensor itself.
+
+    Example:
+        >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[1, 3],
+                [1, 4],
+                [2, 3],
+                [2, 4]])
+    """
+    sequence = as_sequence("cartesian_prod", tensors)
+    for index, tensor in enumerate(sequence):
+        if tensor.dim() != 1:
+            raise RuntimeError(
+                f"cartesian_prod: expected 1-d tensors, got shape {tuple(tensor.shape)} for "
+                f"tensors[{index}]"
+            )
+    if len(sequence) == 1:
+        return sequence[0]
+    return _C.stack([grid.flatten() for grid in meshgrid(*sequence, indexing="ij")], dim=1)
+
+
+@function
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Return the combinations of `r` elements of a 1-d tensor, in the order of itertools.
+
+    Args:
+        input: the 1-d tensor to draw from.
+        r: the number of elements in a combination.
+        with_replacement: whether an element may occur more than once.
+
+    Returns:
+        A tensor with one row of length `r` for each combination.
+
+    Example:
+        >>> torch.combinations(torch.tensor([1, 2, 3]))
+        tensor([[1, 2],
+                [1, 3],
+                [2, 3]])
+    """
+    expect_tensor("combinations", "input", input)
+    if input.dim() != 1:
+        raise RuntimeError(f"combinations: expected a 1-d tensor, got shape {tuple(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations: expected r to be at least 0, got {r}")
+    if r == 0:
+        return input.new_empty((0,))
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    chosen = list(itertools.chain.from_iterable(choose(range(input.numel()), r)))
+    indices = _C.tensor(chosen, dtype=_C.int64, device=input.device)
+    return input.index_select(0, indices).reshape(len(chosen) // r, r)
+
+
+def _at_least(operation: str, tensors: tuple[Any, ...], shape_of: Any) -> Any:
+    one = len(tensors) == 1 and isinstance(tensors[0], Tensor)
+    sequence = as_sequence(operation, tensors)
+    raised = tuple(tensor.reshape(shape_of(tuple(tensor.shape))) for tensor in sequence)
+    return raised[0] if one else raised
+
+
+@function
+def atleast_1d(*tensors: Any) -> Any:
+    """View 0-d tensors as 1-d; others stay as they are.
+
+    Args:
+        *tensors: one tensor, several, or one list of tensors.
+
+    Returns:
+        A tensor for one tensor, otherwise a tuple.
+
+    Example:
+        >>> torch.atleast_1d(torch.tensor(2.0))
+        tensor([2.])
+    """
+    return _at_least("atleast_1d", tensors, lambda shape: shape or (1,))
+
+
+@function
+def atleast_2d(*tensors: Any) -> Any:
+    """View tensors as at least 2-d; a vector becomes a row.
+
+    Args:
+        *tensors: one tensor, several, or one list of tensors.
+
+    Returns:
+        A tensor for one tensor, otherwise a tuple.
+
+    Example:
+        >>> torch.atleast_2d(torch.tensor([1, 2]))
+        tensor([[1, 2]])
+    """
+    return _at_least("atleast_2d", tensors, lambda shape: (1,) * (2 - len(shape)) + shape)
+
+
+@function
+def atleast_3d(*tensors: Any) -> Any:
+    """View tensors as at least 3-d; a matrix of shape (M, N) becomes (M, N, 1).
+
+    Args:
+        *tensors: one tensor, several, or one list of tensors.
+
+    Returns:
+        A tensor for one tensor, otherwise a tuple.
+
+    Example:
+        >>> torch.atleast_3d(torch.tensor([1, 2])).shape == (1, 2, 1)
+        True
+    """
+    return _at_least(
+        "atleast_3d",
+        tensors,
+        lambda shape: shape if len(shape) > 2 else ((1,) * (2 - len(shape)) + shape + (1,)),
+    )
+
+
+@function
+@method
+def ravel(input: Tensor) -> Tensor:
+    """Return the elements in one dimension, as a view where the layout allows.
+
+    Args:
+        input: a tensor of any shape.
+
+    Returns:
+        A 1-d tensor.
+
+    Example:
+        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
+    return input.reshape(-1)
+
+
+@method
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """View a tensor in the shape of another: ``input.view(other.shape)``.
+
+    Args:
+        input: the tensor to view.
+        other: the tensor whose shape to take.
+
+    Returns:
+        A view of `input`.
+
+    Example:
+        >>> torch.arange(4).view_as(torch.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
+    return input.view(other.shape)
+
+
+@method
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """Reshape a tensor to the shape of another: ``input.reshape(other.shape)``.
+
+    Args:
+        input: the tensor to reshape.
+        other: the tensor whose shape to take.
+
+    Returns:
+        A view of `input` where the layout allows, otherwise a copy.
+
+    Example:
+        >>> torch.arange(4).reshape_as(torch.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
+    return input.reshape(other.shape)
+
+
+@function
+@method
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Split one dimension into several, as a view.
+
+    Args:
+        input: a tensor of at least one dimension.
+        dim: the dimension to split.
+        sizes: the new sizes, whose product is the old one; one of them may be -1.
+
+    Returns:
+        A view with `sizes` in place of the dimension.
+
+    Example:
+        >>> torch.unflatten(torch.arange(6), 0, (2, -1))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
+    expect_tensor("unflatten", "input", input)
+    dim = wrap_dim("unflatten", dim, input.dim())
+    shape = tuple(input.shape)
+    if not sizes:
+        raise RuntimeError("unflatten: expected at least one size, got none")
+    size, given = shape[dim], tuple(sizes)
+    known = 1
+    for part in given:
+        known *= 1 if part == -1 else part
+    wild = given.count(-1)
+    fits = known == size if wild == 0 else wild == 1 and known > 0 and size % known == 0
+    if not fits:
+        raise RuntimeError(
+            f"unflatten: expected sizes whose product is {size}, the size of dimension {dim}, "
+            f"with at most one -1, got {given}"
+        )
+    filled = tuple(size // known if part == -1 else part for part in given)
+    return input.view(shape[:dim] + filled + shape[dim + 1 :])
+
+
+@function
+@method
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Swap two dimensions: `transpose` under NumPy's name.
+
+    Args:
+        input: a tensor.
+        axis0: the first dimension.
+        axis1: the second dimension.
+
+    Returns:
+        A view of `input`.
+
+    Example:
+        >>> torch.swapaxes(torch.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
+    return input.transpose(axis0, axis1)
+
+
+@function
+@method
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotate by 90 degrees in the plane of two dimensions, from the first towards the second.
+
+    Args:
+        input: a tensor of at least two dimensions.
+        k: how many times to rotate; negative rotates the other way.
+        dims: the two dimensions of the plane.
+
+    Returns:
+        The rotated copy.
+
+    Example:
+        >>> torch.rot90(torch.tensor([[0, 1], [2, 3]]))
+        tensor([[1, 3],
+                [0, 2]])
+    """
+    expect_tensor("rot90", "input", input)
+    if len(dims) != 2 or input.dim() < 2:
+        raise RuntimeError(
+            f"rot90: expected two dims of a tensor of at least 2 dimensions, got dims "
+            f"{tuple(dims)} of shape {tuple(input.shape)}"
+        )
+    first, second = (wrap_dim("rot90", dim, input.dim()) for dim in dims)
+    if first == second:
+        raise RuntimeError(f"rot90: expected two different dims, got {tuple(dims)}")
+    turns = k % 4
+    if turns == 0:
+        return input.clone()
+    if turns == 2:
+        return input.flip((first, second))
+    if turns == 1:
+        return input.flip((second,)).transpose(first, second)
+    return input.flip((first,)).transpose(first, second)
+
+
+@function
+@method
+def fliplr(input: Tensor) -> Tensor:
+    """Reverse the second dimension: left and right of a matrix change places.
+
+    Args:
+        input: a tensor of at least two dimensions.
+
+    Returns:
+        The flipped copy.
+
+    Example:
+        >>> torch.fliplr(torch.tensor([[0, 1], [2, 3]]))
+        tensor([[1, 0],
+                [3, 2]])
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"fliplr: expected at least 2 dimensions, got shape {tuple(input.shape)}"
+        )
+    return input.flip((1,))
+
+
+@function
+@method
+def flipud(input: Tensor) -> Tensor:
+    """Reverse the first dimension: up and down of a matrix change places.
+
+    Args:
+        input: a tensor of at least one dimension.
+
+    Returns:
+        The flipped copy.
+
+    Example:
+        >>> torch.flipud(torch.tensor([[0, 1], [2, 3]]))
+        tensor([[2, 3],
+                [0, 1]])
+    """
+    if input.dim() < 1:
+        raise RuntimeError("flipud: expected at least 1 dimension, got a 0-d tensor")
+    return input.flip((0,))

@@ -1,0 +1,75 @@
+"""What the Tensor class has in Python: printing, iteration, the legacy constructor."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad._tensor_str import tensor_str
+
+__all__ = ["construct"]
+
+
+def construct(cls: type, *args: Any, **kwargs: Any) -> Tensor:
+    """Make a tensor of a class from PyTorch's legacy constructor arguments.
+
+    ``Tensor(2, 3)`` is uninitialised, ``Tensor([1, 2])`` holds the data as the default dtype.
+    """
+    if cls is not Tensor:
+        data = args[0] if args and isinstance(args[0], Tensor) else construct(Tensor, *args)
+        return _C._make_subclass(cls, data, False)
+    if kwargs:
+        raise TypeError(f"Tensor() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    if not args:
+        return _C.empty(0)
+    if all(isinstance(arg, int) for arg in args):
+        return _C.empty(*args)
+    if len(args) > 1:
+        raise TypeError("Tensor(): expected ints, or one sequence of data")
+    if isinstance(args[0], Tensor):
+        return args[0].detach()
+    return _C.tensor(args[0], dtype=_C.get_default_dtype())
+
+
+def _iterate(self: Tensor) -> Iterator[Tensor]:
+    if self.dim() == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
+    return tensor_str(self)
+
+
+def _format(self: Tensor, spec: str) -> str:
+    if self.dim() == 0:
+        return format(self.item(), spec)
+    return object.__format__(self, spec)
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if isinstance(element, (Tensor, int, float, bool)):
+        return bool((self == element).any())
+    raise RuntimeError(
+        f"Tensor.__contains__: only supports Tensor or scalar, got {type(element).__name__}"
+    )
+
+
+def _reversed(self: Tensor) -> Tensor:
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def _dir(self: Tensor) -> list[str]:
+    return sorted({*dir(type(self)), *getattr(self, "__dict__", {})})
+
+
+def install() -> None:
+    """Give the native class its Python methods."""
+    Tensor.__iter__ = _iterate
+    Tensor.__repr__ = _repr
+    Tensor.__format__ = _format
+    Tensor.__contains__ = _contains
+    Tensor.__reversed__ = _reversed
+    Tensor.__dir__ = _dir
+    Tensor._make_subclass = staticmethod(_C._make_subclass)
+    Tensor.__module__ = "tapegrad"

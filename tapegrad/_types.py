@@ -1,0 +1,124 @@
+"""Small public classes that carry no computation: `Size`, `device`, `layout`."""
+
+from typing import Any
+
+from tapegrad import _C
+
+__all__ = ["Size", "device", "layout", "memory_format"]
+
+
+class Size(tuple):
+    """The sizes of a tensor: a tuple that knows its product.
+
+    Example:
+        >>> torch.zeros(2, 3).shape
+        torch.Size([2, 3])
+        >>> torch.zeros(2, 3).shape.numel()
+        6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the number of elements of a tensor of these sizes."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(repr, self))}])"
+
+    def __getitem__(self, index: Any) -> Any:
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other: Any) -> "Size":
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, count: Any) -> "Size":
+        return Size(tuple.__mul__(self, count))
+
+    def __reduce__(self) -> Any:
+        return Size, (tuple(self),)
+
+
+class device:
+    """Where a tensor's memory lies.
+
+    Args:
+        type: ``"cpu"``, or a name such as ``"cuda:0"``, or another device.
+        index: the number of the device among those of its type.
+
+    Example:
+        >>> torch.device("cpu")
+        device(type='cpu')
+    """
+
+    __slots__ = ("index", "type")
+    _KNOWN = ("cpu", "cuda", "meta", "mps", "xpu")
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
+        if isinstance(type, device):
+            type, index = type.type, type.index
+        elif isinstance(type, int):
+            type, index = "cuda", type
+        name, colon, number = str(type).partition(":")
+        if name not in self._KNOWN:
+            raise RuntimeError(
+                f"device: expected one of {', '.join(self._KNOWN)} device type at start of device "
+                f"string: {type}"
+            )
+        if colon:
+            if index is not None or not number.isdigit():
+                raise RuntimeError(f"device: invalid device string: '{type}'")
+            index = int(number)
+        self.type = name
+        self.index = index
+
+    def __repr__(self) -> str:
+        suffix = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{suffix})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, device):
+            return NotImplemented
+        return (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> Any:
+        return device, (str(self),)
+
+
+class _Named:
+    """A constant that prints its own name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class layout(_Named):
+    """How a tensor's elements are laid out: always `strided`."""
+
+
+class memory_format(_Named):
+    """The order of dimensions in memory, accepted where PyTorch accepts it."""
+
+
+strided = layout("strided")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+
+_C._register_types(Size, device("cpu"), strided)

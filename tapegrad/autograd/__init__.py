@@ -1,0 +1,211 @@
+"""Gradients of recorded operations: `backward`, `grad`, and the modes that govern recording.
+
+Both functions are thin: they put their arguments into one form, check what a caller can get
+wrong, and hand over to the native reverse sweep.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+__all__ = [
+    "backward",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+_Tensors: TypeAlias = Tensor | Sequence[Tensor]
+_OptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None] | None
+
+
+def backward(
+    tensors: _Tensors,
+    grad_tensors: _OptionalTensors = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: _Tensors | None = None,
+) -> None:
+    """Accumulate the gradients of `tensors` into the ``.grad`` of the leaves they came from.
+
+    Args:
+        tensors: one tensor or several, the roots of the sweep.
+        grad_tensors: the gradient of the final result with respect to each root, in order; None
+            stands for 1 and is allowed for roots with one element.
+        retain_graph: keep what the tape saved, so that another sweep can follow. Defaults to the
+            value of `create_graph`.
+        create_graph: record the sweep itself, for gradients of gradients.
+        inputs: accumulate into these tensors only; by default into every leaf reached.
+
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> torch.autograd.backward((x * x).sum())
+        >>> x.grad
+        tensor([2., 4.])
+    """
+    roots = _as_tensors("backward", "tensors", tensors)
+    grad_roots = _as_gradients("backward", "grad_tensors", grad_tensors, len(roots))
+    _check_gradient_shapes("backward", ("tensors", "grad_tensors"), roots, grad_roots)
+    targets = None if inputs is None else _as_targets("backward", inputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    _C.run_backward(roots, grad_roots, retain, create_graph, targets, True)
+
+
+def grad(
+    outputs: _Tensors,
+    inputs: _Tensors,
+    grad_outputs: _OptionalTensors = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of `outputs` with respect to `inputs`, touching no ``.grad``.
+
+    Args:
+        outputs: one tensor or several, the roots of the sweep.
+        inputs: one tensor or several, leaves or not, to differentiate with respect to.
+        grad_outputs: the gradient of the final result with respect to each output, in order; None
+            stands for 1 and is allowed for outputs with one element.
+        retain_graph: keep what the tape saved, so that another sweep can follow. Defaults to the
+            value of `create_graph`.
+        create_graph: record the sweep itself, for gradients of gradients.
+        only_inputs: accepted for PyTorch's sake; only True, what always holds, is allowed.
+        allow_unused: return None for an input that the outputs do not depend on, where the default
+            is an error.
+        is_grads_batched: the first dimension of each of `grad_outputs` is a batch: one sweep for
+            each entry, the results stacked along a new first dimension.
+        materialize_grads: return zeros instead of None for an unused input.
+
+    Returns:
+        A tuple with one gradient for each input.
+
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> torch.autograd.grad((x * x * x).sum(), x)
+        (tensor([ 3., 12.]),)
+    """
+    if not only_inputs:
+        raise ValueError(
+            "grad: expected only_inputs=True, got False; call backward() to accumulate into .grad"
+        )
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "grad: expected allow_unused to be True or left out together with "
+            "materialize_grads=True, got allow_unused=False"
+        )
+    roots = _as_tensors("grad", "outputs", outputs)
+    targets = _as_targets("grad", inputs)
+    grad_roots = _as_gradients("grad", "grad_outputs", grad_outputs, len(roots))
+    retain = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        grads = _batched_sweeps(roots, grad_roots, retain, create_graph, targets)
+    else:
+        _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, grad_roots)
+        grads = _C.run_backward(roots, grad_roots, retain, create_graph, targets, False)
+    if materialize_grads:
+        return tuple(
+            _C.zeros_like(target, requires_grad=create_graph) if found is None else found
+            for found, target in zip(grads, targets, strict=True)
+        )
+    unused = [index for index, found in enumerate(grads) if found is None]
+    if unused and not allow_unused:
+        raise RuntimeError(
+            f"grad: expected every input to be used by the outputs, but inputs[{unused[0]}] was "
+            "not used in the graph; pass allow_unused=True to get None for it, or "
+            "materialize_grads=True to get zeros"
+        )
+    return tuple(grads)
+
+
+def _batched_sweeps(
+    roots: tuple[Tensor, ...],
+    grad_roots: tuple[Tensor | None, ...],
+    retain: bool,
+    create_graph: bool,
+    targets: tuple[Tensor, ...],
+) -> list[Tensor | None]:
+    sizes = {0 if g is None or g.dim() == 0 else g.shape[0] for g in grad_roots}
+    if len(sizes) != 1 or 0 in sizes:
+        raise RuntimeError(
+            "grad: expected every grad_outputs to have the same first dimension, of size 1 or "
+            "more, when is_grads_batched=True, got shapes "
+            f"{[None if g is None else tuple(g.shape) for g in grad_roots]}"
+        )
+    size = sizes.pop()
+    sweeps = []
+    for index in range(size):
+        entry = tuple(g[index] for g in grad_roots if g is not None)
+        _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, entry)
+        keep = retain or index + 1 < size
+        sweeps.append(_C.run_backward(roots, entry, keep, create_graph, targets, False))
+    return [None if found[0] is None else _C.stack(found) for found in zip(*sweeps, strict=True)]
+
+
+def _as_tensors(operation: str, name: str, value: Any) -> tuple[Tensor, ...]:
+    tensors = (value,) if isinstance(value, Tensor) else tuple(value)
+    for index, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"{operation}: expected {name}[{index}] to be a Tensor, got {type(tensor).__name__}"
+            )
+    return tensors
+
+
+def _as_targets(operation: str, inputs: Any) -> tuple[Tensor, ...]:
+    targets = _as_tensors(operation, "inputs", inputs)
+    if not targets:
+        raise RuntimeError(f"{operation}: expected at least one tensor in inputs, got none")
+    for index, target in enumerate(targets):
+        if not target.requires_grad:
+            raise RuntimeError(
+                f"{operation}: expected every input to require grad, but inputs[{index}] does not "
+                "require grad; call .requires_grad_() on it before computing the outputs"
+            )
+    return targets
+
+
+def _as_gradients(operation: str, name: str, value: Any, count: int) -> tuple[Tensor | None, ...]:
+    if value is None:
+        return (None,) * count
+    gradients = (value,) if isinstance(value, Tensor) else tuple(value)
+    for index, gradient in enumerate(gradients):
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"{operation}: expected {name}[{index}] to be a Tensor or None, "
+                f"got {type(gradient).__name__}"
+            )
+    if len(gradients) != count:
+        raise RuntimeError(
+            f"{operation}: expected one gradient for each tensor, "
+            f"got {count} tensors and {len(gradients)} gradients in {name}"
+        )
+    return gradients
+
+
+def _check_gradient_shapes(
+    operation: str,
+    names: tuple[str, str],
+    roots: tuple[Tensor, ...],
+    gradients: tuple[Tensor | None, ...],
+) -> None:
+    for index, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if gradient is not None and gradient.shape != root.shape:
+            raise RuntimeError(
+                f"{operation}: expected {names[1]}[{index}] to have the shape of "
+                f"{names[0]}[{index}], {tuple(root.shape)}, got {tuple(gradient.shape)}"
+            )

@@ -1,0 +1,5 @@
+"""Neural-network functions."""
+
+from tapegrad.nn import functional
+
+__all__ = ["functional"]

@@ -1,0 +1,37 @@
+"""The op database: one row per op, from which most tests, and the benchmarks, are generated.
+
+A new op gets one row in the file of its family (see ``op_db.row.Op`` for the fields); the tests in
+``test_ops.py``, ``test_op_gradients.py``, ``test_parity.py`` and ``test_bad_input.py`` follow from
+it.
+"""
+
+from dataclasses import replace
+
+from op_db import (
+    activation,
+    arithmetic,
+    create,
+    index,
+    matmul,
+    pointwise,
+    random,
+    reduce,
+    select,
+    sort,
+    views,
+)
+
+FAMILIES = {
+    "pointwise": pointwise.ROWS + activation.ROWS + arithmetic.ROWS + select.ROWS,
+    "reduce": reduce.ROWS,
+    "views": views.ROWS,
+    "matmul": matmul.ROWS,
+    "index": index.ROWS,
+    "sort": sort.ROWS,
+    "create": create.ROWS,
+    "random": random.ROWS,
+}
+
+OPS = tuple(replace(op, family=family) for family, rows in FAMILIES.items() for op in rows)
+
+BY_NAME = {op.name: op for op in OPS}

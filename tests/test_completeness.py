@@ -1,0 +1,188 @@
+"""Every public op has a row, a docstring, samples of every kind; exceptions are data, and few."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import dtypes as dt
+import pytest
+from cases import each_op
+from library import IS_TORCH, torch
+from op_db import OPS
+from op_db.row import Value
+from op_db.sampler import draw
+
+HERE = Path(__file__).parent
+
+# A skip for one library only asks more than PyTorch delivers; a skip for all is a gap in the tests.
+MOST_SKIPS = 16
+MOST_PYTORCH_SKIPS = 16
+
+# Public callables that are not ops on tensors, with the reason.
+NOT_OPS = {
+    "manual_seed": "seeds the generator; test_random.py",
+    "seed": "seeds the generator; test_random.py",
+    "initial_seed": "state of the generator; test_random.py",
+    "get_rng_state": "state of the generator; test_random.py",
+    "set_rng_state": "state of the generator; test_random.py",
+    "set_default_dtype": "a setting",
+    "get_default_dtype": "a setting",
+    "set_grad_enabled": "a grad mode",
+    "is_grad_enabled": "a grad mode",
+    "set_num_threads": "a setting",
+    "get_num_threads": "a setting",
+    "set_printoptions": "a setting of printing",
+    "memory_stats": "statistics of the allocator",
+    "reset_peak_memory_stats": "statistics of the allocator",
+    "empty_cache": "returns cached memory to the system",
+    "is_tensor": "a question about a Python object",
+    "is_floating_point": "a question about a dtype",
+    "promote_types": "a question about dtypes; covered by test_promotion",
+    "result_type": "a question about dtypes; covered by test_promotion",
+    "can_cast": "a question about dtypes",
+    "from_dlpack": "an exchange protocol",
+    "numel": "a question about a shape",
+    "broadcast_shapes": "a question about shapes",
+}
+MOST_NOT_OPS = 30
+
+LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
+ROW_NAMES = LAST_NAMES | {op.method for op in OPS} | {op.inplace for op in OPS}
+
+
+def public_functions(module):
+    """Return the names of a module's public functions, leaving out classes and submodules."""
+    return [
+        name
+        for name in dir(module)
+        if not name.startswith("_")
+        and callable(getattr(module, name))
+        and not inspect.isclass(getattr(module, name))
+    ]
+
+
+def test_names_are_unique():
+    names = [op.name for op in OPS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.skipif(IS_TORCH, reason="PyTorch has more ops than the database")
+@pytest.mark.parametrize("namespace", ["", "nn.functional"])
+def test_every_public_function_has_a_row(namespace):
+    module = torch.nn.functional if namespace else torch
+    known = LAST_NAMES | NOT_OPS.keys() | composed_names()
+    first_names = [getattr(module, name, None) for name in known]
+    missing = [
+        name
+        for name in public_functions(module)
+        if name not in known and not is_one_of(getattr(module, name), first_names)
+    ]
+    assert not missing, f"no row in op_db, and no reason in NOT_OPS: {missing}"
+
+
+def is_one_of(function, functions):
+    """Whether a function is a second name of another, which is the one that is tested."""
+    return any(function is other for other in functions)
+
+
+def composed_names():
+    """Return the ops that test_composed.py calls by name: ops made of other ops, without rows."""
+    tree = ast.parse((HERE / "test_composed.py").read_text(encoding="utf-8"))
+    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return {constant for constant in constants if isinstance(constant, str)}
+
+
+@pytest.mark.skipif(IS_TORCH, reason="PyTorch has more methods than the database")
+def test_every_inplace_method_has_a_row():
+    """A method that ends in an underscore writes: it must be tested."""
+    names = [n for n in dir(torch.Tensor) if n.endswith("_") and not n.startswith("_")]
+    known = ROW_NAMES | {"requires_grad_", "retain_grad_", "detach_", "zero_", "fill_"}
+    missing = [name for name in names if name not in known]
+    assert not missing, f"no row in op_db: {missing}"
+
+
+@pytest.mark.skipif(IS_TORCH, reason="PyTorch documents some of its methods elsewhere")
+@each_op("test_docstring")
+def test_docstring(op):
+    if not op.wrapper and "__" not in op.path:
+        check_docstring(op.function(), op.name)
+    for name in (op.method, op.inplace):
+        if name not in (None, "kwarg"):
+            check_docstring(getattr(torch.Tensor, name), f"Tensor.{name}")
+
+
+def check_docstring(function, name):
+    text = inspect.getdoc(function)
+    assert text and len(text) > 20, f"{name} has no docstring"
+
+
+def kinds(op):
+    """Return which special kinds of input a row's samples contain."""
+    found = set()
+    for dtype in op.dtypes[:2]:
+        for sample in draw(op, dtype):
+            values = sample.values()
+            found |= {"zero_size"} if any(v.array.size == 0 for v in values) else set()
+            found |= {"zero_dim"} if values and values[0].array.ndim == 0 else set()
+    return found
+
+
+@each_op("test_samples_cover_every_kind")
+def test_samples_cover_every_kind(op):
+    present = kinds(op)
+    for kind in ("zero_size", "zero_dim"):
+        has_reason = len(op.missing.get(kind, "")) > 8
+        assert (kind in present) != has_reason, (
+            f"{op.name}: {kind} input needs a sample or a reason"
+        )
+
+
+@each_op("test_row_is_sound")
+def test_row_is_sound(op):
+    assert set(op.dtypes) <= set(dt.ALL)
+    assert len(set(op.dtypes)) == len(op.dtypes)
+    assert op.gradient_order in (0, 1, 2)
+    assert not op.gradient_order or "float64" in op.dtypes, "gradients are checked in float64"
+    for dtype in op.dtypes:
+        samples = draw(op, dtype)
+        assert samples, f"{op.name} has no samples in {dtype}"
+        again = draw(op, dtype)
+        assert repr(samples) == repr(again), f"{op.name}: samples must be the same in every run"
+    assert op.bad or op.path or op.family == "random", f"{op.name} states no call that it refuses"
+
+
+def defined_tests():
+    """Return the names of all test functions, read from their source."""
+    names = set()
+    for path in HERE.glob("test_*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return names
+
+
+def test_skips_are_few_and_reasoned():
+    skips = [(op, skip) for op in OPS for skip in op.skips]
+    tests = defined_tests()
+    for op, skip in skips:
+        assert skip.test in tests, f"{op.name} skips {skip.test}, which does not exist"
+        assert len(skip.reason) > 8, f"{op.name} skips {skip.test} without a reason"
+        assert skip.library in ("", "torch")
+    everywhere = [skip for _, skip in skips if not skip.library]
+    assert len(everywhere) <= MOST_SKIPS
+    assert len(skips) - len(everywhere) <= MOST_PYTORCH_SKIPS
+
+
+def test_exclusions_are_few_and_reasoned():
+    assert len(NOT_OPS) <= MOST_NOT_OPS
+    assert all(len(reason) > 8 for reason in NOT_OPS.values())
+    overlap = NOT_OPS.keys() & LAST_NAMES
+    assert not overlap, f"both an op and not an op: {overlap}"
+
+
+def test_values_are_of_their_dtype():
+    """A sample's array holds only values that its dtype can hold."""
+    for op in OPS:
+        for dtype in op.dtypes:
+            for value in (v for sample in draw(op, dtype) for v in sample.values()):
+                assert isinstance(value, Value)
+                assert value.array.dtype == dt.storage(value.dtype), f"{op.name} {value}"
