@@ -8,6 +8,7 @@
     tensor(3.5839)
 """
 
+from math import e, inf, nan, pi
 from pathlib import Path as _Path
 
 from tapegrad import _C
@@ -43,8 +44,4 @@ for _name, _value in _composed.METHODS.items():
     setattr(Tensor, _name, _value)
 _aliases.install(globals(), Tensor)
 
-e = 2.718281828459045
-pi = 3.141592653589793
-inf = float("inf")
-nan = float("nan")
 newaxis = None

@@ -84,6 +84,10 @@ def assert_same_results(ours, theirs, tolerance, context, *, values=True, stride
             assert_close(to_array(mine), to_array(other), bounds, context)
 
 
+def is_empty(answer):
+    return not isinstance(answer, Exception) and all(result.numel() == 0 for result in answer)
+
+
 def is_unspecified(op, sample):
     return any(isinstance(value, Unspecified) for value in expected(op, sample))
 
@@ -95,6 +99,8 @@ def test_parity(op, dtype):
         context = f"{op.name}{sample}"
         ours = outcome(call, op, sample, torch)
         theirs = outcome(call, op, sample, pytorch)
+        if dtype not in op.dtypes and is_empty(theirs):
+            continue  # With nothing to compute, PyTorch never gets to look at the dtype.
         if not assert_same_outcome(ours, theirs, context):
             values = dtype in op.dtypes and not is_unspecified(op, sample)
             strides = op.view is True

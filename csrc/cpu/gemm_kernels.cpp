@@ -49,7 +49,7 @@ constexpr int kVectorBytes = 16, kTileRows = 4, kTileVectors = 2;
 
 // Cuts and thresholds, all measured. Powers of two plus a bit keep packed rows off each other's cache
 // sets.
-constexpr int64_t kDepth = KD;                    // k of a block
+constexpr int64_t kDepth = 384;                    // k of a block
 constexpr int64_t kStripStride = kDepth + 16;      // between packed rows of a
 constexpr int64_t kNearBytes = int64_t{24} << 10;  // half of a first-level cache
 constexpr int64_t kFarBytes = int64_t{128} << 10;  // beyond this, reading in place costs more

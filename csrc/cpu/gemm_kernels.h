@@ -48,7 +48,7 @@ struct GemmKernels {
   int64_t width;
 };
 
-inline constexpr int64_t kGemmBlockBytes = int64_t{KB} << 10;
+inline constexpr int64_t kGemmBlockBytes = int64_t{1} << 20;
 inline constexpr int64_t kGemmStripBytes = int64_t{208} << 10;
 inline constexpr int64_t kGemmWorkspaceBytes = kGemmBlockBytes + kGemmStripBytes;
 

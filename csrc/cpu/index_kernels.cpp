@@ -48,6 +48,14 @@ void gather_run(const void* from, const int64_t* index, int64_t n, int64_t strid
 }
 
 template <class T>
+void reverse(const void* from, int64_t n, void* to) {
+  auto* source = static_cast<const T*>(from);
+  auto* target = static_cast<T*>(to);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) target[i] = source[-i];
+}
+
+template <class T>
 void add(void* to, const void* from, int64_t n) {
   auto* target = static_cast<T*>(to);
   auto* source = static_cast<const T*>(from);
@@ -92,6 +100,7 @@ constinit const IndexTable index_table = {
     in_range,
     {gather<uint8_t>, gather<uint16_t>, gather<uint32_t>, gather<uint64_t>},
     {gather_run<uint8_t>, gather_run<uint16_t>, gather_run<uint32_t>, gather_run<uint64_t>},
+    {reverse<uint8_t>, reverse<uint16_t>, reverse<uint32_t>, reverse<uint64_t>},
     // Integers wrap around, hence the unsigned types.
     {add<bool>, add<uint8_t>, add<uint8_t>, add<uint16_t>, add<uint32_t>, add<uint64_t>, add<Half>,
      add<BFloat16>, add<float>, add<double>},

@@ -32,6 +32,8 @@ struct IndexTable {
   // to[i] = from[index[i] * stride + i * step]
   void (*gather_run[kItemSizes])(const void* from, const int64_t* index, int64_t n, int64_t stride,
                                  int64_t step, void* to);
+  // to[i] = from[-i]
+  void (*reverse[kItemSizes])(const void* from, int64_t n, void* to);
   // to[i] += from[i]
   void (*add[kConvertible])(void* to, const void* from, int64_t n);
   // to[i] = mask[i] ? *value : from[i]

@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cpu/index_kernels.h"
 #include "cpu/kernels.h"
+#include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
 
@@ -124,6 +126,27 @@ void cat(const OpCall& call) {
       else interleave<T>(rows, first, last);
     });
   });
+}
+
+// The input is the source with negative strides along the flipped dimensions.
+void flip(const OpCall& call) {
+  const TensorImpl& out = call.out();
+  const TensorImpl* tensors[] = {&out, &call.in(0)};
+  if (out.numel() == 0) return;
+  LoopNest nest;
+  nest.build(tensors);
+  if (nest.stride(0, 0) != 1 || nest.stride(1, 0) != -1) return copy(call);
+  auto item = static_cast<int64_t>(itemsize(out.dtype()));
+  auto reverse = best_index_table().reverse[item_slot(itemsize(out.dtype()))];
+  auto range = [&](int64_t begin, int64_t end) {
+    nest.for_each_run_of_two(begin, end - begin, [&](int64_t to, int64_t, int64_t from, int64_t,
+                                                     int64_t length) {
+      reverse(call.in(0).data_as<char>() + from * item, length, out.data_as<char>() + to * item);
+    });
+  };
+  if (out.numel() <= kGrain) return range(0, out.numel());
+  BlockingSection blocking;
+  parallel_for(0, out.numel(), kGrain, range);
 }
 
 // Attributes: the diagonal; whether the upper triangle is kept. The rest becomes zero. The output may

@@ -19,6 +19,7 @@ void embed(const OpCall& call);  // adds the input to the output, whose places m
 
 // join.cpp
 void cat(const OpCall& call);       // the joined dimension
+void flip(const OpCall& call);
 void triangle(const OpCall& call);  // diagonal, whether the upper one
 void repeat_indices(const OpCall& call);
 void total_repeats(const OpCall& call);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -62,6 +63,35 @@ void sample(const OpCall& call, const Sampler& sampler, const SampleParams& para
   parallel_for(0, tiles, kGrain / per_tile, range);
 }
 
+// The largest number of a dtype below `bound`.
+template <class T>
+double largest_below(double bound) {
+  if constexpr (sizeof(T) == 2) {
+    T value(static_cast<float>(bound));
+    if (static_cast<float>(value) < bound) return static_cast<float>(value);
+    // The bits of a half count up with its magnitude.
+    if (static_cast<float>(value) == 0) value.bits = 0x8001;
+    else value.bits += value.bits & 0x8000 ? 1 : -1;
+    return static_cast<float>(value);
+  } else {
+    T value = static_cast<T>(bound);
+    return value < bound ? value : std::nextafter(value, -std::numeric_limits<T>::infinity());
+  }
+}
+
+double largest_below(double bound, DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+      return largest_below<Half>(bound);
+    case DType::BFloat16:
+      return largest_below<BFloat16>(bound);
+    case DType::Float32:
+      return largest_below<float>(bound);
+    default:
+      return largest_below<double>(bound);
+  }
+}
+
 // Float32 samples serve the half precisions too.
 const Sampler& by_dtype(const Sampler (&samplers)[2], DType dtype) {
   return samplers[dtype == DType::Float64];
@@ -94,6 +124,8 @@ void random_uniform(const OpCall& call) {
   SampleParams params = params_of(call);
   DType dtype = call.out().dtype();
   params.bits = dtype == DType::Float16 ? 11 : dtype == DType::BFloat16 ? 8 : 24;
+  // An interval too narrow for the dtype has its lower end only.
+  params.limit = std::max(largest_below(params.b, dtype), params.a);
   sample(call, by_dtype(best_random_table().uniform, dtype), params);
 }
 

@@ -43,22 +43,25 @@ TAPEGRAD_INLINE auto word_of(Words words, int i) {
   else return words[i];
 }
 
-// a + (b - a) u, where u has `bits` bits: as many as the mantissa that will hold it, for a rounding
-// after the fact could reach the open end.
+// a + (b - a) u, where u has `bits` bits: as many as the mantissa that will hold it. Where the sum
+// still rounds up to the open end it is set back.
 TAPEGRAD_INLINE void uniform(float* y, Words words, int64_t, const SampleParams& params) {
   const float from = static_cast<float>(params.a);
   const float length = static_cast<float>(params.b - params.a);
+  const float limit = static_cast<float>(params.limit);
   const int shift = 32 - params.bits;
   const float step = 1.0f / static_cast<float>(1 << params.bits);
-  for (int i = 0; i < kPerTile<float>; ++i)
-    y[i] = from + length * (static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * step);
+  for (int i = 0; i < kPerTile<float>; ++i) {
+    const float u = static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * step;
+    y[i] = math::at_most(from + length * u, limit);
+  }
 }
 TAPEGRAD_INLINE void uniform(double* y, Words words, int64_t, const SampleParams& params) {
   const double from = params.a, length = params.b - params.a;
   for (int i = 0; i < kPerTile<double>; ++i) {
     const uint64_t word = wide_word(words, i);
     const double last_bit = (word & 0x800u) != 0 ? 0x1p-53 : 0.0;
-    y[i] = from + length * (unit_interval(word) + last_bit);
+    y[i] = math::at_most(from + length * (unit_interval(word) + last_bit), params.limit);
   }
 }
 

@@ -11,9 +11,10 @@ namespace tapegrad::cpu {
 struct SampleParams {
   uint64_t seed;
   double a, b;
+  double limit;       // of a uniform variable: the largest value below its open end
   int64_t first;      // of a range of integers
   uint64_t length;    // of that range; 0 means 2^64
-  uint64_t threshold; // of a Bernoulli variable: words below it are ones
+  uint64_t threshold;  // of a Bernoulli variable: words below it are ones
   int bits;           // resolution of a uniform float
   const void* probabilities;
 };

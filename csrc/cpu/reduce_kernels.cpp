@@ -19,6 +19,7 @@ namespace tapegrad::cpu::TAPEGRAD_ISA {
 namespace {
 
 constexpr int64_t kChunk = 2048;
+constexpr int kManyLanes = 64, kFewLanes = 16;
 constexpr int64_t kShortRow = 32;
 constexpr int64_t kTileElements = 16384;  // a tile of columns that is read twice
 
@@ -139,6 +140,8 @@ TAPEGRAD_INLINE Lane fold_lanes(const A* x, int64_t n, Lane identity, Step step,
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     for (int k = 0; k < kLanes; ++k) lanes[k] = combine(lanes[k], step(x[i + k]));
+  for (; i + kFewLanes <= n; i += kFewLanes)
+    for (int k = 0; k < kFewLanes; ++k) lanes[k] = combine(lanes[k], step(x[i + k]));
   for (int k = 0; i + k < n; ++k) lanes[k] = combine(lanes[k], step(x[i + k]));
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int k = 0; k < width; ++k) lanes[k] = combine(lanes[k], lanes[k + width]);
@@ -148,8 +151,8 @@ TAPEGRAD_INLINE Lane fold_lanes(const A* x, int64_t n, Lane identity, Step step,
 template <class Lane, class A, class Step, class Combine>
 TAPEGRAD_INLINE Lane fold_chunk(const A* x, int64_t n, Lane identity, Step step,
                                 Combine combine) {
-  if (n >= 256) return fold_lanes<64>(x, n, identity, step, combine);
-  if (n >= 16) return fold_lanes<16>(x, n, identity, step, combine);
+  if (n >= 4 * kManyLanes) return fold_lanes<kManyLanes>(x, n, identity, step, combine);
+  if (n >= kFewLanes) return fold_lanes<kFewLanes>(x, n, identity, step, combine);
   Lane result = identity;
   for (int64_t i = 0; i < n; ++i) result = combine(result, step(x[i]));
   return result;
@@ -177,20 +180,25 @@ struct Fold {
     auto map = [](A element) { return Map::template map<Lane>(element); };
     for (int64_t begin = 0; begin < strip.rows; begin += kRows) {
       const int64_t end = smaller(begin + kRows, strip.rows);
-      const A* a = x + begin * stride;
-      for (int64_t c = 0; c < columns; ++c) lanes[c] = map(a[c]);
-      int64_t r = begin + 1;
-      for (; r + 4 <= end; r += 4) {
-        const A *p = x + r * stride, *q = p + stride, *s = q + stride, *t = s + stride;
+      const int64_t head = (end - begin - 1) % 4 + 1;  // rows before the fours
+      const A *p = x + begin * stride, *q = p + stride;
+      if (head == 1)
+        for (int64_t c = 0; c < columns; ++c) lanes[c] = map(p[c]);
+      else
+        for (int64_t c = 0; c < columns; ++c) lanes[c] = Combine::combine(map(p[c]), map(q[c]));
+      int64_t r = begin + smaller(head, 2);
+      for (; r < begin + head; ++r) {
+        p = x + r * stride;
+        for (int64_t c = 0; c < columns; ++c) lanes[c] = Combine::combine(lanes[c], map(p[c]));
+      }
+      for (; r < end; r += 4) {
+        p = x + r * stride, q = p + stride;
+        const A *s = q + stride, *t = s + stride;
         for (int64_t c = 0; c < columns; ++c) {
           Lane four = Combine::combine(Combine::combine(map(p[c]), map(q[c])),
                                        Combine::combine(map(s[c]), map(t[c])));
           lanes[c] = Combine::combine(lanes[c], four);
         }
-      }
-      for (; r < end; ++r) {
-        const A* p = x + r * stride;
-        for (int64_t c = 0; c < columns; ++c) lanes[c] = Combine::combine(lanes[c], map(p[c]));
       }
       for (int64_t c = 0; c < columns; ++c) merge(states[c], static_cast<State>(lanes[c]));
     }
@@ -282,6 +290,13 @@ struct Moments {
 
   static State identity() { return {0, 0, 0}; }
 
+  // A difference from an infinite mean corrects nothing; its variance is NaN all the same.
+  TAPEGRAD_INLINE static double if_finite(double x) { return x - x == 0 ? x : 0.0; }
+  TAPEGRAD_INLINE static double move_mean(double mean, double other, double weight) {
+    const double delta = other - mean;
+    return delta - delta == 0 ? mean + delta * weight : mean + other;
+  }
+
   // Two passes over a chunk: sums about a provisional mean, which need hardly any correction.
   [[gnu::noinline]] static void run(const A* x, int64_t n, int64_t, State& state) {
     auto add = [](A a, A b) { return a + b; };
@@ -291,7 +306,8 @@ struct Moments {
     A squares = fold_chunk(
         x, n, A(0), [center](A element) { return (element - center) * (element - center); }, add);
     const double count = static_cast<double>(n), residue = shift;
-    merge(state, {count, center + residue / count, squares - residue * residue / count});
+    merge(state, {count, center + if_finite(residue) / count,
+                  squares - residue * residue / count});
   }
 
   [[gnu::noinline]] static void tile(const A* x, const ColumnStrip& strip, State* states) {
@@ -322,10 +338,10 @@ struct Moments {
       const double total = seen + added, inverse = 1.0 / added;
       const double weight = added / total, cross = seen * added / total;
       for (int64_t c = 0; c < columns; ++c) {
-        const double residue = shift[c], mean = center[c] + residue * inverse;
+        const double residue = shift[c], mean = center[c] + if_finite(residue) * inverse;
         const double delta = mean - states[c].mean;
         states[c].count = total;
-        states[c].mean += delta * weight;
+        states[c].mean = move_mean(states[c].mean, mean, weight);
         states[c].deviation +=
             (squares[c] - residue * residue * inverse) + delta * delta * cross;
       }
@@ -336,7 +352,7 @@ struct Moments {
     const double total = into.count + from.count;
     if (from.count == 0) return;
     const double delta = from.mean - into.mean;
-    into.mean += delta * (from.count / total);
+    into.mean = move_mean(into.mean, from.mean, from.count / total);
     into.deviation += from.deviation + delta * delta * (into.count * from.count / total);
     into.count = total;
   }
@@ -524,13 +540,23 @@ struct SquareRoot {
     return math::sqrt(state);
   }
 };
+// Calls store(i, offset) for every result; a loop of stride one vectorises.
+template <class Store>
+TAPEGRAD_INLINE void for_each_result(int64_t count, int64_t out_stride, Store store) {
+  if (out_stride == 1)
+    for (int64_t i = 0; i < count; ++i) store(i, i);
+  else
+    for (int64_t i = 0; i < count; ++i) store(i, i * out_stride);
+}
+
 template <class R, class Out, class Finish>
 void finish(const void* states, int64_t count, const ReduceParams& params, void* out0, void*,
             int64_t out_stride) {
   auto* source = static_cast<const typename R::State*>(states);
   auto* out = static_cast<Out*>(out0);
-  for (int64_t i = 0; i < count; ++i)
-    out[i * out_stride] = static_cast<Out>(Finish::result(source[i], params));
+  for_each_result(count, out_stride, [&](int64_t i, int64_t at) {
+    out[at] = static_cast<Out>(Finish::result(source[i], params));
+  });
 }
 
 template <class R, class Out>
@@ -567,8 +593,9 @@ void finish_log_sum(const void* states, int64_t count, const ReduceParams&, void
                     int64_t out_stride) {
   auto* source = static_cast<const typename R::State*>(states);
   auto* out = static_cast<Out*>(out0);
-  for (int64_t i = 0; i < count; ++i)
-    out[i * out_stride] = static_cast<Out>(math::log(source[i].sum) + source[i].shift);
+  for_each_result(count, out_stride, [&](int64_t i, int64_t at) {
+    out[at] = static_cast<Out>(math::log(source[i].sum) + source[i].shift);
+  });
 }
 
 // ---- the table

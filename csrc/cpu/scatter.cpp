@@ -178,6 +178,20 @@ template <ScatterMode kMode, class T>
   } else place = static_cast<T>(kMode == ScatterMode::Add ? place + value : place * value);
 }
 
+// Places are random, so what a later turn of the loop needs is fetched ahead.
+template <ScatterMode kMode, class T>
+[[gnu::always_inline]] inline void scatter_dense_run(T* base, const int64_t* index,
+                                                     const T* source, int64_t n, int64_t stride,
+                                                     int64_t step) {
+  constexpr int64_t kAhead = 16;
+  int64_t i = 0;
+  for (; i + kAhead < n; ++i) {
+    __builtin_prefetch(base + index[i + kAhead] * stride + (i + kAhead) * step, 1);
+    meet<kMode>(base[index[i] * stride + i * step], source[i]);
+  }
+  for (; i < n; ++i) meet<kMode>(base[index[i] * stride + i * step], source[i]);
+}
+
 template <ScatterMode kMode, class T>
 void scatter_cut(const LineWalk& walk, T* to, const int64_t* index, const T* from, Cut cut) {
   int64_t index_step = walk.index_step(), step = walk.step(), other_step = walk.other_step();
@@ -188,6 +202,11 @@ void scatter_cut(const LineWalk& walk, T* to, const int64_t* index, const T* fro
     if (kMode == ScatterMode::Add && index_step == 0 && step == 1 && other_step == 1)
       return best_index_table().add[static_cast<int>(dtype_of<T>)](base + *indices * walk.stride,
                                                                    source, length);
+    if (index_step == 1 && other_step == 1) {
+      if (step == 0 && walk.stride == 1)
+        return scatter_dense_run<kMode>(base, indices, source, length, 1, 0);
+      return scatter_dense_run<kMode>(base, indices, source, length, walk.stride, step);
+    }
     for (int64_t i = 0; i < length; ++i)
       meet<kMode>(base[indices[i * index_step] * walk.stride + i * step], source[i * other_step]);
   });

@@ -122,7 +122,8 @@ void softmax_strip(const Block& block, const char* x, char* y, int64_t columns) 
   alignas(64) char tops[kSoftmaxColumns * 8], sums[kSoftmaxColumns * 8] = {};
   block.kernels.fill_lowest(tops, columns);
   auto tile = [&](int64_t k) {
-    return SoftmaxTile{std::min(rows, block.length - k * rows), columns, block.inner};
+    return SoftmaxTile{std::min(rows, block.length - k * rows), columns, block.inner, k == 0,
+                       k + 1 == tiles};
   };
   for (int64_t k = 0; k < tiles; ++k) {
     block.kernels.open_tile(x + k * step, y + k * step, tile(k), tops, sums);
@@ -175,7 +176,7 @@ void backward(const OpCall& call, bool log) {
   auto columns = [&](int64_t begin, int64_t end) {
     strips.run(block, begin, end, [&](int64_t at, int64_t count) {
       block.kernels.columns_backward(grad + at, y + at, out + at,
-                                     {block.length, count, block.inner});
+                                     {block.length, count, block.inner, true, true});
     });
   };
   const bool by_lines = block.inner == 1;

@@ -7,7 +7,7 @@ namespace tapegrad::cpu::TAPEGRAD_ISA {
 
 namespace {
 
-constexpr int kLanes = 64;
+constexpr int kLanes = 64, kFewLanes = 16;
 
 template <class T>
 constexpr T kLowest = -math::Format<T>::kInfinity;
@@ -19,8 +19,16 @@ TAPEGRAD_INLINE T greater(T a, T b) {
   return b != b ? b : larger;
 }
 
-template <class T>
-TAPEGRAD_INLINE T add_lanes(T (&lanes)[kLanes]) {
+// term(0) + ... + term(n - 1), in lanes.
+template <class Term>
+TAPEGRAD_INLINE auto add_up(int64_t n, Term term) {
+  decltype(term(0)) lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int k = 0; k < kLanes; ++k) lanes[k] += term(i + k);
+  for (; i + kFewLanes <= n; i += kFewLanes)
+    for (int k = 0; k < kFewLanes; ++k) lanes[k] += term(i + k);
+  for (int k = 0; i + k < n; ++k) lanes[k] += term(i + k);
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int k = 0; k < width; ++k) lanes[k] += lanes[k + width];
   return lanes[0];
@@ -33,6 +41,8 @@ T largest(const T* x, int64_t n) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     for (int k = 0; k < kLanes; ++k) lanes[k] = greater(lanes[k], x[i + k]);
+  for (; i + kFewLanes <= n; i += kFewLanes)
+    for (int k = 0; k < kFewLanes; ++k) lanes[k] = greater(lanes[k], x[i + k]);
   for (int k = 0; i + k < n; ++k) lanes[k] = greater(lanes[k], x[i + k]);
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int k = 0; k < width; ++k) lanes[k] = greater(lanes[k], lanes[k + width]);
@@ -74,21 +84,12 @@ void open_line(const void* source, void* target, int64_t n, void* top_out, Softm
   [[maybe_unused]] auto* y = static_cast<T*>(target);
   const T top = largest(x, n), shift = shift_of(top);
   *static_cast<T*>(top_out) = top;
-  T lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int k = 0; k < kLanes; ++k) {
-      const T e = math::exp(x[i + k] - shift);
-      if constexpr (!kLog) y[i + k] = e;
-      lanes[k] += e;
-    }
+  if constexpr (kLog) {
+    merge(*state, top, add_up(n, [=](int64_t i) { return math::exp(x[i] - shift); }));
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
+    merge(*state, top, add_up(n, [=](int64_t i) { return y[i]; }));
   }
-  for (int k = 0; i + k < n; ++k) {
-    const T e = math::exp(x[i + k] - shift);
-    if constexpr (!kLog) y[i + k] = e;
-    lanes[k] += e;
-  }
-  merge(*state, top, add_lanes(lanes));
 }
 
 template <class T, bool kLog>
@@ -125,9 +126,10 @@ void open_tile(const void* source, void* target, const SoftmaxTile& tile, void* 
     const T* row = x + r * tile.row_stride;
     for (int64_t c = 0; c < columns; ++c) part[c] = greater(part[c], row[c]);
   }
+  for (int64_t c = 0; c < columns; ++c) shift[c] = shift_of(part[c]);
+  if (!tile.first)
+    for (int64_t c = 0; c < columns; ++c) sum[c] *= math::exp(top[c] - shift[c]);
   for (int64_t c = 0; c < columns; ++c) {
-    shift[c] = shift_of(part[c]);
-    sum[c] *= math::exp(top[c] - shift[c]);
     top[c] = part[c];
     part[c] = 0;
   }
@@ -154,8 +156,10 @@ void close_tile(const void* source, void* target, const SoftmaxTile& tile, const
   alignas(64) T factor[kSoftmaxColumns];
   for (int64_t c = 0; c < tile.columns; ++c) {
     if constexpr (kLog) factor[c] = math::log(sum[c]);
-    else factor[c] = math::exp(tile_top[c] - top[c]) / sum[c];
+    else factor[c] = T(1) / sum[c];
   }
+  if (!kLog && !tile.last)
+    for (int64_t c = 0; c < tile.columns; ++c) factor[c] *= math::exp(tile_top[c] - top[c]);
   for (int64_t r = 0; r < tile.rows; ++r) {
     [[maybe_unused]] const T* row = x + r * tile.row_stride;
     T* out = y + r * tile.row_stride;
@@ -211,13 +215,8 @@ void line_backward(const void* grad, const void* output, void* grad_x, int64_t n
   auto* g = static_cast<const T*>(grad);
   auto* y = static_cast<const T*>(output);
   auto* out = static_cast<T*>(grad_x);
-  T lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int k = 0; k < kLanes; ++k) lanes[k] += kLog ? g[i + k] : g[i + k] * y[i + k];
-  for (int k = 0; i + k < n; ++k) lanes[k] += kLog ? g[i + k] : g[i + k] * y[i + k];
-  const T sum = add_lanes(lanes);
-  for (i = 0; i < n; ++i) out[i] = kLog ? g[i] - math::exp(y[i]) * sum : (g[i] - sum) * y[i];
+  const T sum = add_up(n, [=](int64_t i) { return kLog ? g[i] : g[i] * y[i]; });
+  for (int64_t i = 0; i < n; ++i) out[i] = kLog ? g[i] - math::exp(y[i]) * sum : (g[i] - sum) * y[i];
 }
 
 template <class T, bool kLog>

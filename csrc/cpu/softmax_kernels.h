@@ -15,6 +15,7 @@ struct SoftmaxState {
 // A tile: `rows` rows of `columns` adjacent elements. The reduced dimension runs along the rows.
 struct SoftmaxTile {
   int64_t rows, columns, row_stride;
+  bool first, last;  // along the reduced dimension: nothing to rescale before, or after
 };
 
 inline constexpr int64_t kSoftmaxChunk = 4096;    // elements of a line

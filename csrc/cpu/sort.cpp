@@ -6,11 +6,12 @@
 // is stable because positions differ. Values are read back through the positions, so that what
 // a key does not tell apart (the two zeros, NaNs) comes back unchanged.
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <limits>
-#include <memory>
+#include <type_traits>
 #include <vector>
 
+#include "core/allocator.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "cpu/kernels.h"
@@ -26,23 +27,35 @@ constexpr int64_t kParallelRow = 65536;
 constexpr int64_t kChunk = 512;
 constexpr int kBuckets = 256;
 
+// Keys of up to four bytes make entries that compare as one integer.
 template <class Key>
 struct Entry {
-  Key key;
+  static constexpr bool kPacked = sizeof(Key) <= 4 && std::endian::native == std::endian::little;
   uint32_t position;
+  std::conditional_t<sizeof(Key) <= 4, uint32_t, uint64_t> key;
   friend bool operator<(const Entry& a, const Entry& b) {
-    return a.key < b.key || (a.key == b.key && a.position < b.position);
+    if constexpr (kPacked) return std::bit_cast<uint64_t>(a) < std::bit_cast<uint64_t>(b);
+    else return a.key < b.key || (a.key == b.key && a.position < b.position);
   }
 };
 
+// Scratch memory from the allocator, which keeps pages; to be made and dropped outside blocking
+// sections. Not cleared: every entry is written before it is read.
 template <class Key>
-using Entries = std::unique_ptr<Entry<Key>[]>;
+class Entries {
+ public:
+  explicit Entries(int64_t n)
+      : nbytes_(static_cast<size_t>(n) * sizeof(Entry<Key>)),
+        data_(static_cast<Entry<Key>*>(allocate(nbytes_))) {}
+  ~Entries() { deallocate(data_, nbytes_); }
+  Entries(const Entries&) = delete;
+  Entries& operator=(const Entries&) = delete;
+  Entry<Key>* get() const { return data_; }
 
-// Memory that is not cleared: every entry is written before it is read.
-template <class Key>
-Entries<Key> make_entries(int64_t n) {
-  return Entries<Key>(new Entry<Key>[n]);
-}
+ private:
+  size_t nbytes_;
+  Entry<Key>* data_;
+};
 
 struct RowKeys {
   MakeKeys make;
@@ -63,7 +76,7 @@ void fill_entries(const RowKeys& source, const char* row, int64_t begin, int64_t
     int64_t n = std::min(kChunk, end - first);
     source.fill(row, first, n, keys);
     for (int64_t i = 0; i < n; ++i)
-      entries[first + i] = {keys[i], static_cast<uint32_t>(first + i)};
+      entries[first + i] = {static_cast<uint32_t>(first + i), keys[i]};
   }
 }
 
@@ -155,26 +168,29 @@ struct Rows {
   int64_t* indices;
 };
 
+// One row after the other, each on all cores.
 template <class Key>
-void sort_long_row(const Rows& rows, int64_t r) {
+void sort_long_rows(const Rows& rows) {
   int64_t n = rows.length, blocks = num_threads();
-  auto entries = make_entries<Key>(n), scratch = make_entries<Key>(n);
-  parallel_for(0, n, kParallelRow / 2, [&](int64_t begin, int64_t end) {
-    fill_entries(rows.keys, rows.row(r), begin, end, entries.get());
-  });
-  const Entry<Key>* sorted = sort_entries(entries.get(), scratch.get(), n, blocks);
-  parallel_for(0, n, kParallelRow / 2, [&](int64_t begin, int64_t end) {
-    write_entries(sorted, begin, end, rows.row(r), rows.values_of<Key>(r), rows.indices_of(r));
-  });
+  Entries<Key> entries(n), scratch(n);
+  BlockingSection blocking;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    parallel_for(0, n, kParallelRow / 2, [&](int64_t begin, int64_t end) {
+      fill_entries<Key>(rows.keys, rows.row(r), begin, end, entries.get());
+    });
+    const Entry<Key>* sorted = sort_entries<Key>(entries.get(), scratch.get(), n, blocks);
+    parallel_for(0, n, kParallelRow / 2, [&](int64_t begin, int64_t end) {
+      write_entries(sorted, begin, end, rows.row(r), rows.values_of<Key>(r), rows.indices_of(r));
+    });
+  }
 }
 
 template <class Key>
-void sort_rows_of(const Rows& rows, int64_t first, int64_t last) {
+void sort_rows_of(const Rows& rows, int64_t first, int64_t last, Entry<Key>* scratch) {
   int64_t n = rows.length;
-  auto entries = make_entries<Key>(n), scratch = make_entries<Key>(n);
   for (int64_t r = first; r < last; ++r) {
-    fill_entries(rows.keys, rows.row(r), 0, n, entries.get());
-    const Entry<Key>* sorted = sort_entries(entries.get(), scratch.get(), n, 1);
+    fill_entries<Key>(rows.keys, rows.row(r), 0, n, scratch);
+    const Entry<Key>* sorted = sort_entries<Key>(scratch, scratch + n, n, 1);
     write_entries(sorted, 0, n, rows.row(r), rows.values_of<Key>(r), rows.indices_of(r));
   }
 }
@@ -184,81 +200,98 @@ void sort_rows_of(const Rows& rows, int64_t first, int64_t last) {
 template <class Key>
 class Smallest {
  public:
-  explicit Smallest(int64_t k) : k_(k), entries_(make_entries<Key>(k + kept_extra())) {}
+  // As many entries of scratch as capacity(k).
+  Smallest(int64_t k, Entry<Key>* scratch) : k_(k), entries_(scratch) {}
+  static int64_t capacity(int64_t k) { return k + std::max<int64_t>(k, 64); }
 
   void clear() {
     size_ = 0;
-    limit_ = std::numeric_limits<Key>::max();
     full_ = false;
   }
   // Whether a key could matter.
   bool wants(Key key) const { return !full_ || key < limit_; }
-  void add(Key key, int64_t position) {
-    entries_[size_++] = {key, static_cast<uint32_t>(position)};
-    if (size_ == k_ + kept_extra()) shrink();
+  // Keys of positions first, first + 1, ...
+  void add(const Key* keys, int64_t n, int64_t first) {
+    int64_t i = 0;
+    for (; i < n && !full_; ++i) push(keys[i], first + i);
+    // Without a branch on the comparison, which nobody could predict.
+    uint32_t candidates[kChunk];
+    int64_t count = 0;
+    Key limit = limit_;
+    for (; i < n; ++i) {
+      candidates[count] = static_cast<uint32_t>(i);
+      count += keys[i] < limit;
+    }
+    for (int64_t c = 0; c < count; ++c)
+      if (keys[candidates[c]] < limit_) push(keys[candidates[c]], first + candidates[c]);
   }
   // The entries kept, sorted if asked for.
   const Entry<Key>* finish(bool sorted) {
     shrink();
-    if (sorted) std::sort(entries_.get(), entries_.get() + k_);
-    return entries_.get();
+    if (sorted) std::sort(entries_, entries_ + k_);
+    return entries_;
   }
 
  private:
-  int64_t kept_extra() const { return std::max<int64_t>(k_, 64); }
+  void push(Key key, int64_t position) {
+    entries_[size_++] = {static_cast<uint32_t>(position), key};
+    if (size_ == capacity(k_)) shrink();
+  }
   void shrink() {
-    if (size_ > k_) {
-      std::nth_element(entries_.get(), entries_.get() + k_ - 1, entries_.get() + size_);
-      size_ = k_;
-    }
+    if (size_ > k_) std::nth_element(entries_, entries_ + k_ - 1, entries_ + size_);
+    size_ = k_;
     full_ = true;
-    limit_ = std::max_element(entries_.get(), entries_.get() + size_)->key;
+    limit_ = static_cast<Key>(entries_[k_ - 1].key);  // the largest kept is the k-th
   }
 
   int64_t k_, size_ = 0;
-  Entries<Key> entries_;
-  Key limit_ = std::numeric_limits<Key>::max();
+  Entry<Key>* entries_;
+  Key limit_ = 0;
   bool full_ = false;
 };
 
 template <class Key>
-void topk_rows(const Rows& rows, bool sorted, int64_t first, int64_t last) {
+void topk_rows(const Rows& rows, bool sorted, int64_t first, int64_t last, Entry<Key>* scratch) {
   int64_t k = rows.out_length;
-  Smallest<Key> smallest(k);
+  Smallest<Key> smallest(k, scratch);
   Key keys[kChunk];
   for (int64_t r = first; r < last; ++r) {
     const char* row = rows.row(r);
     smallest.clear();
     for (int64_t begin = 0; begin < rows.length; begin += kChunk) {
       int64_t n = std::min(kChunk, rows.length - begin);
-      if (!smallest.wants(rows.keys.fill(row, begin, n, keys))) continue;
-      for (int64_t i = 0; i < n; ++i)
-        if (smallest.wants(keys[i])) smallest.add(keys[i], begin + i);
+      if (smallest.wants(rows.keys.fill(row, begin, n, keys))) smallest.add(keys, n, begin);
     }
     write_entries(smallest.finish(sorted), 0, k, row, rows.values_of<Key>(r), rows.indices_of(r));
   }
 }
 
 template <class Key>
-void kth_of_rows(const Rows& rows, int64_t k, int64_t first, int64_t last) {
-  auto entries = make_entries<Key>(rows.length);
+void kth_of_rows(const Rows& rows, int64_t k, int64_t first, int64_t last, Entry<Key>* scratch) {
   for (int64_t r = first; r < last; ++r) {
-    fill_entries(rows.keys, rows.row(r), 0, rows.length, entries.get());
-    std::nth_element(entries.get(), entries.get() + k - 1, entries.get() + rows.length);
-    write_entries(entries.get() + k - 1, 0, 1, rows.row(r), rows.values_of<Key>(r),
-                  rows.indices_of(r));
+    fill_entries<Key>(rows.keys, rows.row(r), 0, rows.length, scratch);
+    std::nth_element(scratch, scratch + k - 1, scratch + rows.length);
+    write_entries(scratch + k - 1, 0, 1, rows.row(r), rows.values_of<Key>(r), rows.indices_of(r));
   }
 }
 
-// Rows on all cores; `body` is a template over the key type, called as body(Key{}, first, last).
+// Rows on all cores, as body(Key{}, first, last, scratch); each block has `needed` entries of scratch.
 template <class Body>
-void for_rows(const OpCall& call, const Rows& rows, Body&& body) {
+void for_rows(const OpCall& call, const Rows& rows, int64_t needed, Body&& body) {
   if (rows.count == 0 || rows.out_length == 0) return;
   visit_itemsize(call.in(0).dtype(), [&](auto key) {
-    if (rows.count * rows.length <= kGrain) return body(key, int64_t{0}, rows.count);
+    using Key = decltype(key);
+    int64_t grain = std::max<int64_t>(1, kGrain / rows.length);
+    int64_t blocks = std::clamp<int64_t>(rows.count / grain, 1, num_threads());
+    Entries<Key> scratch(blocks * needed);
+    if (blocks == 1 && rows.count * rows.length <= kGrain)
+      return body(key, int64_t{0}, rows.count, scratch.get());
     BlockingSection blocking;
-    parallel_for(0, rows.count, std::max<int64_t>(1, kGrain / rows.length),
-                 [&](int64_t first, int64_t last) { body(key, first, last); });
+    parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t b = first; b < last; ++b)
+        body(key, b * rows.count / blocks, (b + 1) * rows.count / blocks,
+             scratch.get() + b * needed);
+    });
   });
 }
 
@@ -267,14 +300,11 @@ void for_rows(const OpCall& call, const Rows& rows, Body&& body) {
 // Outputs: values, indices. Attribute: descending. Always stable.
 void sort(const OpCall& call) {
   Rows rows(call, call.attributes[0].as_bool());
-  if (rows.count > 0 && rows.count < num_threads() && rows.length >= kParallelRow) {
-    BlockingSection blocking;
-    return visit_itemsize(call.in(0).dtype(), [&](auto key) {
-      for (int64_t r = 0; r < rows.count; ++r) sort_long_row<decltype(key)>(rows, r);
-    });
-  }
-  for_rows(call, rows, [&](auto key, int64_t first, int64_t last) {
-    sort_rows_of<decltype(key)>(rows, first, last);
+  if (rows.count > 0 && rows.count < num_threads() && rows.length >= kParallelRow)
+    return visit_itemsize(call.in(0).dtype(),
+                          [&](auto key) { sort_long_rows<decltype(key)>(rows); });
+  for_rows(call, rows, 2 * rows.length, [&](auto key, int64_t first, int64_t last, auto* scratch) {
+    sort_rows_of<decltype(key)>(rows, first, last, scratch);
   });
 }
 
@@ -282,8 +312,9 @@ void sort(const OpCall& call) {
 void topk(const OpCall& call) {
   Rows rows(call, call.attributes[0].as_bool());
   bool sorted = call.attributes[1].as_bool();
-  for_rows(call, rows, [&](auto key, int64_t first, int64_t last) {
-    topk_rows<decltype(key)>(rows, sorted, first, last);
+  int64_t needed = Smallest<uint64_t>::capacity(rows.out_length);
+  for_rows(call, rows, needed, [&](auto key, int64_t first, int64_t last, auto* scratch) {
+    topk_rows<decltype(key)>(rows, sorted, first, last, scratch);
   });
 }
 
@@ -291,8 +322,8 @@ void topk(const OpCall& call) {
 void kth_value(const OpCall& call) {
   Rows rows(call, false);
   int64_t k = call.integer(0);
-  for_rows(call, rows, [&](auto key, int64_t first, int64_t last) {
-    kth_of_rows<decltype(key)>(rows, k, first, last);
+  for_rows(call, rows, rows.length, [&](auto key, int64_t first, int64_t last, auto* scratch) {
+    kth_of_rows<decltype(key)>(rows, k, first, last, scratch);
   });
 }
 

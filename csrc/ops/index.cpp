@@ -61,8 +61,8 @@ void expand_masks(const char* op, const Tensor& x, IndexList indices, Prepared& 
       continue;
     }
     for (int64_t d = 0; d < covers; ++d)
-      TAPEGRAD_CHECK_AS(IndexError, index.size(d) == x.size(dim + d), op, ": the shape of the mask ",
-                        to_string(index.sizes()), " at index ", d,
+      TAPEGRAD_CHECK_AS(IndexError, index.size(d) == x.size(dim + d), op,
+                        ": the shape of the mask ", to_string(index.sizes()), " at index ", d,
                         " does not match the shape of the indexed tensor ", to_string(x.sizes()),
                         " at index ", dim + d);
     for (const Tensor& column : nonzero_columns(index)) {
@@ -96,7 +96,7 @@ DimVector tuple_sizes(const char* op, std::span<const Tensor> columns) {
   return sizes;
 }
 
-// Copies of x that are contiguous and of a shape it broadcasts to; x itself where it is that already.
+// A contiguous copy of x, broadcast to `sizes`; x itself where it is that already.
 Tensor materialize(const Tensor& x, Sizes sizes) {
   if (x.is_contiguous() && same_sizes(x.sizes(), sizes)) return x;
   Tensor y = empty("index", sizes, x.dtype());
@@ -324,7 +324,10 @@ struct IndexFillBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype()));
-    if (needs(1)) grad_inputs[1] = sum(index_select(g, dim, saved(0)), {}, false);
+    if (!needs(1)) return;
+    // Through a mask, because an index may come twice and its slice is filled once.
+    Tensor filled = index_fill(zeros(g.sizes(), DType::Bool), dim, saved(0), ones({}, DType::Bool));
+    grad_inputs[1] = sum(where(filled, g, 0.0), {}, false);
   }
   int64_t dim;
 };
@@ -375,13 +378,23 @@ void write_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
 }
 
 void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_source("index_copy_", self, wrap_dim("index_copy_", dim, self.dim()), index, source);
+  int64_t d = wrap_dim("index_copy_", dim, self.dim());
+  TAPEGRAD_CHECK_AS(IndexError, source.dim() == self.dim(),
+                    "index_copy_: the dimensionality of source (", source.dim(),
+                    ") must match that of the destination (", self.dim(), ")");
+  int64_t count = source.dim() == 0 ? 1 : source.size(d);
+  TAPEGRAD_CHECK_AS(IndexError, index.numel() == count, "index_copy_: number of indices (",
+                    index.numel(), ") should be equal to source.size(dim) (", count, ")");
+  check_source("index_copy_", self, d, index, source);
   write_along(index_copy_op, self, dim, index, source, false, IndexRule::NoWrap, true);
 }
 
 void write_index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  TAPEGRAD_CHECK(value.dim() == 0, "index_fill_: only supports a 0-dimensional value tensor, but got "
-                 "a tensor with ", value.dim(), " dimensions");
+  TAPEGRAD_CHECK(value.dim() == 0, "index_fill_: only supports a 0-dimensional value tensor, but "
+                 "got a tensor with ", value.dim(), " dimensions");
+  TAPEGRAD_CHECK_AS(IndexError, index.dtype() == DType::Int64,
+                    "index_fill_: expected dtype int64 for index, got ", name(index.dtype()),
+                    "; call .long() first");
   write_along(index_fill_op, self, dim, index, cast(detach(value), self.dtype()), false,
               IndexRule::Wrap, true);
 }

@@ -1,6 +1,7 @@
 // Reading and writing at places given by index tensors.
 //
-// Indices out of range raise IndexError naming index, dimension and size before anything is written.
+// Indices out of range raise an error that names index, dimension and size before anything is
+// written: IndexError, except for index_add, where PyTorch raises RuntimeError.
 #pragma once
 
 #include <span>

@@ -21,7 +21,12 @@ namespace tapegrad {
 
 namespace {
 
+// Up to so many repeats are laid side by side like different tensors, which is faster than copying
+// runs of so few elements.
+constexpr int64_t kFewRepeats = 32;
+
 const Op cat_op{"cat", {cpu::cat, nullptr}};
+const Op flip_op{"flip", {cpu::flip, nullptr}};
 const Op triangle_op{"triangle", {cpu::triangle, nullptr}};
 const Op repeat_indices_op{"repeat_interleave", {cpu::repeat_indices, nullptr}};
 const Op total_repeats_op{"total_repeats", {cpu::total_repeats, nullptr}};
@@ -60,6 +65,16 @@ struct RepeatBackward final : Node {
   }
   DimVector split;        // every repeated dimension as two: how often, and the size
   DimVector repeat_dims;  // the "how often" ones
+};
+
+struct RepeatInterleaveBackward final : Node {
+  RepeatInterleaveBackward(Sizes split, int64_t dim) : split(split), dim(dim) {}
+  const char* name() const override { return "RepeatInterleaveBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = sum(reshape(grads[0], split), {&dim, 1}, false);
+  }
+  DimVector split;  // the repeated dimension as two: the size, and how often
+  int64_t dim;      // the "how often" one
 };
 
 struct FlipBackward final : Node {
@@ -213,8 +228,8 @@ RepeatPlan plan_repeat(const Tensor& x, Sizes repeats) {
     int64_t size = exists ? x.size(i - lead) : 1;
     int64_t total;
     TAPEGRAD_CHECK(!__builtin_mul_overflow(size, repeats[i], &total) && repeats[i] >= 0,
-                   "repeat: expected repeats that are not negative and whose product with the sizes "
-                   "can be addressed, got ", to_string(repeats));
+                   "repeat: expected repeats that are not negative and whose product with the "
+                   "sizes can be addressed, got ", to_string(repeats));
     plan.out_sizes.push_back(total);
     plan.repeat_dims.push_back(static_cast<int64_t>(plan.split_sizes.size()));
     plan.split_sizes.push_back(repeats[i]);
@@ -261,18 +276,28 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
   TAPEGRAD_CHECK(!output_size || *output_size == total,
                  "repeat_interleave: invalid output_size, expected ", total, " but got ",
                  output_size.value_or(0));
-  DimVector expanded(sizes);
-  expanded.insert(d + 1, repeats);
+  DimVector split(sizes), strides(source.strides());
+  split.insert(d + 1, 1);
+  strides.insert(d + 1, 0);
+  Tensor part = alias(source, split, strides, source->offset());
+  split[d + 1] = repeats;
   sizes[d] = total;
-  Tensor spread = expand(unsqueeze(source, d + 1), expanded);
-  // A repeat by one stays a view after expand: the result is a copy all the same.
-  Tensor copy = spread.is_contiguous() ? clone(spread) : contiguous(spread);
-  return reshape(copy, sizes);
+  Tensor y;
+  if (repeats > 0 && repeats <= kFewRepeats) {
+    y = join("repeat_interleave", std::vector<Tensor>(repeats, part), d + 1, x.dtype());
+  } else {
+    y = empty("repeat_interleave", split, x.dtype());
+    copy_into(y, part);
+  }
+  y->set_geometry(sizes, contiguous_strides(sizes), 0);
+  if (should_record(source)) record<RepeatInterleaveBackward>({&source}, y, 0, split, d + 1);
+  return y;
 }
 
 Tensor repeat_interleave_indices(const Tensor& repeats, std::optional<int64_t> output_size) {
-  TAPEGRAD_CHECK(repeats.dim() == 1, "repeat_interleave: only accepts a 1-d vector as repeats, got ",
-                 repeats.dim(), " dimensions");
+  TAPEGRAD_CHECK(repeats.dim() == 1,
+                 "repeat_interleave: only accepts a 1-d vector as repeats, got ", repeats.dim(),
+                 " dimensions");
   TAPEGRAD_CHECK_AS(NotImplementedError,
                     repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32,
                     "repeat_interleave: expected repeats of dtype int64 or int32, got ",
@@ -316,14 +341,14 @@ Tensor flip(const Tensor& x, Sizes requested) {
     }
   }
   Tensor out(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
-  copy_into(out, alias(x, x.sizes(), strides, offset));
+  dispatch(flip_op, {alias(x, x.sizes(), strides, offset)}, {}, {out});
   if (should_record(x)) record<FlipBackward>({&x}, out, 0, dims);
   return out;
 }
 
 namespace {
 
-// Copies x into out with dims[next..] rolled: each dimension falls into two parts that change places.
+// Copies x into out, rolled along dims: each of them falls into two parts that change places.
 void roll_into(const Tensor& out, const Tensor& x, Sizes shifts, Sizes dims) {
   if (dims.empty()) return copy_into(out, x);
   int64_t d = dims[0], size = x.size(d);

@@ -70,8 +70,8 @@ struct LogsumexpBackward final : Node {
   ReducedDims dims;
 };
 
-// Integers add up in 64 bits. A dtype asked for is what elements are converted to first, unless the
-// sum computes at least as exactly without.
+// Integers run in 64 bits. A dtype asked for is what elements are converted to first, unless the
+// kernel computes in no narrower a type anyway.
 struct SumTypes {
   Tensor x;
   DType result;
@@ -79,8 +79,9 @@ struct SumTypes {
 SumTypes sum_types(const Tensor& x, std::optional<DType> dtype) {
   const DType own = x.dtype();
   if (!dtype) return {x, is_integral(own) ? DType::Int64 : own};
-  const bool exact = is_integral(own) || (is_reduced_float(own) && *dtype == DType::Float32);
-  return {exact && *dtype != DType::Bool ? x : cast(x, *dtype), *dtype};
+  const bool as_integers = is_integral(own) && is_integral(*dtype, false);
+  const bool as_float = is_reduced_float(own) && *dtype == DType::Float32;
+  return {as_integers || as_float ? x : cast(x, *dtype), *dtype};
 }
 
 Tensor record_sum(const Tensor& x, Tensor y, const ReducedDims& dims, bool whole) {

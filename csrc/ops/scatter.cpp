@@ -235,7 +235,7 @@ Scalar neutral_element(ScatterReduce reduce, DType dtype) {
 
 // How many values met at each place, at least one.
 Tensor counts(const Tensor& self, int64_t dim, const Tensor& index, bool include_self) {
-  Tensor start = include_self ? ones(self.sizes(), self.dtype()) : zeros(self.sizes(), self.dtype());
+  Tensor start = full(self.sizes(), include_self ? 1 : 0, self.dtype());
   Tensor count = scatter_add(start, dim, index, ones(index.sizes(), self.dtype()));
   return masked_fill(count, eq(count, 0), ones({}, count.dtype()));
 }
@@ -243,6 +243,8 @@ Tensor counts(const Tensor& self, int64_t dim, const Tensor& index, bool include
 // The value, into y, which holds self.
 void reduce_into(const Tensor& y, const Scattered& operands, ScatterReduce reduce,
                  bool include_self) {
+  if (reduce == ScatterReduce::Mean && y.dtype() == DType::Bool)
+    fail_unsupported_dtype("scatter_reduce", y.dtype());
   if (!include_self)
     write(y, {operands.dim, operands.index,
               scalar_tensor(neutral_element(reduce, y.dtype()), y.dtype())}, ScatterMode::Set);
@@ -356,8 +358,9 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
                      ScatterReduce reduce, bool include_self) {
   bool recording = should_record(self, source);
   check_inplace("scatter_reduce_", self, recording);
-  // What self held is needed by the derivative, so the recorded form computes aside and copies.
-  if (recording) return copy_(self, scatter_reduce(self, dim, index, source, reduce, include_self));
+  // The derivative needs what self held, so the recorded form computes aside and copies.
+  if (recording)
+    return copy_(self, scatter_reduce(clone(self), dim, index, source, reduce, include_self));
   reduce_into(self, check_scatter("scatter_reduce_", self, dim, index, as_source(source, index)),
               reduce, include_self);
   self->storage().bump_version();

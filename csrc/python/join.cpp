@@ -119,8 +119,12 @@ Example:
   }, kFlip);
   b.function("flip", [](const Tensor& x, const IntList& dims) { return flip(x, dims); }, "input"_a,
              "dims"_a, kFlip);
-  b.both("roll", [](const Tensor& x, const IntList& shifts, const std::optional<IntList>& dims) {
-    return roll(x, shifts, dims ? Sizes(dims->values) : Sizes());
+  b.both("roll", [](const Tensor& x, const IntList& shifts, nb::handle dims) {
+    IntList list;
+    TAPEGRAD_CHECK_AS(TypeError, dims.is_none() || int_list_from_object(dims.ptr(), &list.values),
+                      "roll: expected dims to be an int, a tuple of ints or None, got ",
+                      Py_TYPE(dims.ptr())->tp_name);
+    return roll(x, shifts, list);
   }, "shifts"_a, "dims"_a.none() = nb::none(),
   R"(Moves elements along dimensions; what falls off at one end comes back at the other.
 

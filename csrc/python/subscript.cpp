@@ -196,11 +196,10 @@ bool apply_simple(Subscript& subscript, PyObject* key) {
 
 // ---- assignment
 
-// Leading dimensions of size one beyond the target's rank do not count.
-Tensor without_leading_ones(const Tensor& value, int64_t rank) {
-  if (value.dim() <= rank) return value;
+// Leading dimensions of size one do not count: they broadcast to whatever is there, or to nothing.
+Tensor without_leading_ones(const Tensor& value) {
   int64_t lead = 0;
-  while (lead < value.dim() - rank && value.size(lead) == 1) ++lead;
+  while (lead < value.dim() && value.size(lead) == 1) ++lead;
   return lead == 0 ? value : view(value, value.sizes().subspan(lead));
 }
 
@@ -224,7 +223,7 @@ Tensor target_of(const Tensor& self, const Subscript& subscript, const Tensor& v
 
 void assign_view(const Tensor& self, const Subscript& subscript, const Tensor& value) {
   Tensor target = target_of(self, subscript, value);
-  copy_(target, without_leading_ones(value, target.dim()));
+  copy_(target, value.dim() > target.dim() ? without_leading_ones(value) : value);
 }
 
 void assign_indexed(const Tensor& self, const Key& key, const Tensor& value) {
@@ -240,8 +239,7 @@ void assign_indexed(const Tensor& self, const Key& key, const Tensor& value) {
   }
   // A 0-d value takes any dtype, as a number would; PyTorch asks others to match.
   Tensor source = value.dim() == 0 ? cast(value, self.dtype()) : value;
-  index_put_(target, indices, without_leading_ones(source, source.dim() > 0 ? target.dim() : 0),
-             false);
+  index_put_(target, indices, without_leading_ones(source), false);
 }
 
 }  // namespace

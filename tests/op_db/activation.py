@@ -127,7 +127,14 @@ ROWS = (
         bad=(),
     ),
     row(
-        "relu6", lambda x: np.clip(x, 0, 6), -9.0, 9.0, avoid=(0.0, 6.0), dtypes=dt.NUMBERS, bad=()
+        "relu6",
+        lambda x: np.clip(x, 0, 6),
+        -9.0,
+        9.0,
+        avoid=(0.0, 6.0),
+        dtypes=dt.NUMBERS,
+        bad=(),
+        signed_zero=False,
     ),
     row(
         "hardswish",

@@ -6,15 +6,16 @@ import dtypes as dt
 import numpy as np
 from scipy import special
 
-from op_db.pointwise import BOOLS, FLOATING, INTEGERS, torch_only
+from op_db.pointwise import FLOATING, INTEGERS, torch_only
 from op_db.row import Bad, Op, Sample, Tolerance, Value
 from op_db.sampler import Sampler, binary
 
 THREE, FOUR = Sampler("float32").value((3,)), Sampler("float32").value((4,))
 THREE_INTEGERS, FOUR_INTEGERS = Sampler("int64").value((3,)), Sampler("int64").value((4,))
+TRUTHS = Value(np.array([True, True]), "bool")
 ZEROS = Value(np.array([0, 0]), "int64")
 
-REFUSES_BOOL = (Bad(BOOLS, BOOLS, raises=RuntimeError, text="bool"),)
+REFUSES_BOOL = (Bad(TRUTHS, TRUTHS, raises=RuntimeError, text="bool"),)
 REFUSES_FLOAT = (Bad(FLOATING, FLOATING, raises=RuntimeError, text="float"),)
 REFUSES_INTEGER = (Bad(INTEGERS, INTEGERS, raises=RuntimeError, text="int64|Long"),)
 

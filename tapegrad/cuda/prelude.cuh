@@ -1,0 +1,461 @@
+// What the pointwise table means in CUDA C. pointwise_source.py puts this text before the kernels
+// that it makes of the table's lines; NVRTC compiles the two together and needs no header file.
+//
+// Start reading at Num<S>, the counterpart of csrc/cpu/num.h: the scalar with which a line is read.
+// It keeps literals in the type computed with, makes integers wrap, and finds the functions of the
+// table by argument-dependent look-up.
+
+typedef long long int64;
+typedef unsigned long long uint64;
+
+// ---- float16 and bfloat16: storage formats, computed in float (see csrc/core/half.h)
+
+struct Half {
+  unsigned short bits;
+};
+struct BFloat16 {
+  unsigned short bits;
+};
+
+__device__ inline float to_float(Half value) {
+  const unsigned magnitude = value.bits & 0x7fffu;
+  // Multiplying by 2^112 rebiases the exponent, and makes normal numbers of subnormal ones.
+  const unsigned scaled = __float_as_uint(__uint_as_float(magnitude << 13) * 0x1p112f);
+  const unsigned bits = magnitude >= 0x7c00u ? scaled | 0x7f800000u : scaled;
+  return __uint_as_float((value.bits & 0x8000u) << 16 | bits);
+}
+
+__device__ inline Half to_half(float value) {
+  const unsigned bits = __float_as_uint(value);
+  const unsigned magnitude = bits & 0x7fffffffu;
+  unsigned result;
+  if (magnitude > 0x7f800000u) result = 0x7e00u;        // NaN
+  else if (magnitude >= 0x477ff000u) result = 0x7c00u;  // rounds to infinity
+  else if (magnitude < 0x38800000u)                     // subnormal: the adder rounds at 2^-24
+    result = __float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000u;
+  else
+    result = (magnitude - 0x38000000u + 0x0fffu + (magnitude >> 13 & 1u)) >> 13;
+  return {static_cast<unsigned short>((bits >> 16 & 0x8000u) | result)};
+}
+
+__device__ inline float to_float(BFloat16 value) {
+  return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+
+__device__ inline BFloat16 to_bfloat16(float value) {
+  const unsigned bits = __float_as_uint(value);
+  const unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return {static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded)};
+}
+
+// ---- the storage types S: what each is computed in, and the way there and back
+
+template <class S>
+struct Storage;
+
+#define TAPEGRAD_STORAGE(TYPE, COMPUTE, UNSIGNED, FLOATING, LOAD, STORE)     \
+  template <>                                                                \
+  struct Storage<TYPE> {                                                     \
+    using Compute = COMPUTE;                                                 \
+    using Unsigned = UNSIGNED;                                               \
+    static constexpr bool kFloating = FLOATING;                              \
+    __device__ static Compute load(TYPE value) { return LOAD(value); }       \
+    __device__ static TYPE store(Compute value) { return STORE(value); }     \
+  };
+TAPEGRAD_STORAGE(float, float, float, true, float, float)
+TAPEGRAD_STORAGE(double, double, double, true, double, double)
+TAPEGRAD_STORAGE(Half, float, float, true, to_float, to_half)
+TAPEGRAD_STORAGE(BFloat16, float, float, true, to_float, to_bfloat16)
+TAPEGRAD_STORAGE(bool, int, unsigned, false, int, bool)
+TAPEGRAD_STORAGE(unsigned char, int, unsigned, false, int, static_cast<unsigned char>)
+TAPEGRAD_STORAGE(signed char, int, unsigned, false, int, static_cast<signed char>)
+TAPEGRAD_STORAGE(short, int, unsigned, false, int, static_cast<short>)
+TAPEGRAD_STORAGE(int, int, unsigned, false, int, int)
+TAPEGRAD_STORAGE(int64, int64, uint64, false, int64, int64)
+#undef TAPEGRAD_STORAGE
+
+// ---- CUDA's math library under one name for float and double
+
+namespace math {
+
+#define TAPEGRAD_MATH(NAME)                                            \
+  __device__ inline float NAME(float x) { return ::NAME##f(x); }       \
+  __device__ inline double NAME(double x) { return ::NAME(x); }
+#define TAPEGRAD_MATH_2(NAME)                                                      \
+  __device__ inline float NAME(float x, float y) { return ::NAME##f(x, y); }       \
+  __device__ inline double NAME(double x, double y) { return ::NAME(x, y); }
+TAPEGRAD_MATH(sqrt)
+TAPEGRAD_MATH(rsqrt)
+TAPEGRAD_MATH(floor)
+TAPEGRAD_MATH(ceil)
+TAPEGRAD_MATH(trunc)
+TAPEGRAD_MATH(rint)
+TAPEGRAD_MATH(fabs)
+TAPEGRAD_MATH(exp)
+TAPEGRAD_MATH(exp2)
+TAPEGRAD_MATH(expm1)
+TAPEGRAD_MATH(log)
+TAPEGRAD_MATH(log2)
+TAPEGRAD_MATH(log10)
+TAPEGRAD_MATH(log1p)
+TAPEGRAD_MATH(sin)
+TAPEGRAD_MATH(cos)
+TAPEGRAD_MATH(tan)
+TAPEGRAD_MATH(sinpi)
+TAPEGRAD_MATH(asin)
+TAPEGRAD_MATH(acos)
+TAPEGRAD_MATH(atan)
+TAPEGRAD_MATH(sinh)
+TAPEGRAD_MATH(cosh)
+TAPEGRAD_MATH(tanh)
+TAPEGRAD_MATH(asinh)
+TAPEGRAD_MATH(acosh)
+TAPEGRAD_MATH(atanh)
+TAPEGRAD_MATH(erf)
+TAPEGRAD_MATH(erfc)
+TAPEGRAD_MATH(erfinv)
+TAPEGRAD_MATH(lgamma)
+TAPEGRAD_MATH_2(atan2)
+TAPEGRAD_MATH_2(hypot)
+TAPEGRAD_MATH_2(copysign)
+TAPEGRAD_MATH_2(pow)
+TAPEGRAD_MATH_2(fmod)
+TAPEGRAD_MATH_2(nextafter)
+#undef TAPEGRAD_MATH
+#undef TAPEGRAD_MATH_2
+
+// Half to even.
+template <class T>
+__device__ inline T round(T x) {
+  return rint(x);
+}
+
+template <class T>
+__device__ inline T sigmoid(T x) {
+  // exp of a negative number only: it may vanish, but does not overflow.
+  const T decay = exp(-fabs(x));
+  return (x < 0 ? decay : T(1)) / (1 + decay);
+}
+
+// sin(pi x) / (pi x)
+template <class T>
+__device__ inline T sinc(T x) {
+  constexpr T kPi = T(3.141592653589793238);
+  return x == 0 ? T(1) : sinpi(x) / (kPi * x);
+}
+
+// log(exp(a) + exp(b)); equal infinities have no gap between them
+template <class T>
+__device__ inline T logaddexp(T a, T b) {
+  if (a == b) return a + T(0.6931471805599453094);
+  if (a != a || b != b) return a + b;
+  return (a > b ? a : b) + log1p(exp(-fabs(a - b)));
+}
+
+// log2(2^a + 2^b)
+template <class T>
+__device__ inline T logaddexp2(T a, T b) {
+  constexpr T kLog2E = T(1.442695040888963407);
+  if (a == b) return a + 1;
+  if (a != a || b != b) return a + b;
+  return (a > b ? a : b) + kLog2E * log1p(exp2(-fabs(a - b)));
+}
+
+// The functions below are rare and long: they are computed in double and are not inlined, which
+// keeps them accurate near their zeros and the kernels that call them small.
+
+__device__ __noinline__ double digamma(double x) {
+  constexpr double kPi = 3.141592653589793238, kRoot = 1.461632144968362341;
+  constexpr double kRootSlope = 0.9676720454506208;
+  if (x == 0) return ::copysign(1.0 / 0.0, -x);
+  double result = 0;
+  if (x < 0) {
+    if (::floor(x) == x) return 0.0 / 0.0;
+    // digamma(x) = digamma(1 - x) - pi cot(pi x)
+    result = -kPi * ::cospi(x) / ::sinpi(x);
+    x = 1 - x;
+  }
+  // Close to its positive root the sum below cancels: the tangent is better there.
+  if (result == 0 && ::fabs(x - kRoot) < 1e-9) return (x - kRoot) * kRootSlope;
+  constexpr double kSeriesStart = 10;
+  for (; x < kSeriesStart; x += 1) result -= 1 / x;
+  const double z = 1 / (x * x);
+  // sum of B_2k / (2k x^2k)
+  const double series =
+      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 -
+      z * (691.0 / 32760 - z / 12))))));
+  return result + ::log(x) - 0.5 / x - series;
+}
+
+// The Hurwitz zeta function for s > 1, q > 0: some terms, then the Euler-Maclaurin formula.
+__device__ __noinline__ double zeta_positive(double s, double q) {
+  constexpr int kTerms = 10;
+  constexpr double kBernoulli[] = {  // B_2j / (2j)!
+      1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0,
+      1.0 / 74724249600.0, -3617.0 / 10670622842880000.0};
+  double sum = 0;
+  for (int k = 0; k < kTerms; ++k) sum += ::pow(q + k, -s);
+  const double a = q + kTerms;
+  double correction = 0.5, factor = s / a, order = s;
+  for (double coefficient : kBernoulli) {
+    correction += coefficient * factor;
+    factor *= (order + 1) / a * ((order + 2) / a);
+    order += 2;
+  }
+  return sum + ::pow(a, 1 - s) * (1 / (s - 1) + correction / a);
+}
+
+// zeta(s, q) for an integer s > 1 and any q
+__device__ inline double zeta(int s, double q) {
+  if (q > 0) return ::isinf(q) ? 0 : zeta_positive(s, q);
+  if (::floor(q) == q) return 1.0 / 0.0;
+  // The terms below zero are, but for the sign, those of zeta(s, below) up to |q|.
+  const double below = -q - ::floor(-q);
+  const double negative_terms = zeta_positive(s, below) - zeta_positive(s, 1 - q);
+  return zeta_positive(s, 1 - below) + (s % 2 ? -negative_terms : negative_terms);
+}
+
+// The n-th derivative of digamma, (-1)^(n+1) n! zeta(n + 1, x)
+__device__ __noinline__ double polygamma(int n, double x) {
+  if (n == 0) return digamma(x);
+  constexpr int kInfiniteFactorial = 171;
+  double factorial = 1;
+  for (int k = 2; k <= n && k <= kInfiniteFactorial; ++k) factorial *= k;
+  const double size = factorial * zeta(n + 1, x);
+  return n % 2 ? size : -size;
+}
+
+// ---- quotients. Division of an integer by zero is the caller's to refuse.
+
+// The quotient rounded towards zero; the smallest number divided by -1 wraps to itself.
+template <class N>
+__device__ inline typename N::T truncate_divide(typename N::T a, typename N::T b) {
+  using U = typename N::Unsigned;
+  return b == -1 ? static_cast<typename N::T>(U(0) - U(a)) : a / b;
+}
+
+// a - q b for the quotient q rounded towards zero: the sign is that of a
+template <class N>
+__device__ inline typename N::T truncated_rest(typename N::T a, typename N::T b) {
+  if constexpr (N::kFloating) return fmod(a, b);
+  else return b == -1 ? 0 : a % b;
+}
+
+// Whether a rest of a truncated division has the other sign than Python wants.
+template <class T>
+__device__ inline bool is_off_floor(T rest, T b) {
+  return rest != 0 && (rest < 0) != (b < 0);
+}
+
+// floor(a / b), from the exact rest of the division
+template <class T>
+__device__ inline T floor_divide(T a, T b, T rest) {
+  if (b == 0) return a / b;
+  const T quotient = (a - rest) / b - (is_off_floor(rest, b) ? T(1) : T(0));
+  if (quotient == 0) return copysign(T(0), a / b);
+  const T floored = floor(quotient);
+  return quotient - floored > T(0.5) ? floored + 1 : floored;
+}
+
+// base^exponent modulo the word; a negative exponent gives the truncated fraction.
+template <class N>
+__device__ inline typename N::T integer_power(typename N::T base, typename N::T exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
+  typename N::Unsigned result = 1, square = base;
+  for (auto rest = exponent; rest != 0; rest >>= 1) {
+    if (rest & 1) result *= square;
+    square *= square;
+  }
+  return static_cast<typename N::T>(result);
+}
+
+}  // namespace math
+
+// ---- conditions
+
+struct Mask {
+  bool set;
+  __device__ friend Mask operator&(Mask a, Mask b) { return {a.set && b.set}; }
+  __device__ friend Mask operator|(Mask a, Mask b) { return {a.set || b.set}; }
+  __device__ friend Mask operator^(Mask a, Mask b) { return {a.set != b.set}; }
+};
+
+template <class L>
+inline constexpr bool kIsLiteral = false;
+template <>
+inline constexpr bool kIsLiteral<int> = true;
+template <>
+inline constexpr bool kIsLiteral<double> = true;
+
+template <class S>
+inline constexpr bool kIsBool = false;
+template <>
+inline constexpr bool kIsBool<bool> = true;
+
+// ---- the scalar that reads the table
+
+template <class S>
+struct Num {
+  using T = typename Storage<S>::Compute;
+  using Unsigned = typename Storage<S>::Unsigned;
+  static constexpr bool kFloating = Storage<S>::kFloating;
+
+  T v;
+
+  __device__ constexpr Num(T value) : v(value) {}
+  // A literal of the table: 2 or 0.5.
+  template <class L>
+    requires(kIsLiteral<L>)
+  __device__ constexpr Num(L literal) : v(static_cast<T>(literal)) {}
+
+  __device__ friend Num operator-(Num a) {
+    if constexpr (kFloating) return -a.v;
+    else return T(Unsigned(0) - Unsigned(a.v));
+  }
+  __device__ friend Num operator+(Num a, Num b) { return T(Unsigned(a.v) + Unsigned(b.v)); }
+  __device__ friend Num operator-(Num a, Num b) { return T(Unsigned(a.v) - Unsigned(b.v)); }
+  __device__ friend Num operator*(Num a, Num b) { return T(Unsigned(a.v) * Unsigned(b.v)); }
+  __device__ friend Num operator/(Num a, Num b) { return a.v / b.v; }
+
+  __device__ friend Mask operator==(Num a, Num b) { return {a.v == b.v}; }
+  __device__ friend Mask operator!=(Num a, Num b) { return {a.v != b.v}; }
+  __device__ friend Mask operator<(Num a, Num b) { return {a.v < b.v}; }
+  __device__ friend Mask operator<=(Num a, Num b) { return {a.v <= b.v}; }
+  __device__ friend Mask operator>(Num a, Num b) { return {a.v > b.v}; }
+  __device__ friend Mask operator>=(Num a, Num b) { return {a.v >= b.v}; }
+
+  __device__ friend Num operator&(Num a, Num b) { return T(a.v & b.v); }
+  __device__ friend Num operator|(Num a, Num b) { return T(a.v | b.v); }
+  __device__ friend Num operator^(Num a, Num b) { return T(a.v ^ b.v); }
+  __device__ friend Num operator~(Num a) {
+    if constexpr (kIsBool<S>) return T(a.v == 0);
+    else return T(~a.v);
+  }
+  // Shifts by the width or more, or by a negative count, shift everything out.
+  __device__ friend Num left_shift(Num a, Num b) {
+    const bool inside = b.v >= 0 && b.v < T(8 * sizeof(T));
+    return inside ? T(Unsigned(a.v) << b.v) : T(0);
+  }
+  __device__ friend Num right_shift(Num a, Num b) {
+    constexpr T kLast = 8 * sizeof(T) - 1;
+    return T(a.v >> (b.v >= 0 && b.v < kLast ? b.v : kLast));
+  }
+
+  __device__ friend Num where(Mask c, Num p, Num q) { return c.set ? p.v : q.v; }
+  // NaN in either operand comes through.
+  __device__ friend Num maximum(Num a, Num b) { return a.v > b.v || a.v != a.v ? a.v : b.v; }
+  __device__ friend Num minimum(Num a, Num b) { return a.v < b.v || a.v != a.v ? a.v : b.v; }
+  __device__ friend Num sign(Num a) { return a.v != a.v ? a.v : T(T(a.v > 0) - T(a.v < 0)); }
+  __device__ friend Num square(Num a) { return a * a; }
+
+  // Functions with an integer form.
+  __device__ friend Num abs(Num a) {
+    if constexpr (kFloating) return math::fabs(a.v);
+    else return a.v < 0 ? -a : a;
+  }
+  __device__ friend Num copysign(Num a, Num b) {
+    if constexpr (kFloating) return math::copysign(a.v, b.v);
+    else return (a.v < 0) == (b.v < 0) ? a : -a;
+  }
+  __device__ friend Num pow(Num a, Num b) {
+    if constexpr (kFloating) return math::pow(a.v, b.v);
+    else return math::integer_power<Num>(a.v, b.v);
+  }
+  __device__ friend Num div_trunc(Num a, Num b) {
+    if constexpr (kFloating) return math::trunc(a.v / b.v);
+    else return math::truncate_divide<Num>(a.v, b.v);
+  }
+  __device__ friend Num fmod(Num a, Num b) { return math::truncated_rest<Num>(a.v, b.v); }
+  __device__ friend Num remainder(Num a, Num b) {
+    const T rest = math::truncated_rest<Num>(a.v, b.v);
+    return math::is_off_floor(rest, b.v) ? rest + b.v : rest;
+  }
+  __device__ friend Num floor_divide(Num a, Num b) {
+    const T rest = math::truncated_rest<Num>(a.v, b.v);
+    if constexpr (kFloating) return math::floor_divide(a.v, b.v, rest);
+    else return math::truncate_divide<Num>(a.v, b.v) - T(math::is_off_floor(rest, b.v));
+  }
+
+  // The neighbour in the storage format, which for the half types is not the compute type's.
+  __device__ friend Num nextafter(Num a, Num b) {
+    if constexpr (sizeof(S) == sizeof(T)) {
+      return math::nextafter(a.v, b.v);
+    } else {
+      if (a.v != a.v || b.v != b.v) return a.v + b.v;
+      if (a.v == b.v) return b;
+      S stepped = Storage<S>::store(a.v);
+      if (a.v == 0) stepped.bits = b.v < 0 ? 0x8001u : 0x0001u;
+      else stepped.bits += (b.v > a.v) == (a.v > 0) ? 1 : -1;
+      return Storage<S>::load(stepped);
+    }
+  }
+  __device__ friend Num digamma(Num a) { return T(math::digamma(a.v)); }
+  __device__ friend Num polygamma(Num n, Num a) {
+    return T(math::polygamma(static_cast<int>(n.v), a.v));
+  }
+
+#define TAPEGRAD_FORWARD(NAME) \
+  __device__ friend Num NAME(Num a) { return math::NAME(a.v); }
+#define TAPEGRAD_FORWARD_2(NAME) \
+  __device__ friend Num NAME(Num a, Num b) { return math::NAME(a.v, b.v); }
+  TAPEGRAD_FORWARD(sqrt)
+  TAPEGRAD_FORWARD(rsqrt)
+  TAPEGRAD_FORWARD(floor)
+  TAPEGRAD_FORWARD(ceil)
+  TAPEGRAD_FORWARD(trunc)
+  TAPEGRAD_FORWARD(round)
+  TAPEGRAD_FORWARD(exp)
+  TAPEGRAD_FORWARD(exp2)
+  TAPEGRAD_FORWARD(expm1)
+  TAPEGRAD_FORWARD(log)
+  TAPEGRAD_FORWARD(log2)
+  TAPEGRAD_FORWARD(log10)
+  TAPEGRAD_FORWARD(log1p)
+  TAPEGRAD_FORWARD(sin)
+  TAPEGRAD_FORWARD(cos)
+  TAPEGRAD_FORWARD(tan)
+  TAPEGRAD_FORWARD(asin)
+  TAPEGRAD_FORWARD(acos)
+  TAPEGRAD_FORWARD(atan)
+  TAPEGRAD_FORWARD(sinh)
+  TAPEGRAD_FORWARD(cosh)
+  TAPEGRAD_FORWARD(tanh)
+  TAPEGRAD_FORWARD(asinh)
+  TAPEGRAD_FORWARD(acosh)
+  TAPEGRAD_FORWARD(atanh)
+  TAPEGRAD_FORWARD(sinc)
+  TAPEGRAD_FORWARD(sigmoid)
+  TAPEGRAD_FORWARD(erf)
+  TAPEGRAD_FORWARD(erfc)
+  TAPEGRAD_FORWARD(erfinv)
+  TAPEGRAD_FORWARD(lgamma)
+  TAPEGRAD_FORWARD_2(atan2)
+  TAPEGRAD_FORWARD_2(hypot)
+  TAPEGRAD_FORWARD_2(logaddexp)
+  TAPEGRAD_FORWARD_2(logaddexp2)
+#undef TAPEGRAD_FORWARD
+#undef TAPEGRAD_FORWARD_2
+};
+
+// ---- what a kernel does around a line
+
+__device__ inline int64 first_index() {
+  return static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64 index_step() { return static_cast<int64>(gridDim.x) * blockDim.x; }
+
+template <class S>
+__device__ inline Num<S> load(const S* operand, int64 i) {
+  return Storage<S>::load(operand[i]);
+}
+// The condition of where(): one byte per element, whatever the other operands are.
+template <class S>
+__device__ inline Num<S> load_condition(const unsigned char* operand, int64 i) {
+  return typename Num<S>::T(operand[i] != 0);
+}
+
+template <class S>
+__device__ inline void store(S* out, int64 i, Num<S> value) {
+  out[i] = Storage<S>::store(value.v);
+}
+__device__ inline void store(bool* out, int64 i, Mask value) { out[i] = value.set; }
