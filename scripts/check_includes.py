@@ -27,7 +27,9 @@ ALLOWED = {
 }
 SUFFIXES = {".h", ".cpp", ".def", ".cuh", ".cu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-PYTHON_HEADER = re.compile(r"^(Python\.h|structmember\.h|structseq\.h|internal/pycore_.*|nanobind/.*)$")
+PYTHON_HEADER = re.compile(
+    r"^(Python\.h|structmember\.h|structseq\.h|internal/pycore_.*|nanobind/.*)$"
+)
 
 
 def layer_of(path: Path) -> str:

@@ -26,6 +26,10 @@ from tapegrad._types import (
     strided,
 )
 
+# Parts of the native module that are no part of the public one.
+for _name in ("build_info", "install_source_lines", "live_counts", "pointwise_table", "run_backward",
+              "set_blas_library"):
+    del globals()[_name]
 _C.install_source_lines(str(_Path(__file__).parent))
 _LIBRARY = _Path(__file__).parent / "lib" / "libscipy_openblas.so"
 if _LIBRARY.exists():
@@ -33,12 +37,19 @@ if _LIBRARY.exists():
 
 from tapegrad import __config__, _aliases, _composed, _tensor, autograd, nn
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
-from tapegrad.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tapegrad.autograd import (
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 
+for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
+    if _row["activation"]:
+        for _name in (_row["name"], _row["name"] + "_"):
+            globals().pop(_name, None)
 _tensor.install()
-for _name, _value in vars(_C).items():
-    if not _name.startswith("_") and _name not in globals():
-        globals()[_name] = _value
 globals().update(_composed.FUNCTIONS)
 for _name, _value in _composed.METHODS.items():
     setattr(Tensor, _name, _value)

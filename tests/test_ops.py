@@ -267,11 +267,11 @@ def numbers_accepted(op):
     return tuple(number for dtype, number in numbers.items() if dtype in op.dtypes)
 
 
-# An op composed of others may refuse in the name of one of them; indexing is "index".
-OPERATIONS = {
+# An op composed of others may refuse in the name of one of them; subscripts have their own names.
+OPERATIONS = {"index", "slice", "assignment", "device"} | {
     name.rsplit(".", maxsplit=1)[-1].rstrip("_")
     for op in OPS
-    for name in (op.path, op.name, op.method, "index", "device")
+    for name in (op.path, op.name, op.method)
     if name
 }
 

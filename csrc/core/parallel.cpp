@@ -6,13 +6,14 @@
 // wants as offered; a worker that is still spinning takes its block within a fraction of a
 // microsecond, and one that sleeps in the kernel is woken. Waking can take hundreds of microseconds
 // (a halted virtual core), longer than most kernels. So nobody waits for it: a caller that has
-// finished its own block takes back every block whose worker has not begun and runs it itself, and a
-// late worker finds nothing offered. Workers spin for kWorkerSpin before they sleep; an idle
-// pool uses no time.
+// finished its own block takes back every block whose worker has not begun and runs it itself, and
+// a late worker finds nothing offered. Workers spin for kWorkerSpin before they sleep; an idle pool
+// uses no time.
 //
 // Invariants:
-//  - A slot goes idle -> offered (caller) -> taken (worker) -> idle (worker), or back from offered to
-//    idle (caller). Both ways out of offered are compare-and-swaps, so exactly one side runs a block.
+//  - A slot goes idle -> offered (caller) -> taken (worker) -> idle (worker), or back from offered
+//    to idle (caller). Both ways out of offered are compare-and-swaps, so exactly one side runs a
+//    block.
 //  - Only the holder of `busy_` writes `job_` and offers. A second caller finds `busy_` set and
 //    runs its loop inline: never a wait, so never a deadlock.
 //  - A worker reads `job_` only while its slot is taken, and the caller leaves only when no slot
@@ -66,7 +67,7 @@ enum SlotState : uint32_t { kIdle, kOffered, kTaken };
 
 // Waits until `word` differs from `old`: spins first, then sleeps.
 void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old,
-                         std::chrono::microseconds spin) {
+                     std::chrono::microseconds spin) {
   constexpr int kPollsPerClock = 16;
   const auto deadline = std::chrono::steady_clock::now() + spin;
   do {

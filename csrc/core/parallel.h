@@ -85,8 +85,8 @@ struct BlockingHooks {
 void set_blocking_hooks(BlockingHooks hooks);
 
 // Marks a scope as long-running: calls the hooks on the way in and out. Sections nest: only the
-// outermost one on a thread calls them. Inside the body of a parallel_for it does nothing, since the
-// pool's threads hold no lock that could be released.
+// outermost one on a thread calls them. Inside the body of a parallel_for it does nothing, since
+// the pool's threads hold no lock that could be released.
 class BlockingSection {
  public:
   BlockingSection();

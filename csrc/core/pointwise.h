@@ -26,7 +26,16 @@ inline constexpr int kPointwiseCount = static_cast<int>(PointwiseId::count_);
 inline constexpr int kMaxArity = 3;
 inline constexpr int kMaxParams = 3;
 
-enum class PointwiseDTypes : uint8_t { Real, Floating, Any, Number, Rounding, Integral, Test };
+enum class PointwiseDTypes : uint8_t {
+  Real,
+  Floating,
+  Any,
+  Number,
+  Rounding,
+  Integer,
+  Integral,
+  Test
+};
 
 // The types kernels compute in. Other dtypes are converted tile by tile: float16 and bfloat16 to
 // float32, small integers and bool to int32.

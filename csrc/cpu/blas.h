@@ -10,8 +10,8 @@ namespace tapegrad::cpu {
 // std::runtime_error when the library has been loaded already.
 void set_blas_library(const std::string& path);
 
-// A LAPACK routine by its Fortran name without prefix and underscore ("dpotrf"). Loads the library on
-// the first call, from any thread; it computes on the calling thread. Throws std::runtime_error,
+// A LAPACK routine by its Fortran name without prefix and underscore ("dpotrf"). Loads the library
+// on the first call, from any thread; it computes on the calling thread. Throws std::runtime_error,
 // naming what to install, when the library is missing, and when it lacks the routine.
 void* lapack_routine(const std::string& name);
 

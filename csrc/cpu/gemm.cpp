@@ -1,22 +1,22 @@
 // Matrix products: from any element type, size and batch down to the serial kernels of
 // gemm_kernels.cpp, over threads.
 //
-// Why own kernels and not OpenBLAS's: on AVX-512 machines its products reach 0.5 to 0.9 of MKL's
-// speed from 128 x 128 upwards and a third of it on matrix times vector, while a register tile in
-// plain C++ reaches parity. One code path also means one set of threads, no library to load before
-// the first product, and the same kernel for integers.
+// Why own kernels and not OpenBLAS's: on a Sapphire Rapids machine, one thread, its products ran at
+// 0.5 to 1.0 of MKL's speed from 128 x 128 upwards and at about 0.4 on matrix times vector; the
+// register tiles here ran at 0.8 to 1.1 of it. One code path also means one set of threads, no
+// library to load before the first product, and the same kernel for integers.
 //
 // The levels, top to bottom:
 //   gemm, batched_gemm, gemv, dot   the interface: conversion of element types, empty cases
-//   run_batch                       folds a broadcast b into one tall product; chooses between threads
-//                                   over the batch and threads inside each product
+//   run_batch                       folds a broadcast b into one tall product; chooses between
+//                                   threads over the batch and threads inside each product
 //   parallel_product                cuts c into a grid with one cell per thread
 //   serial_product                  one thread: a vector kernel or the tile kernel
 //
 // Element types narrower than the arithmetic (Half, BFloat16, 8- and 16-bit integers) are
 // converted as whole matrices into scratch memory, which is proportional to the operands and so
-// small beside the work. Integers wrap, and arithmetic modulo 2^32 is also right modulo 2^8 and 2^16,
-// so all of them share one unsigned kernel per width.
+// small beside the work. Integers wrap, and arithmetic modulo 2^32 is also right modulo 2^8 and
+// 2^16, so all of them share one unsigned kernel per width.
 
 #include "cpu/gemm.h"
 
@@ -34,8 +34,9 @@
 namespace tapegrad::cpu {
 namespace {
 
-// Multiply-adds below which a second thread does not pay, measured with two threads.
-constexpr int64_t kProductGrain = 128 * 1024;
+// Multiply-adds that make a thread worth its hand-over: some 3 us of work against 0.5 us. Estimated
+// from the speed of one thread and the pool's dispatch, as are the other grains.
+constexpr int64_t kProductGrain = 256 * 1024;
 // The same for matrix times vector, which waits for memory.
 constexpr int64_t kVectorGrain = 64 * 1024;
 constexpr int64_t kConversionGrain = 32 * 1024;
@@ -234,10 +235,10 @@ void parallel_product(const GemmArguments<T>& g) {
   parallel_for(0, grid.row_parts * grid.column_parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t cell = begin; cell < end; ++cell) {
       const int64_t row = cell / grid.column_parts, column = cell % grid.column_parts;
-      serial_product(part_of(
-          g, even_cut(g.m, grid.row_parts, row), even_cut(g.m, grid.row_parts, row + 1),
-          even_cut(vectors, grid.column_parts, column) * width,
-          std::min(g.n, even_cut(vectors, grid.column_parts, column + 1) * width)));
+      serial_product(
+          part_of(g, even_cut(g.m, grid.row_parts, row), even_cut(g.m, grid.row_parts, row + 1),
+                  even_cut(vectors, grid.column_parts, column) * width,
+                  std::min(g.n, even_cut(vectors, grid.column_parts, column + 1) * width)));
     }
   });
 }
@@ -322,10 +323,10 @@ void convert_matrix(const From* from, int64_t from_ld, To* to, int64_t to_ld, in
   const Convert convert = converter(kConversionType<From>, kConversionType<To>);
   parallel_for(0, rows, std::max<int64_t>(1, kConversionGrain / std::max<int64_t>(1, columns)),
                [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   convert(from + i * from_ld, 1, to + i * to_ld, 1, columns);
-                 }
-               });
+    for (int64_t i = begin; i < end; ++i) {
+      convert(from + i * from_ld, 1, to + i * to_ld, 1, columns);
+    }
+  });
 }
 
 // The caller's arguments, before conversion to the type of a kernel.
@@ -402,10 +403,9 @@ void scale_output(const StoredArguments<T>& g) {
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
       T& element = g.c[i * g.ldc + j];
-      const Wide scaled =
-          g.beta == GemmScalar<T>(0)
-              ? Wide(0)
-              : static_cast<Wide>(g.beta) * static_cast<Wide>(element);
+      const Wide scaled = g.beta == GemmScalar<T>(0)
+                              ? Wide(0)
+                              : static_cast<Wide>(g.beta) * static_cast<Wide>(element);
       element = static_cast<T>(scaled);
     }
   }
@@ -419,7 +419,7 @@ template <class T>
 void batched_gemm(const GemmBatch& batch, bool transpose_a, bool transpose_b, int64_t m, int64_t n,
                   int64_t k, GemmScalar<T> alpha, const T* a, int64_t lda, const T* b, int64_t ldb,
                   GemmScalar<T> beta, T* c, int64_t ldc) {
-  const StoredArguments<T> stored{transpose_a, transpose_b, m,    n, k,  alpha, a,
+  const StoredArguments<T> stored{transpose_a, transpose_b, m,   n,    k, alpha, a,
                                   lda,         b,           ldb, beta, c, ldc};
   const int64_t count = batch_count(batch);
   if (m == 0 || n == 0 || count == 0) return;
@@ -469,14 +469,14 @@ T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride) {
   return static_cast<T>(sum);
 }
 
-#define TAPEGRAD_GEMM_TYPE(T)                                                                      \
-  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, GemmScalar<T>, const T*, int64_t,   \
-                        const T*, int64_t, GemmScalar<T>, T*, int64_t);                            \
-  template void batched_gemm<T>(const GemmBatch&, bool, bool, int64_t, int64_t, int64_t,           \
-                                GemmScalar<T>, const T*, int64_t, const T*, int64_t,               \
-                                GemmScalar<T>, T*, int64_t);                                       \
-  template void gemv<T>(bool, int64_t, int64_t, GemmScalar<T>, const T*, int64_t, const T*,        \
-                        int64_t, GemmScalar<T>, T*, int64_t);                                      \
+#define TAPEGRAD_GEMM_TYPE(T)                                                                    \
+  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, GemmScalar<T>, const T*, int64_t, \
+                        const T*, int64_t, GemmScalar<T>, T*, int64_t);                          \
+  template void batched_gemm<T>(const GemmBatch&, bool, bool, int64_t, int64_t, int64_t,         \
+                                GemmScalar<T>, const T*, int64_t, const T*, int64_t,             \
+                                GemmScalar<T>, T*, int64_t);                                     \
+  template void gemv<T>(bool, int64_t, int64_t, GemmScalar<T>, const T*, int64_t, const T*,      \
+                        int64_t, GemmScalar<T>, T*, int64_t);                                    \
   template T dot<T>(int64_t, const T*, int64_t, const T*, int64_t);
 
 TAPEGRAD_GEMM_TYPE(float)

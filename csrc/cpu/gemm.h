@@ -5,8 +5,9 @@
 //
 // A matrix of r rows and c columns has element (i, j) at pointer[i * ld + j], ld >= c. With its
 // transpose flag set an operand is *stored* the other way round, so none needs a copy to be
-// transposed. With beta == 0 the output is not read and may hold anything, NaN included. An empty sum
-// (k == 0) gives beta * c; an empty output is left alone. Output and inputs must not overlap.
+// transposed. With beta == 0 the output is not read and may hold anything, NaN included. An empty
+// sum (k == 0) gives beta * c, and so does alpha == 0, where a and b are not read; an empty output
+// is left alone. Output and inputs must not overlap.
 // The result depends on the arguments, the instruction set and num_threads() only.
 #pragma once
 
@@ -44,9 +45,9 @@ void batched_gemm(const GemmBatch& batch, bool transpose_a, bool transpose_b, in
 
 // One batch dimension.
 template <class T>
-void batched_gemm(int64_t batch, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                  GemmScalar<T> alpha, const T* a, int64_t lda, int64_t stride_a, const T* b,
-                  int64_t ldb, int64_t stride_b, GemmScalar<T> beta, T* c, int64_t ldc,
+void batched_gemm(int64_t batch, bool transpose_a, bool transpose_b, int64_t m, int64_t n,
+                  int64_t k, GemmScalar<T> alpha, const T* a, int64_t lda, int64_t stride_a,
+                  const T* b, int64_t ldb, int64_t stride_b, GemmScalar<T> beta, T* c, int64_t ldc,
                   int64_t stride_c) {
   batched_gemm<T>(GemmBatch{{&batch, 1}, {&stride_a, 1}, {&stride_b, 1}, {&stride_c, 1}},
                   transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);

@@ -4,17 +4,19 @@
 // The product is cut twice. In the inner cut, one *tile* of c (a few rows by a few vectors of
 // columns) lives in registers while k runs: each step loads the vectors of one row of b and
 // multiplies them by one element of each row of a. In the outer cut, *blocks* keep what tiles reuse
-// near: a block of b (depth k_block, as many columns as half of the second-level cache takes)
-// is swept by every tile row of a, whose own strip (tile rows x k_block) stays in the first level.
+// near: a block of b (kDepth deep, as many columns as the second-level cache takes) is swept by
+// every row of tiles, whose own strip of a (kTileRows x kDepth) stays in the first level.
 //
 // Operands are read where they lie when that is as fast, and copied ("packed") when it is not:
-//   b  packed into panels, one per tile width, when transposed (vectors must run along a row of b),
-//      when many rows of c reuse it, and in its last panel when n is no multiple of the vector: a
-//      panel is padded with zeros, so the tile never reads beyond the matrix;
-//   a  strips packed when b's block holds enough columns to pay for it, which frees large
-//      products from cache-set conflicts of power-of-two leading dimensions.
-// Remainders cost little because cuts are even: 9 rows in tiles of at most 8 are 5 + 4, not 8 + 1,
-// which is why there is a kernel for every tile size up to the largest.
+//   b  packed into panels, one per tile width, when transposed (vectors must run along a row of b)
+//      and when enough rows of c reuse it;
+//   a  packed strip by strip when enough panels reuse it, which frees large products from the
+//      cache-set conflicts of power-of-two leading dimensions.
+//
+// Remainders cost little. Cuts are even: 9 rows in tiles of at most 8 are 5 + 4, not 8 + 1, which
+// is why there is a kernel for every tile size up to the largest. At the right edge the last vector
+// overlaps its neighbour instead of reaching beyond the matrix; only where there is no neighbour (a
+// *sliver*, narrower than one vector) is b padded with zeros and c written by way of a whole tile.
 //
 // This file must not emit inline functions shared with other files (std templates, for one): the
 // linker keeps one copy of such a function for the whole program, and it might keep the one
@@ -26,9 +28,13 @@
 #include <utility>
 #endif
 
+// Kernel files are built with contraction off, so that a pointwise expression rounds as it is
+// written. Here a product and its addition shall be one instruction: it is half of the speed.
 #if defined(__clang__)
+#pragma clang fp contract(fast)
 #define TAPEGRAD_UNROLL _Pragma("unroll")
 #else
+#pragma GCC optimize("fp-contract=fast")
 #define TAPEGRAD_UNROLL _Pragma("GCC unroll 16")
 #endif
 
@@ -47,8 +53,8 @@ constexpr int kVectorBytes = 16, kTileRows = 8, kTileVectors = 3;
 constexpr int kVectorBytes = 16, kTileRows = 4, kTileVectors = 2;
 #endif
 
-// Cuts and thresholds, all measured. Powers of two plus a bit keep packed rows off each other's cache
-// sets.
+// Cuts follow from cache sizes; thresholds are where packing began to win on an AVX-512 machine.
+// The stride is no power of two, so packed rows stay off each other's cache sets.
 constexpr int64_t kDepth = 384;                    // k of a block
 constexpr int64_t kStripStride = kDepth + 16;      // between packed rows of a
 constexpr int64_t kNearBytes = int64_t{24} << 10;  // half of a first-level cache
@@ -293,8 +299,7 @@ struct Plan {
     // When all of a stays in the first-level cache, so should the part of b that it sweeps.
     const bool a_is_near = a_bytes <= kNearBytes;
     const int64_t panel_elements = depth * kTileVectors * kWidth;
-    panels_per_block =
-        a_is_near ? 1 : minimum(vectors.parts, Shape<T>::kBlock / panel_elements);
+    panels_per_block = a_is_near ? 1 : minimum(vectors.parts, Shape<T>::kBlock / panel_elements);
     // Rows of b whose distance is a multiple of a power of two compete for the same cache sets.
     const int64_t row_bytes = g.ldb * int64_t{sizeof(T)};
     const bool b_conflicts = row_bytes >= kPageBytes && row_bytes % kConflictBytes == 0;
@@ -399,7 +404,8 @@ void run_sliver(TileKernel<T> kernel, Tile<T> tile, int64_t rows) {
   }
 }
 
-// One row of tiles against every panel of the block. `strip` holds the rows of a if they are packed.
+// One row of tiles against every panel of the block. `strip` is for the rows of a where they are
+// packed.
 template <class T>
 void sweep_row_tile(const GemmArguments<T>& g, const Plan<T>& plan, const Block<T>& block,
                     int64_t number, T* strip) {

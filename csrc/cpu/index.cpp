@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -181,6 +182,11 @@ void write_part(const IndexWalk& walk, const T* values, bool constant, Part part
   T* to = reinterpret_cast<T*>(walk.data);
   int64_t block = walk.after.count(), length = part.end - part.begin;
   const int64_t* places = walk.places.empty() ? nullptr : walk.places.data() + part.begin;
+  std::unique_ptr<T[]> constant_block;  // copying a block is faster than filling it
+  if (constant && !places) {
+    constant_block = std::make_unique<T[]>(length);
+    std::fill_n(constant_block.get(), length, *values);
+  }
   int64_t offsets[kTile];
   for (int64_t first = 0; first < walk.tuples; first += walk.tile) {
     int64_t n = std::min(walk.tile, walk.tuples - first);
@@ -193,7 +199,7 @@ void write_part(const IndexWalk& walk, const T* values, bool constant, Part part
         if (block == 1) {
           Block::one(*target, constant ? *values : value[i]);
         } else if (constant) {
-          if (!places) std::fill_n(target + part.begin, length, *values);
+          if (!places) Block::dense(target + part.begin, constant_block.get(), length);
           else
             for (int64_t j = 0; j < length; ++j) target[places[j]] = *values;
         } else if (!places) {

@@ -102,7 +102,7 @@ void random_integers(const OpCall& call);     // first, count (0: 2^64)
 void random_bernoulli(const OpCall& call);    // probability
 void random_bernoulli_each(const OpCall& call);
 void random_permutation(const OpCall& call);
-void random_multinomial(const OpCall& call);  // replacement
+void random_multinomial(const OpCall& call);  // replacement; second output: scratch
 void random_poisson(const OpCall& call);
 
 }  // namespace tapegrad::cpu

@@ -68,7 +68,7 @@ struct Num {
   // NaN in either operand comes through.
   friend Num maximum(Num a, Num b) { return (a.v > b.v) | (a.v != a.v) ? a.v : b.v; }
   friend Num minimum(Num a, Num b) { return (a.v < b.v) | (a.v != a.v) ? a.v : b.v; }
-  friend Num sign(Num a) { return a.v != a.v ? a.v : T(T(a.v > 0) - T(a.v < 0)); }
+  friend Num sign(Num a) { return T(T(a.v > 0) - T(a.v < 0)); }
   friend Num square(Num a) { return a * a; }
 
   // Functions with an integer form.

@@ -140,7 +140,7 @@ constexpr void fill_grad(PointwiseKernels& kernels) {
 template <class Rule>
 constexpr void fill_all(PointwiseKernels& kernels) {
   constexpr PointwiseDTypes kDTypes = Rule::kDTypes;
-  if constexpr (kDTypes != PointwiseDTypes::Integral) {
+  if constexpr (kDTypes != PointwiseDTypes::Integral && kDTypes != PointwiseDTypes::Integer) {
     fill<Rule, float>(kernels, ComputeType::Float32);
     fill<Rule, double>(kernels, ComputeType::Float64);
   }

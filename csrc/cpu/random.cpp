@@ -232,34 +232,33 @@ namespace {
 
 enum class RowProblem : int { None, BadValue, ZeroSum };
 
-RowProblem check_row(const double* p, int64_t n) {
+RowProblem accumulate(const double* p, int64_t n, double* cumulative) {
   double sum = 0;
+  bool valid = true;
   for (int64_t i = 0; i < n; ++i) {
-    if (!(p[i] >= 0) || std::isinf(p[i])) return RowProblem::BadValue;
-    sum += p[i];
+    valid &= p[i] >= 0 && p[i] <= std::numeric_limits<double>::max();
+    cumulative[i] = sum += p[i];
   }
+  if (!valid) return RowProblem::BadValue;
   return sum > 0 ? RowProblem::None : RowProblem::ZeroSum;
 }
 
 // Inverse of the cumulative distribution.
 void draw_with_replacement(const double* p, int64_t n, int64_t* out, int64_t count,
-                           WordStream words, std::vector<double>& cumulative) {
-  cumulative.resize(n);
-  std::partial_sum(p, p + n, cumulative.begin());
+                           WordStream words, double* cumulative) {
   // The last category with a chance: rounding must not lead beyond it.
   int64_t last = n - 1;
   while (p[last] == 0) --last;
   for (int64_t i = 0; i < count; ++i) {
     double u = unit_interval(words.next()) * cumulative[n - 1];
-    auto found = std::upper_bound(cumulative.begin(), cumulative.end(), u);
-    out[i] = std::min<int64_t>(found - cumulative.begin(), last);
+    const double* found = std::upper_bound(cumulative, cumulative + n, u);
+    out[i] = std::min<int64_t>(found - cumulative, last);
   }
 }
 
 // A race of exponential clocks with rates p: the order of arrival is the order of drawing.
 void draw_without_replacement(const double* p, int64_t n, int64_t* out, int64_t count,
-                              WordStream words, std::vector<double>& arrival) {
-  arrival.resize(n);
+                              WordStream words, double* arrival) {
   for (int64_t i = 0; i < n; ++i) arrival[i] = -std::log(open_interval(words.next())) / p[i];
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
@@ -270,7 +269,8 @@ void draw_without_replacement(const double* p, int64_t n, int64_t* out, int64_t 
 
 }  // namespace
 
-// Input: rows of float64 probabilities, contiguous. Attributes: seed, offset, replacement.
+// Input: rows of float64 probabilities, contiguous. The second output is room for as many numbers.
+// Attributes: seed, offset, replacement.
 void random_multinomial(const OpCall& call) {
   const TensorImpl& p = call.in(0);
   const TensorImpl& out = call.out();
@@ -282,19 +282,19 @@ void random_multinomial(const OpCall& call) {
   auto counters_per_row = static_cast<uint64_t>((replacement ? count : n) + 1) / 2;
   auto* probabilities = p.data_as<double>();
   auto* drawn = out.data_as<int64_t>();
+  auto* room = call.out(1).data_as<double>();
   std::atomic<int> problem = 0;
   auto range = [&](int64_t begin, int64_t end) {
-    std::vector<double> scratch;
     for (int64_t row = begin; row < end; ++row) {
       const double* row_p = probabilities + row * n;
-      RowProblem found = check_row(row_p, n);
+      RowProblem found = accumulate(row_p, n, room + row * n);
       if (found != RowProblem::None) {
         problem = static_cast<int>(found);
         return;
       }
       WordStream words(seed, offset + static_cast<uint64_t>(row) * counters_per_row);
       auto draw = replacement ? draw_with_replacement : draw_without_replacement;
-      draw(row_p, n, drawn + row * count, count, words, scratch);
+      draw(row_p, n, drawn + row * count, count, words, room + row * n);
     }
   };
   {

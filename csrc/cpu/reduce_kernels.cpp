@@ -21,7 +21,8 @@ namespace {
 constexpr int64_t kChunk = 2048;
 constexpr int kManyLanes = 64, kFewLanes = 16;
 constexpr int64_t kShortRow = 32;
-constexpr int64_t kTileElements = 16384;  // a tile of columns that is read twice
+constexpr int64_t kTileElements = 32768;  // a tile of columns that is read twice
+constexpr int64_t kLoadElements = 8192;   // a tile of columns that is converted on the stack
 
 template <class A>
 constexpr bool kFloating = std::is_floating_point_v<A>;
@@ -240,7 +241,8 @@ struct Arg {
     auto step = [](A element) { return element; };
     auto combine = [](A a, A b) { return Order::combine(a, b); };
     A best = fold_chunk(x, n, Order::kIdentity, step, combine);
-    if (state.index < 0 || Order::beats(best, state.value)) state = {best, first + find(x, n, best)};
+    if (state.index < 0 || Order::beats(best, state.value))
+      state = {best, first + find(x, n, best)};
   }
 
   [[gnu::noinline]] static void tile(const A* x, const ColumnStrip& strip, State* states) {
@@ -384,7 +386,7 @@ struct LogSumExp {
   [[gnu::noinline]] static void tile(const A* x, const ColumnStrip& strip, State* states) {
     // Across the row tiles of the strip each column keeps its largest value so far and the sum of
     // exponentials relative to it; the sum is rescaled when a tile brings a larger value.
-    alignas(64) A top[kMaxColumns], shift[kMaxColumns], sum[kMaxColumns];
+    alignas(64) A top[kMaxColumns], old[kMaxColumns], shift[kMaxColumns], sum[kMaxColumns];
     const int64_t columns = strip.columns, stride = strip.row_stride;
     const int64_t kRows = smaller(larger(kTileElements / columns, 8), 128);
     for (int64_t c = 0; c < columns; ++c) {
@@ -399,19 +401,26 @@ struct LogSumExp {
         for (int64_t c = 0; c < columns; ++c)
           top[c] = Larger<A>::combine(top[c], first[r * stride + c]);
       for (int64_t c = 0; c < columns; ++c) {
-        const A old = shift[c];
+        old[c] = shift[c];
         shift[c] = top[c] - top[c] == 0 ? top[c] : A(0);  // infinities cannot be subtracted
-        sum[c] *= math::exp(old - shift[c]);
       }
+      if (begin > 0)
+        for (int64_t c = 0; c < columns; ++c) sum[c] *= math::exp(old[c] - shift[c]);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
           sum[c] += math::exp(first[r * stride + c] - shift[c]);
     }
-    for (int64_t c = 0; c < columns; ++c)
-      if (sum[c] != 0) merge(states[c], {static_cast<double>(shift[c]), sum[c]});
+    bool fresh = true;
+    for (int64_t c = 0; c < columns; ++c) fresh &= states[c].sum == 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      const State part = {sum[c] != 0 ? static_cast<double>(shift[c]) : kNone, sum[c]};
+      if (fresh) states[c] = part;
+      else merge(states[c], part);
+    }
   }
 
   static void merge(State& into, State from) {
+    if (from.shift == kNone) return;
     if (into.shift == kNone) {
       into = from;
     } else if (!is_finite(into.sum) || !is_finite(from.sum)) {
@@ -477,8 +486,8 @@ void columns(const ReduceSource& source, const ColumnStrip& strip, void* target)
   auto* states = static_cast<typename R::State*>(target);
   if (!source.load)
     return R::tile(reinterpret_cast<const A*>(source.data), strip, states);
-  alignas(64) A buffer[kTileElements];
-  const int64_t step = kTileElements / strip.columns;
+  alignas(64) A buffer[kLoadElements];
+  const int64_t step = kLoadElements / strip.columns;
   for (int64_t r = 0; r < strip.rows; r += step) {
     const int64_t rows = smaller(step, strip.rows - r);
     for (int64_t k = 0; k < rows; ++k)
@@ -594,7 +603,7 @@ void finish_log_sum(const void* states, int64_t count, const ReduceParams&, void
   auto* source = static_cast<const typename R::State*>(states);
   auto* out = static_cast<Out*>(out0);
   for_each_result(count, out_stride, [&](int64_t i, int64_t at) {
-    out[at] = static_cast<Out>(math::log(source[i].sum) + source[i].shift);
+    out[at] = math::log(static_cast<Out>(source[i].sum)) + static_cast<Out>(source[i].shift);
   });
 }
 
@@ -638,7 +647,8 @@ constexpr void fill(ReduceTable& table) {
     set(ReduceKind::SquareSum, make_fold<Fold<A, Plus<A>, Square>, A, SquareRoot>());
     set(ReduceKind::AbsMax, make_fold<Fold<A, Larger<A>, Magnitude>, A, AsIs>());
     set(ReduceKind::AbsMin, make_fold<Fold<A, Smaller<A>, Magnitude>, A, AsIs>());
-    set(ReduceKind::Moments, make_kernel<Moments<A>>(finish_moments<Moments<A>, A>, kDType, kDType));
+    set(ReduceKind::Moments,
+        make_kernel<Moments<A>>(finish_moments<Moments<A>, A>, kDType, kDType));
     set(ReduceKind::LogSumExp, make_kernel<LogSumExp<A>>(finish_log_sum<LogSumExp<A>, A>, kDType));
   }
 }

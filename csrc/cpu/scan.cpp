@@ -19,7 +19,8 @@ constexpr int64_t kPartsPerThread = 4;  // of one long line, scanned interleaved
 struct Geometry {
   int64_t outer = 1, length = 1, inner = 1;
   Geometry(const TensorImpl& x, int64_t dim) {
-    for (int64_t d = 0; d < x.dim(); ++d) (d < dim ? outer : d == dim ? length : inner) *= x.size(d);
+    for (int64_t d = 0; d < x.dim(); ++d)
+      (d < dim ? outer : d == dim ? length : inner) *= x.size(d);
   }
 };
 

@@ -3,8 +3,8 @@
 // Memory is passed twice, whatever the length. The first pass takes a part that fits the cache
 // (a chunk of a line, or a tile of rows when columns are normalised), finds its own maximum, and
 // leaves its exponentials in the output; maxima and sums of the parts are merged as they come.
-// The second pass multiplies each part by exp(own maximum - maximum) / sum. log_softmax does not store
-// the exponentials and subtracts in the second pass. A single part is finished while in cache.
+// The second pass multiplies each part by exp(own maximum - maximum) / sum. log_softmax does not
+// store the exponentials and subtracts in the second pass. A single part is finished in cache.
 #include <algorithm>
 #include <memory>
 
@@ -27,7 +27,8 @@ struct Block {
   Block(const OpCall& call, bool log) : kernels(find(call, log)) {
     const TensorImpl& x = call.in(0);
     const int64_t dim = call.integer(0);
-    for (int64_t d = 0; d < x.dim(); ++d) (d < dim ? outer : d == dim ? length : inner) *= x.size(d);
+    for (int64_t d = 0; d < x.dim(); ++d)
+      (d < dim ? outer : d == dim ? length : inner) *= x.size(d);
     itemsize = static_cast<int64_t>(tapegrad::itemsize(x.dtype()));
   }
 

@@ -179,7 +179,7 @@ void short_lines(const void* source, void* target, int64_t lines, int64_t length
   alignas(64) T buffer[kShortLine * kGroup], top[kGroup], sum[kGroup];
   auto* x = static_cast<const T*>(source);
   auto* y = static_cast<T*>(target);
-  for (int64_t first = 0; first < lines; first += kGroup, x += kGroup * length, y += kGroup * length) {
+  for (int64_t first = 0; first < lines; first += kGroup) {
     const int64_t count = lines - first < kGroup ? lines - first : kGroup;
     for (int64_t k = 0; k < count; ++k)
       for (int64_t i = 0; i < length; ++i) buffer[i * kGroup + k] = x[k * length + i];
@@ -205,6 +205,8 @@ void short_lines(const void* source, void* target, int64_t lines, int64_t length
       }
     for (int64_t k = 0; k < count; ++k)
       for (int64_t i = 0; i < length; ++i) y[k * length + i] = buffer[i * kGroup + k];
+    x += kGroup * length;
+    y += kGroup * length;
   }
 }
 
@@ -216,7 +218,8 @@ void line_backward(const void* grad, const void* output, void* grad_x, int64_t n
   auto* y = static_cast<const T*>(output);
   auto* out = static_cast<T*>(grad_x);
   const T sum = add_up(n, [=](int64_t i) { return kLog ? g[i] : g[i] * y[i]; });
-  for (int64_t i = 0; i < n; ++i) out[i] = kLog ? g[i] - math::exp(y[i]) * sum : (g[i] - sum) * y[i];
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = kLog ? g[i] - math::exp(y[i]) * sum : (g[i] - sum) * y[i];
 }
 
 template <class T, bool kLog>

@@ -146,10 +146,14 @@ void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   NoBlockingSection hold;
   AutogradMeta& meta = ensure_meta(leaf);
   if (!meta.grad.defined()) {
-    // The leaf gets a buffer of its own unless this one is ours to give.
-    bool ours = !create_graph && is_sole_owner(grad) && grad.is_contiguous();
-    if (create_graph) meta.grad = std::move(grad);
-    else meta.grad = ours ? std::move(grad) : clone(grad);
+    // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.
+    bool ours = is_sole_owner(grad) && same_sizes(grad.strides(), leaf.strides());
+    if (create_graph || ours) {
+      meta.grad = std::move(grad);
+    } else {
+      meta.grad = empty_like_layout(leaf, grad.dtype());
+      copy_into(meta.grad, grad);
+    }
   } else if (create_graph || requires_grad(meta.grad)) {
     meta.grad = add(meta.grad, grad);
   } else {

@@ -13,6 +13,9 @@ void mark_view(const Tensor& view, const Tensor& x);
 // Brings the history of a view up to date after its base was written in place.
 void update_view_history(const Tensor& view);
 
+// Before a recorded in-place write to `tensor`: refuses the views that cannot be followed.
+void check_view_write(const char* op, const Tensor& tensor);
+
 // After a recorded in-place write to `tensor`: `node` becomes its history, and, when it is a view,
 // the history of its base is rewritten so that all other views see the write.
 void rebase_history(const Tensor& tensor, Ref<Node> node);

@@ -64,6 +64,7 @@ bool ranges_meet(const Tensor& a, const Tensor& b) {
 }
 
 void check_no_internal_overlap(const char* op, const Tensor& self) {
+  if (self.numel() <= 1) return;
   for (int64_t d = 0; d < self.dim(); ++d)
     TAPEGRAD_CHECK(self.size(d) <= 1 || self.stride(d) != 0, op,
                    ": unsupported operation: more than one element of the written-to tensor refers "
@@ -176,6 +177,7 @@ void check_inplace(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
          "the update in no_grad(), or write to a .clone()");
+  if (recording) check_view_write(op, self);
   check_no_internal_overlap(op, self);
 }
 

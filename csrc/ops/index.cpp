@@ -192,8 +192,9 @@ struct IndexBackward final : Node {
   IndexBackward(Sizes sizes, Sizes dims) : sizes(sizes), dims(dims) {}
   const char* name() const override { return "IndexBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor zero = zeros(sizes, grads[0].dtype());
-    grad_inputs[0] = index_put(zero, saved_list(*this, dims), grads[0], true);
+    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    index_put_(grad_x, saved_list(*this, dims), grads[0], true);
+    grad_inputs[0] = grad_x;
   }
   DimVector sizes;
   DimVector dims;
@@ -287,7 +288,9 @@ struct IndexSelectBackward final : Node {
   IndexSelectBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
   const char* name() const override { return "IndexSelectBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = index_add(zeros(sizes, grads[0].dtype()), dim, saved(0), grads[0], 1);
+    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    index_add_(grad_x, dim, saved(0), grads[0], 1);
+    grad_inputs[0] = grad_x;
   }
   DimVector sizes;
   int64_t dim;

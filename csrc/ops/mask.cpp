@@ -93,7 +93,9 @@ struct MaskedSelectBackward final : Node {
   const char* name() const override { return "MaskedSelectBackward0"; }
   // In the broadcast shape; the sweep sums it to the input's.
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = masked_scatter(zeros(sizes, grads[0].dtype()), saved(0), grads[0]);
+    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    masked_scatter_(grad_x, saved(0), grads[0]);
+    grad_inputs[0] = grad_x;
   }
   DimVector sizes;
 };

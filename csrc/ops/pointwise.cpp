@@ -42,8 +42,39 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
   return type.get();
 }
 
+[[noreturn]] void fail_bool(const PointwiseInfo& info) {
+  fail<Error>(info.name, ": bool tensors are not supported; use logical_not, logical_xor or bitwise "
+              "ops, or convert with .int() first");
+}
+
+// Where PyTorch wants more of the dtypes than the table's column says.
+void check_special_dtypes(const PointwiseInfo& info, Operands operands, DType common) {
+  switch (info.op.id) {
+    case PointwiseId::sub:
+      for (const Tensor* operand : operands)
+        if (operand->dtype() == DType::Bool) fail_bool(info);
+      break;
+    case PointwiseId::lerp:
+    case PointwiseId::heaviside:
+      for (const Tensor* operand : operands)
+        TAPEGRAD_CHECK((*operand)->is_wrapped_number() || operand->dtype() == common, info.name,
+                       ": expected all tensors to have the same dtype, got ", name(common), " and ",
+                       name(operand->dtype()));
+      break;
+    case PointwiseId::pow:
+      TAPEGRAD_CHECK(!is_integral(common) || !(*operands[1])->is_wrapped_number() ||
+                         *operands[1]->data<int64_t>() >= 0,
+                     "pow: integers to negative integer powers are not allowed; call .float() first");
+      break;
+    default:
+      break;
+  }
+}
+
 DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params params) {
-  DType common = common_dtype(info, operands, params);
+  bool number_only = info.dtypes == PointwiseDTypes::Floating;
+  DType common = common_dtype(info, operands, number_only ? Params{} : params);
+  if (info.arity > 1) check_special_dtypes(info, operands, common);
   switch (info.dtypes) {
     case PointwiseDTypes::Real:
       if (is_integral(common)) common = default_dtype();
@@ -53,9 +84,14 @@ DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params param
         fail_dtype(info, "a floating dtype", common, "; call .float() first");
       break;
     case PointwiseDTypes::Number:
-      if (common == DType::Bool)
-        fail<Error>(info.name, ": bool tensors are not supported; use logical_not, logical_xor or "
-                    "bitwise ops, or convert with .int() first");
+      if (common == DType::Bool) {
+        if (info.op.id != PointwiseId::square) fail_bool(info);
+        common = DType::Int64;
+      }
+      break;
+    case PointwiseDTypes::Integer:
+      if (is_floating(common) || common == DType::Bool)
+        fail_dtype(info, "integer tensors", common, "; convert with .int() first");
       break;
     case PointwiseDTypes::Integral:
       if (is_floating(common))
@@ -63,8 +99,10 @@ DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params param
       break;
     case PointwiseDTypes::Test:
       return {common, DType::Bool};
-    case PointwiseDTypes::Any:
     case PointwiseDTypes::Rounding:
+      if (common == DType::Bool) fail_bool(info);
+      break;
+    case PointwiseDTypes::Any:
       break;
   }
   return {common, common};

@@ -26,7 +26,8 @@ struct PointwiseDerivative {
 
 // All the system knows about a line of the table.
 struct PointwiseInfo {
-  const char* name;
+  const char* line;  // as in the table: "clamp_between"
+  const char* name;  // of the public op: "clamp"
   const char* kind;  // "UNARY", "ACTIVATION", "BINARY" or "TERNARY"
   const char* node_name;
   int arity;

@@ -50,10 +50,15 @@ void fill_derivative(Derivative& d, PointwiseId id, const char* op_name) {
     d.recorded = recorded_derivative<Rule, I>;
 }
 
-// "leaky_relu" gives "LeakyReluBackward0". Variants of one public op share its name.
-const char* node_name(std::string name) {
-  for (const char* suffix : {"_scaled", "_between", "_tensor", "_tanh"})
+// The public op that a line is a variant of: "clamp" for clamp_between.
+std::string public_name(std::string name) {
+  for (const char* suffix : {"_scaled", "_between", "_tensor", "_tanh", "_trunc"})
     if (size_t at = name.find(suffix); at != std::string::npos && at > 0) name.resize(at);
+  return name;
+}
+
+// "leaky_relu" gives "LeakyReluBackward0".
+const char* node_name(const std::string& name) {
   std::string camel;
   bool upper = true;
   for (char c : name) {
@@ -69,9 +74,10 @@ const char* node_name(std::string name) {
 
 template <class Rule>
 void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList& params) {
-  info.name = Rule::kName;
+  info.line = Rule::kName;
+  info.name = strdup(public_name(Rule::kName).c_str());
   info.kind = kind;
-  info.node_name = node_name(Rule::kName);
+  info.node_name = node_name(info.name);
   info.arity = Rule::kArity;
   info.dtypes = Rule::kDTypes;
   info.value_text = Rule::kValue;

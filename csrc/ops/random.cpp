@@ -321,7 +321,8 @@ Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement, Gener
   int64_t rows = p.numel() / categories;
   auto per_row = static_cast<uint64_t>((replacement ? num_samples : categories) + 1) / 2;
   RandomStream stream = generator.reserve(static_cast<uint64_t>(rows) * per_row);
-  dispatch_sample(multinomial_op, std::span<const Tensor>(&plain, 1), stream, replacement, 0, out);
+  Tensor room = empty("multinomial", p.sizes(), DType::Float64);
+  dispatch(multinomial_op, {plain}, {stream.seed, stream.offset, replacement}, {out, room});
   return out;
 }
 

@@ -4,8 +4,8 @@
 // The derivative of a running product is itself a scan: with P the products before each element,
 //   grad_x[k] = P[k] * S[k],   S[k] = g[k] + x[k + 1] * S[k + 1],
 // a linear recurrence from the end to the front. It divides by nothing, so zeros need no case of
-// their own, and its own derivative is again a recurrence, in the other direction. The same op serves
-// logcumsumexp, with factors exp(y[k] - y[k + 1]), which never exceed one.
+// their own, and its own derivative is again a recurrence, in the other direction. The same op
+// serves logcumsumexp, with factors exp(y[k] - y[k + 1]), which never exceed one.
 #include "ops/scan.h"
 
 #include "core/error.h"

@@ -52,7 +52,9 @@ struct GatherBackward final : Node {
   GatherBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
   const char* name() const override { return "GatherBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = scatter_add(zeros(sizes, grads[0].dtype()), dim, saved(0), grads[0]);
+    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    scatter_add_(grad_x, dim, saved(0), grads[0]);
+    grad_inputs[0] = grad_x;
   }
   DimVector sizes;
   int64_t dim;

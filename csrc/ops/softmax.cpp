@@ -62,7 +62,7 @@ struct LogSoftmaxBackwardDataBackward final : Node {
   int64_t dim;
 };
 
-// The kernels take contiguous float32 or float64. A half type goes through float32 outside the tape.
+// The kernels take contiguous float32 or float64. Half types go through float32 outside the tape.
 Tensor as_operand(const Tensor& x) {
   const DType compute = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
   if (x.is_contiguous() && x.dtype() == compute) return x;

@@ -39,7 +39,9 @@ struct PickedBackward final : Node {
       g = unsqueeze(g, dim);
       indices = unsqueeze(indices, dim);
     }
-    grad_inputs[0] = scatter(zeros(sizes, g.dtype()), dim, indices, g);
+    Tensor grad_x = zeros(sizes, g.dtype());
+    scatter_(grad_x, dim, indices, g);
+    grad_inputs[0] = grad_x;
   }
   const char* name_;
   DimVector sizes;

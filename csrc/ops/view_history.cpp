@@ -170,20 +170,27 @@ void update_view_history(const Tensor& view) {
   extra.view_version = version;
 }
 
+void check_view_write(const char* op, const Tensor& tensor) {
+  const AutogradMeta* meta = tensor->meta();
+  if (!meta || !meta->extra || !meta->extra->base.defined()) return;
+  const Extra& extra = *meta->extra;
+  TAPEGRAD_CHECK(!extra.multi_output_view, op,
+                 ": output of an op with several views (split, chunk, unbind) is a view and is being "
+                 "modified inplace; this is forbidden, use .clone() first");
+  TAPEGRAD_CHECK(!extra.no_grad_view, op,
+                 ": a view was created in no_grad mode and is being modified inplace with grad mode "
+                 "enabled; make the view and the write in the same mode");
+  TAPEGRAD_CHECK(!(requires_grad(extra.base) && is_leaf(extra.base)), op,
+                 ": a view of a leaf Variable that requires grad is being used in an in-place "
+                 "operation; wrap the write in no_grad(), or write to a .clone()");
+  place_in_base(tensor, extra.base);
+}
+
 void rebase_history(const Tensor& tensor, Ref<Node> node) {
   AutogradMeta& meta = ensure_meta(tensor);
   if (!meta.extra || !meta.extra->base.defined()) return set_history(tensor, std::move(node), 0);
   Extra& extra = *meta.extra;
   const Tensor& base = extra.base;
-  TAPEGRAD_CHECK(!extra.multi_output_view, node->name(),
-                 ": output of an op with several views (split, chunk, unbind) is a view and is being "
-                 "modified inplace; this is forbidden, use .clone() first");
-  TAPEGRAD_CHECK(!extra.no_grad_view, node->name(),
-                 ": a view was created in no_grad mode and is being modified inplace with grad mode "
-                 "enabled; make the view and the write in the same mode");
-  TAPEGRAD_CHECK(!(requires_grad(base) && is_leaf(base)), node->name(),
-                 ": a view of a leaf Variable that requires grad is being used in an in-place "
-                 "operation; wrap the write in no_grad(), or write to a .clone()");
   Geometry place = place_in_base(tensor, base);
   size_t edges = node->edges().size();
   Ref<CopySlices> slices = Node::create<CopySlices>(edges, 0, std::span(&base, 1), std::move(place),

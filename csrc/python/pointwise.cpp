@@ -99,11 +99,37 @@ void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_
   }
 }
 
+// Where PyTorch takes a Python number for an operand.
+bool takes_number(PointwiseId id, int operand) {
+  switch (id) {
+    case PointwiseId::maximum:
+    case PointwiseId::minimum:
+    case PointwiseId::fmax:
+    case PointwiseId::fmin:
+    case PointwiseId::logical_and:
+    case PointwiseId::logical_or:
+    case PointwiseId::logical_xor:
+    case PointwiseId::logaddexp:
+    case PointwiseId::logaddexp2:
+    case PointwiseId::atan2:
+    case PointwiseId::hypot:
+    case PointwiseId::nextafter:
+    case PointwiseId::heaviside:
+    case PointwiseId::addcmul:
+    case PointwiseId::addcdiv:
+      return false;
+    case PointwiseId::lerp:
+      return operand == 2;
+    default:
+      return true;
+  }
+}
+
 [[noreturn]] void fail_operand(const PointwiseInfo& info, int i, PyObject* object) {
   if (!object)
     fail<TypeError>(info.name, "() missing required argument '", operand_name(info, i), "'");
   fail<TypeError>(info.name, "(): argument '", operand_name(info, i), "' must be Tensor",
-                  info.arity > 1 ? " or Number" : "", ", not ", Py_TYPE(object)->tp_name);
+                  info.arity > 1 && takes_number(info.op.id, i) ? " or Number" : "", ", not ", Py_TYPE(object)->tp_name);
 }
 
 // The operands as tensors: borrowed, or made of numbers.
@@ -121,7 +147,8 @@ struct OperandTensors {
         continue;
       }
       Scalar number;
-      if (!object || info.arity == 1 || !scalar_from_object(object, &number))
+      if (!object || info.arity == 1 || !takes_number(info.op.id, i) ||
+          !scalar_from_object(object, &number))
         fail_operand(info, i, object);
       numbers[i] = wrapped_number(number);
       pointers[i] = &numbers[i];
@@ -227,6 +254,7 @@ bool is_internal(PointwiseId id) {
     case PointwiseId::clamp_tensor:
     case PointwiseId::clamp_min:
     case PointwiseId::clamp_max:
+    case PointwiseId::gelu:
     case PointwiseId::gelu_tanh:
     case PointwiseId::nan_to_num:
     case PointwiseId::polygamma:
@@ -408,7 +436,6 @@ double largest(DType dtype) {
 std::array<Scalar, 3> nan_to_num_params(const Tensor& x, std::optional<double> nan,
                                         std::optional<double> posinf,
                                         std::optional<double> neginf) {
-  if (is_integral(x.dtype())) return {Scalar(0), Scalar(0), Scalar(0)};
   double limit = largest(x.dtype());
   return {Scalar(nan.value_or(0.0)), Scalar(posinf.value_or(limit)),
           Scalar(neginf.value_or(-limit))};
@@ -421,7 +448,10 @@ Tensor round_decimals(const Tensor& x, int64_t decimals) {
   return decimals > 0 ? div(round(mul(x, scale)), scale) : mul(round(div(x, scale)), scale);
 }
 
-Tensor where_any(const Tensor& condition, const nb::object& input, const nb::object& other) {
+using Out = std::optional<Tensor>;
+
+Tensor where_any(const Tensor& condition, const nb::object& input, const nb::object& other,
+                 const Out& out) {
   auto as_tensor = [](const nb::object& object) {
     if (is_tensor(object.ptr())) return tensor_of(object.ptr());
     Scalar number;
@@ -430,27 +460,34 @@ Tensor where_any(const Tensor& condition, const nb::object& input, const nb::obj
                       Py_TYPE(object.ptr())->tp_name);
     return wrapped_number(number);
   };
-  return where(condition, as_tensor(input), as_tensor(other));
+  return into_out("where", where(condition, as_tensor(input), as_tensor(other)), out);
 }
 
 void bind_special(Binder& b) {
-  b.both("round", round_decimals, nb::kw_only(), "decimals"_a = 0,
+  b.both("round", [](const Tensor& x, int64_t decimals, const Out& out) {
+    return into_out("round", round_decimals(x, decimals), out);
+  }, nb::kw_only(), "decimals"_a = 0, "out"_a.none() = nb::none(),
          "The nearest integer, halves to even; or the nearest multiple of 10**-decimals.");
   b.method("round_", [](Tensor self, int64_t decimals) {
     copy_(self, round_decimals(self, decimals));
     return self;
   }, nb::kw_only(), "decimals"_a = 0, "round() in place.");
   b.both("nan_to_num", [](const Tensor& x, std::optional<double> nan, std::optional<double> posinf,
-                          std::optional<double> neginf) {
+                          std::optional<double> neginf, const Out& out) {
     const Tensor* operands[] = {&x};
-    return pointwise(PointwiseId::nan_to_num, operands, nan_to_num_params(x, nan, posinf, neginf));
+    if (is_integral(x.dtype())) return into_out("nan_to_num", clone(x), out);
+    return into_out("nan_to_num",
+                    pointwise(PointwiseId::nan_to_num, operands,
+                              nan_to_num_params(x, nan, posinf, neginf)), out);
   }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
+     nb::kw_only(), "out"_a.none() = nb::none(),
      "Replaces NaN (by 0) and infinities (by the largest finite numbers).");
   b.method("nan_to_num_", [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
                              std::optional<double> neginf) {
     const Tensor* operands[] = {&self};
-    pointwise_inplace(PointwiseId::nan_to_num, operands,
-                      nan_to_num_params(self, nan, posinf, neginf));
+    if (!is_integral(self.dtype()))
+      pointwise_inplace(PointwiseId::nan_to_num, operands,
+                        nan_to_num_params(self, nan, posinf, neginf));
     return self;
   }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
      "nan_to_num() in place.");
@@ -463,15 +500,15 @@ void bind_special(Binder& b) {
   b.method("polygamma", [polygamma_checked](const Tensor& self, int64_t n) {
     return polygamma_checked(n, self);
   }, "n"_a, "The n-th derivative of digamma.");
-  b.function("where", where_any, "condition"_a, "input"_a, "other"_a,
-             "Elements of input where condition holds, of other elsewhere.");
+  b.function("where", where_any, "condition"_a, "input"_a, "other"_a, nb::kw_only(),
+             "out"_a.none() = nb::none(), "Elements of input where condition holds, of other elsewhere.");
   b.method("where", [](const Tensor& self, const Tensor& condition, const nb::object& other) {
-    return where_any(condition, nb::cast(self), other);
+    return where_any(condition, nb::cast(self), other, {});
   }, "condition"_a, "other"_a, "Elements of self where condition holds, of other elsewhere.");
   b.both("rsub", [](const Tensor& x, const nb::object& other) {
     return nb::steal<nb::object>(PyNumber_Subtract(other.ptr(), nb::cast(x).ptr()));
   }, "other"_a, "other - input.");
-  b.function("_gelu", [](const Tensor& input, const std::string& approximate) {
+  b.function("gelu", [](const Tensor& input, const std::string& approximate) {
     TAPEGRAD_CHECK(approximate == "none" || approximate == "tanh",
                    "gelu: approximate argument must be either none or tanh, got ", approximate);
     return approximate == "none" ? gelu(input) : gelu_tanh(input);
@@ -479,8 +516,8 @@ void bind_special(Binder& b) {
 }
 
 const char* dtypes_name(PointwiseDTypes dtypes) {
-  constexpr const char* kNames[] = {"Real",     "Floating", "Any", "Number",
-                                    "Rounding", "Integral", "Test"};
+  constexpr const char* kNames[] = {"Real",     "Floating", "Any",      "Number",
+                                    "Rounding", "Integer", "Integral", "Test"};
   return kNames[static_cast<int>(dtypes)];
 }
 
@@ -490,7 +527,7 @@ nb::list table() {
     const PointwiseInfo& info = pointwise_info(static_cast<PointwiseId>(i));
     nb::dict row;
     std::string kind = info.kind;
-    row["name"] = info.name;
+    row["name"] = info.line;
     row["kind"] = kind == "BINARY" ? "binary" : kind == "TERNARY" ? "ternary" : "unary";
     row["activation"] = kind == "ACTIVATION";
     row["internal"] = is_internal(info.op.id);

@@ -10,15 +10,34 @@
 
 namespace tapegrad::python {
 
+// Dimensions to reduce: None, which leaves the list empty, means all.
+struct Dims {
+  DimVector values;
+  operator Sizes() const { return values; }
+};
+
+}  // namespace tapegrad::python
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<tapegrad::python::Dims> {
+  NB_TYPE_CASTER(tapegrad::python::Dims, const_name("int | Sequence[int] | None"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    return source.is_none() ||
+           tapegrad::python::int_list_from_object(source.ptr(), &value.values);
+  }
+};
+
+}  // namespace nanobind::detail
+
+namespace tapegrad::python {
+
 namespace {
 
 using Out = std::optional<Tensor>;
 using OutPair = std::optional<std::pair<Tensor, Tensor>>;
-using Dims = std::optional<IntList>;
 using MaybeDType = std::optional<DType>;
-
-// None reduces all dimensions.
-Sizes dims_of(const Dims& dims) { return dims ? Sizes(dims->values) : Sizes(); }
 
 TensorPair into_outs(const char* op, TensorPair results, const OutPair& out) {
   if (!out) return results;
@@ -38,7 +57,7 @@ void bind_sums(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   bind_over_dims(b, "sum", [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype,
                               const Out& out) {
-    return into_out("sum", sum(x, dims_of(dims), keepdim, dtype), out);
+    return into_out("sum", sum(x, dims, keepdim, dtype), out);
   }, R"(The sum over all or some dimensions. Integers and bools add up as int64.
 
 Args:
@@ -52,7 +71,7 @@ Example:
 )", dtype, out);
   bind_over_dims(b, "mean", [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype,
                                const Out& out) {
-    return into_out("mean", mean(x, dims_of(dims), keepdim, dtype), out);
+    return into_out("mean", mean(x, dims, keepdim, dtype), out);
   }, R"(The mean over all or some dimensions, of a floating dtype.
 
 Args:
@@ -108,7 +127,7 @@ Example:
 void bind_tests(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   bind_over_dims(b, "any", [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_out("any", any(x, dims_of(dims), keepdim), out);
+    return into_out("any", any(x, dims, keepdim), out);
   }, R"(Whether any element is nonzero.
 
 Args:
@@ -120,7 +139,7 @@ Example:
     tensor([ True, False])
 )", out);
   bind_over_dims(b, "all", [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_out("all", all(x, dims_of(dims), keepdim), out);
+    return into_out("all", all(x, dims, keepdim), out);
   }, R"(Whether all elements are nonzero.
 
 Args:
@@ -132,7 +151,7 @@ Example:
     tensor([ True, False])
 )", out);
   b.both("count_nonzero", [](const Tensor& x, const Dims& dims) {
-    return count_nonzero(x, dims_of(dims));
+    return count_nonzero(x, dims);
   }, "dim"_a.none() = nb::none(), R"(How many elements are nonzero.
 
 Args:
@@ -172,7 +191,7 @@ void bind_extreme(Binder& b, const char* name, Whole whole, Chosen chosen, Pairw
 
 void bind_shared(Binder& b, const char* name, Shared shared, const char* doc) {
   bind_over_dims(b, name, [=](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_out(name, shared(x, dims_of(dims), keepdim), out);
+    return into_out(name, shared(x, dims, keepdim), out);
   }, doc, "out"_a.none() = nb::none());
 }
 
@@ -185,7 +204,7 @@ void bind_place(Binder& b, const char* name, Place place, const char* doc) {
 
 void bind_extremes(Binder& b) {
   bind_extreme(b, "max", max, max, maximum,
-               R"(The largest element, the largest along a dimension with its place, or the larger of two.
+               R"(The largest element, also along a dimension with its place, or the larger of two.
 
 Args:
     dim: the dimension; the result is then a named tuple (values, indices) of the first largest.
@@ -197,7 +216,7 @@ Example:
     tensor([1, 0])
 )");
   bind_extreme(b, "min", min, min, minimum,
-               R"(The smallest element, the smallest along a dimension with its place, or the smaller of two.
+               R"(The smallest element, also along a dimension with its place, or the lesser of two.
 
 Args:
     dim: the dimension; the result is then a named tuple (values, indices) of the first smallest.
@@ -208,7 +227,7 @@ Example:
     >>> torch.min(torch.tensor([[1., 5.], [7., 2.]]), dim=1).values
     tensor([1., 2.])
 )");
-  bind_shared(b, "amax", amax, R"(The largest elements over some dimensions. Equal ones share the gradient.
+  bind_shared(b, "amax", amax, R"(The largest elements; equal ones share the gradient.
 
 Args:
     dim: one dimension, several, or None for all.
@@ -218,7 +237,7 @@ Example:
     >>> torch.amax(torch.tensor([[1., 5.], [7., 2.]]), dim=0)
     tensor([7., 5.])
 )");
-  bind_shared(b, "amin", amin, R"(The smallest elements over some dimensions. Equal ones share the gradient.
+  bind_shared(b, "amin", amin, R"(The smallest elements; equal ones share the gradient.
 
 Args:
     dim: one dimension, several, or None for all.
@@ -272,7 +291,8 @@ struct MomentArguments {
   DimVector dims;
   double correction = 1;
 
-  MomentArguments(const char* op, nb::handle dim, nb::handle unbiased, nb::handle correction_given) {
+  MomentArguments(const char* op, nb::handle dim, nb::handle unbiased,
+                  nb::handle correction_given) {
     if (PyBool_Check(dim.ptr())) {
       TAPEGRAD_CHECK_AS(TypeError, unbiased.is_none(), op, ": expected dim to be int, got bool");
       unbiased = dim;
@@ -382,7 +402,7 @@ double norm_order(nb::handle p) {
 void bind_norm(Binder& b) {
   auto f = [](const Tensor& x, nb::handle p, const Dims& dims, bool keepdim, const Out& out,
               MaybeDType dtype) {
-    return into_out("norm", norm(x, norm_order(p), dims_of(dims), keepdim, dtype), out);
+    return into_out("norm", norm(x, norm_order(p), dims, keepdim, dtype), out);
   };
   b.function("norm", f, "input"_a, "p"_a.none() = "fro", "dim"_a.none() = nb::none(),
              "keepdim"_a = false, "out"_a.none() = nb::none(), "dtype"_a.none() = nb::none(),

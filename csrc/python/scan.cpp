@@ -73,7 +73,7 @@ Example:
     >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), dim=0)
     tensor([1000.0000, 1000.6931])
 )");
-  bind_extreme(b, "cummax", cummax, R"(Running maxima along a dimension, and the places of the latest.
+  bind_extreme(b, "cummax", cummax, R"(Running maxima along a dimension, and their latest places.
 
 Args:
     dim: the dimension.
@@ -82,7 +82,7 @@ Example:
     >>> torch.cummax(torch.tensor([1., 3., 2.]), dim=0).values
     tensor([1., 3., 3.])
 )");
-  bind_extreme(b, "cummin", cummin, R"(Running minima along a dimension, and the places of the latest.
+  bind_extreme(b, "cummin", cummin, R"(Running minima along a dimension, and their latest places.
 
 Args:
     dim: the dimension.

@@ -4,7 +4,8 @@ A line of csrc/pointwise.def gives a kernel for its value and a fused kernel for
 computes something, for each dtype that kernels of the line see. The expressions are used as they
 stand; what their functions and operators mean is told by ``prelude.cuh``.
 
-A kernel loops over contiguous operands with a grid-stride loop. Its arguments are
+A kernel loops over contiguous operands with a grid-stride loop, which is not unrolled: most threads
+run it once, and unrolling makes compiling twice as long. Its arguments are
 
     the operands that its text mentions, in the order g, x (or a, b, c), y
     the output, which may be one of the operands
@@ -16,6 +17,7 @@ A kernel loops over contiguous operands with a grid-stride loop. Its arguments a
     >>> print(pointwise_source.kernel(mul, "float32", derivative=0))
     // mul: g * b
     extern "C" __global__ void mul_backward0_float32(const float* g_, const float* b_, float* out_, int64 count_) {
+      #pragma unroll 1
       for (int64 i_ = first_index(); i_ < count_; i_ += index_step()) {
         const Num<float> g = load(g_, i_);
         const Num<float> b = load(b_, i_);
@@ -65,7 +67,7 @@ DTYPES = {
     "bool": "bool",
 }
 _FLOATING = ("float32", "float64", "float16", "bfloat16")
-_INTEGRAL = ("int8", "int16", "int32", "int64", "uint8", "bool")
+_INTEGRAL = ("int8", "int16", "int32", "int64", "uint8", "bool")  # bool last
 
 # The C type in which a kernel of a dtype takes its parameters, and computes.
 PARAMETER_TYPES = dict.fromkeys(DTYPES, "int") | {
@@ -84,7 +86,8 @@ _KERNEL_DTYPES = {
     "Rounding": _FLOATING,
     "Any": _FLOATING + _INTEGRAL,
     "Test": _FLOATING + _INTEGRAL,
-    "Number": tuple(dtype for dtype in DTYPES if dtype != "bool"),
+    "Number": _FLOATING + _INTEGRAL[:-1],
+    "Integer": _INTEGRAL[:-1],
     "Integral": _INTEGRAL,
 }
 _OPERANDS = {"unary": ("x",), "binary": ("a", "b"), "ternary": ("a", "b", "c")}
@@ -192,6 +195,7 @@ def kernel(of: Line, dtype: str, derivative: int | None = None) -> str:
         f'extern "C" __global__ void {kernel_name(of, dtype, derivative)}'
         f"({', '.join(arguments)}) {{\n"
         f"{''.join(constants)}"
+        "  #pragma unroll 1\n"
         "  for (int64 i_ = first_index(); i_ < count_; i_ += index_step()) {\n"
         f"{''.join(loads)}"
         f"    store(out_, i_, {text});\n"

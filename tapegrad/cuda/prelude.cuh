@@ -345,7 +345,7 @@ struct Num {
   // NaN in either operand comes through.
   __device__ friend Num maximum(Num a, Num b) { return a.v > b.v || a.v != a.v ? a.v : b.v; }
   __device__ friend Num minimum(Num a, Num b) { return a.v < b.v || a.v != a.v ? a.v : b.v; }
-  __device__ friend Num sign(Num a) { return a.v != a.v ? a.v : T(T(a.v > 0) - T(a.v < 0)); }
+  __device__ friend Num sign(Num a) { return T(T(a.v > 0) - T(a.v < 0)); }
   __device__ friend Num square(Num a) { return a * a; }
 
   // Functions with an integer form.

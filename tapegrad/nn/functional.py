@@ -32,7 +32,7 @@ for _name in ("relu", "selu", "celu", "sigmoid", "tanh"):
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Return ``x * P(X <= x)`` for a standard normal X, exactly or by the tanh approximation."""
-    return _C._gelu(input, approximate)
+    return _C.gelu(input, approximate)
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:

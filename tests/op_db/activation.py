@@ -134,7 +134,6 @@ ROWS = (
         avoid=(0.0, 6.0),
         dtypes=dt.NUMBERS,
         bad=(),
-        signed_zero=False,
     ),
     row(
         "hardswish",

@@ -1,0 +1,327 @@
+"""Write tapegrad/_C.pyi: signatures and docstrings of the native module, for editors and mypy.
+
+nanobind knows the signatures of what it binds. The ops of the pointwise table come from the table,
+other functions from the first line of their docstring, the methods that the Python layer adds to
+Tensor from their definitions, operators and properties from the lists below.
+
+Usage: python scripts/make_stubs.py [--check]
+
+With --check nothing is written, and the exit code is 1 when the file is out of date.
+"""
+
+import inspect
+import keyword
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))  # the installed package if there is one, else a build in the tree
+
+from tapegrad import _C  # noqa: E402
+
+TARGET = ROOT / "tapegrad" / "_C.pyi"
+HEADER = '''\
+# Written by scripts/make_stubs.py; do not edit.
+# fmt: off
+# ruff: noqa
+# mypy: disable-error-code="misc, override, overload-overlap, overload-cannot-match"
+"""The native module: tensors, ops, the tape."""
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, overload
+
+Number: TypeAlias = builtins.int | builtins.float | builtins.bool
+'''
+
+# int, float and bool are dtypes of this module and methods of Tensor; `dtype` is a property.
+SHADOWED = re.compile(r"(?<![\w.])(int|float|bool|complex)(?![\w(])")
+
+# The types of arguments that a docstring's first line names.
+ARGUMENT_TYPES = {
+    "input": "Tensor",
+    "other": "Tensor | Number",
+    "out": "Tensor | None",
+    "dtype": "_dtype | None",
+    "device": "Any",
+    "layout": "Any",
+    "pin_memory": "builtins.bool",
+    "requires_grad": "builtins.bool",
+    "generator": "Generator | None",
+}
+OPERAND_TYPES = {"condition": "Tensor"}  # else a tensor or a number
+# Keywords that choose another line of the table, see choose_variant in csrc/python/pointwise.cpp.
+VARIANTS = {
+    "add": "alpha: Number = 1",
+    "sub": "alpha: Number = 1",
+    "div": 'rounding_mode: Literal["trunc", "floor"] | None = None',
+}
+PROPERTY_TYPES = {
+    "T": "Tensor",
+    "mT": "Tensor",
+    "_base": "Tensor | None",
+    "_version": "builtins.int",
+    "data": "Tensor",
+    "dtype": "_dtype",
+    "grad": "Tensor | None",
+    "is_cuda": "builtins.bool",
+    "is_leaf": "builtins.bool",
+    "is_meta": "builtins.bool",
+    "is_quantized": "builtins.bool",
+    "is_sparse": "builtins.bool",
+    "itemsize": "builtins.int",
+    "nbytes": "builtins.int",
+    "ndim": "builtins.int",
+    "requires_grad": "builtins.bool",
+    "retains_grad": "builtins.bool",
+}
+WRITABLE = {"data", "grad", "requires_grad"}
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+BITS = ("lshift", "rshift", "and", "or", "xor")
+COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
+BINARY = [*COMPARISONS, *(prefix + name for prefix in ("", "r", "i") for name in ARITHMETIC + BITS)]
+OPERATORS = {
+    **{f"__{name}__": "(self, other: Any) -> Tensor" for name in BINARY},
+    **{f"__{name}__": "(self) -> Tensor" for name in ("neg", "pos", "abs", "invert")},
+    "__bool__": "(self) -> builtins.bool",
+    "__int__": "(self) -> builtins.int",
+    "__float__": "(self) -> builtins.float",
+    "__index__": "(self) -> builtins.int",
+    "__len__": "(self) -> builtins.int",
+    "__hash__": "(self) -> builtins.int",
+    "__getitem__": "(self, index: Any) -> Tensor",
+    "__setitem__": "(self, index: Any, value: Any) -> None",
+    "__init__": "(self, *args: Any, **kwargs: Any) -> None",
+}
+TABLE = {row["name"]: row for row in _C.pointwise_table()}
+
+
+def indented(text: str) -> str:
+    return textwrap.indent(text, "    ", lambda line: bool(line.strip()))
+
+
+def qualified(annotation: str) -> str:
+    """Return an annotation with the names that this module shadows spelled out."""
+    annotation = re.sub(r"\btapegrad\.(_C\.|(?=Tensor\b))", "", annotation)
+    annotation = re.sub(r"\bcollections\.abc\.|\btyping\.", "", annotation)
+    annotation = re.sub(r"(?<![\w.])dtype(?!\w)", "_dtype", annotation)
+    annotation = re.sub(r"(\| None)( \| None)+", r"\1", annotation)
+    return SHADOWED.sub(r"builtins.\1", annotation)
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split an argument list at its outer commas."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [part for part in [*parts, text[start:].strip()] if part]
+
+
+def definition(head: str, doc: str | None = None) -> str:
+    """Return a function with its docstring as body."""
+    if not doc or not doc.strip():
+        return f"{head}: ...\n"
+    return f"{head}:\n{indented(docstring(doc))}"
+
+
+def docstring(text: str) -> str:
+    text = inspect.cleandoc(text).replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    return f'"""{text}"""\n' if "\n" not in text else f'"""{text}\n"""\n'
+
+
+# ---- functions by where their signature comes from
+
+
+def native_argument(argument: str, defaults: tuple[Any, ...]) -> str:
+    """Return an argument of a nanobind signature, with its default filled in."""
+    name, colon, rest = argument.partition(":")
+    annotation, equals, default = rest.partition(" = ")
+    if equals and default.startswith("\\"):
+        value = defaults[int(default[1:])]
+        default = repr(value) if value is None or isinstance(value, int | float | str) else "..."
+    typed = f"{name}: {qualified(annotation.strip())}" if colon else name
+    return f"{typed} = {default}" if equals else typed
+
+
+def from_nanobind(name: str, function: Any) -> str:
+    """Return the overloads of a function that nanobind bound."""
+    found = []
+    for signature, doc, defaults in function.__nb_signature__:
+        arguments, _, result = signature.rpartition(" -> ")
+        arguments = arguments[arguments.index("(") + 1 : arguments.rindex(")")]
+        typed = [native_argument(a, defaults or ()) for a in split_arguments(arguments)]
+        result = "Any" if result == "object" else qualified(result)
+        found.append(definition(f"def {name}({', '.join(typed)}) -> {result}", doc))
+    return overloads(found)
+
+
+def overloads(texts: list[str]) -> str:
+    return "".join(f"@overload\n{text}" for text in texts) if len(texts) > 1 else texts[0]
+
+
+def first_line(doc: str) -> tuple[list[str], str, str]:
+    """Return arguments and result that the first line of a docstring states, and the rest of it."""
+    line, _, rest = doc.partition("\n")
+    found = re.fullmatch(r"\w+\((.*)\)(?: -> (.+))?", line)
+    if not found:
+        return ["*args", "**kwargs"], "Any", doc
+    return split_arguments(found[1]), found[2] or "Any", rest
+
+
+def documented_argument(argument: str, types: dict[str, str]) -> str:
+    name, equals, default = argument.partition("=")
+    if name in "*/":
+        return name
+    annotation = types.get(name) or ARGUMENT_TYPES.get(name, "Any")
+    if default == "None" and annotation != "Any" and "None" not in annotation:
+        annotation += " | None"
+    # uniform_(from=0) can be called with ** only; a stub has no better word for it.
+    spelled = f"{name}_" if keyword.iskeyword(name) else name
+    return f"{spelled}: {annotation}" + (f" = {default}" if equals else "")
+
+
+def from_docstring(name: str, function: Any, is_method: bool) -> str:
+    """Return a function whose docstring opens with its signature; a table op gets its types."""
+    arguments, result, doc = first_line(function.__doc__ or "")
+    row = TABLE.get(name.removesuffix("_"))
+    types: dict[str, str] = {}
+    if row:
+        arity = len(row["derivatives"])
+        defaults = dict(row["params"])
+        for operand in arguments[:arity] if arity > 1 else ():
+            types[operand] = OPERAND_TYPES.get(operand, "Tensor | Number")
+        types |= dict.fromkeys(defaults, "Number")
+        arguments = [f"{a}={defaults[a]!r}" if a in defaults else a for a in arguments]
+    typed = [documented_argument(argument, types) for argument in arguments]
+    if is_method:  # the table's docstrings name all operands, others leave self out
+        typed[: 1 if row else 0] = ["self"]
+    if row and (variant := VARIANTS.get(name.removesuffix("_"))):
+        typed += [variant] if "*" in typed else ["*", variant]
+    heads = [f"def {name}({', '.join(form)}) -> {qualified(result)}" for form in call_forms(typed)]
+    texts = [definition(head, doc if head is heads[0] else None) for head in heads]
+    return overloads(texts)
+
+
+def call_forms(typed: list[str]) -> list[list[str]]:
+    """Return the argument lists that a signature such as ``arange(start=0, end)`` stands for."""
+    positional = typed[: typed.index("*")] if "*" in typed else typed
+    required = [i for i, a in enumerate(positional) if " = " not in a and not a.startswith("*")]
+    leading = [i for i, a in enumerate(positional) if " = " in a and i < max(required, default=-1)]
+    if not leading:
+        return [typed]
+    without = [a for i, a in enumerate(typed) if i not in leading]
+    with_all = [a.partition(" = ")[0] if i in leading else a for i, a in enumerate(typed)]
+    return [without, with_all]
+
+
+def from_python(name: str, function: Any) -> str:
+    """Return a method that is written in Python."""
+    signature = inspect.signature(function)
+    typed = []
+    for i, parameter in enumerate(signature.parameters.values()):
+        has_no_type = parameter.annotation is inspect.Parameter.empty
+        text = str(parameter.replace(annotation=inspect.Parameter.empty, default=parameter.empty))
+        if i > 0:
+            annotation = "Any" if has_no_type else inspect.formatannotation(parameter.annotation)
+            text += f": {qualified(annotation)}"
+            if parameter.default is not inspect.Parameter.empty:
+                text += f" = {parameter.default!r}"
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in "".join(typed):
+            typed.append("*")
+        typed.append("self" if i == 0 else text)
+    result = inspect.formatannotation(signature.return_annotation)
+    result = "Any" if signature.return_annotation is signature.empty else qualified(result)
+    return definition(f"def {name}({', '.join(typed)}) -> {result}", inspect.getdoc(function))
+
+
+def function_stub(name: str, function: Any, is_method: bool = False) -> str | None:
+    """Return the stub of a function or method, None for what is not one."""
+    if hasattr(function, "__nb_signature__"):
+        return from_nanobind(name, function)
+    if inspect.isfunction(function):
+        return from_python(name, function)
+    if inspect.isbuiltin(function) or inspect.ismethoddescriptor(function):
+        return from_docstring(name, function, is_method)
+    return None
+
+
+# ---- classes
+
+
+def property_stub(name: str, value: Any) -> str:
+    annotation, doc = PROPERTY_TYPES.get(name, "Any"), value.__doc__ or ""
+    if signature := getattr(getattr(value, "fget", None), "__nb_signature__", None):
+        annotation = qualified(signature[0][0].rpartition(" -> ")[2])
+    if doc.startswith("(self)"):  # nanobind's, when it was given none
+        doc = ""
+    text = f"@property\n{definition(f'def {name}(self) -> {annotation}', doc)}"
+    if name in WRITABLE or getattr(value, "fset", None):
+        text += f"@{name}.setter\ndef {name}(self, value: {annotation}) -> None: ...\n"
+    return text
+
+
+def member_stub(cls: type, name: str, value: Any) -> str | None:
+    if name in OPERATORS and cls is _C.Tensor and type(value).__name__ == "wrapper_descriptor":
+        return definition(f"def {name}{OPERATORS[name]}")
+    is_dunder = name.startswith("__") and name.endswith("__")
+    if isinstance(value, property) or inspect.isgetsetdescriptor(value):
+        return None if is_dunder else property_stub(name, value)
+    if isinstance(value, staticmethod):
+        return f"@staticmethod\n{definition(f'def {name}(*args: Any, **kwargs: Any) -> Any')}"
+    if type(value).__name__ == "wrapper_descriptor":
+        return None
+    if name in ("__new__", "__dir__", "__reduce__", "__setstate__", "__getstate__"):
+        return None
+    return function_stub(name, value, is_method=True)
+
+
+def class_stub(name: str, cls: type) -> str:
+    members = [member_stub(cls, member, value) for member, value in sorted(vars(cls).items())]
+    doc = docstring(cls.__doc__) if cls.__doc__ else ""
+    body = "\n".join([part for part in [doc, *members] if part]) or "...\n"
+    return f"class {name}:\n{indented(body)}"
+
+
+# ---- the module
+
+
+def parts() -> Iterator[str]:
+    """Yield the pieces of the stub file."""
+    public = {name: value for name, value in sorted(vars(_C).items()) if not name.startswith("__")}
+    yield HEADER
+    yield class_stub("dtype", _C.dtype)
+    yield "_dtype: TypeAlias = dtype\n"
+    for name, value in public.items():
+        if isinstance(value, _C.dtype):
+            yield f"{name}: _dtype\n"
+    for name, value in public.items():
+        if inspect.isclass(value) and value is not _C.dtype:
+            yield class_stub(name, value)
+    for name, value in public.items():
+        if isinstance(value, _C.dtype) or inspect.isclass(value):
+            continue
+        annotation = "Generator" if isinstance(value, _C.Generator) else "Any"
+        yield function_stub(name, value) or f"{name}: {annotation}\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the file, or compare it."""
+    text = "\n".join(parts())
+    if "--check" not in arguments:
+        TARGET.write_text(text, encoding="utf-8")
+        return 0
+    if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{TARGET.relative_to(ROOT)}: out of date; run python scripts/make_stubs.py")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,6484 @@
+# Written by scripts/make_stubs.py; do not edit.
+# fmt: off
+# ruff: noqa
+# mypy: disable-error-code="misc, override, overload-overlap, overload-cannot-match"
+"""The native module: tensors, ops, the tape."""
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, overload
+
+Number: TypeAlias = builtins.int | builtins.float | builtins.bool
+
+class dtype:
+    """The type of a tensor's elements."""
+
+    def __repr__(self) -> str: ...
+
+    @property
+    def is_complex(self) -> builtins.bool: ...
+
+    @property
+    def is_floating_point(self) -> builtins.bool: ...
+
+    @property
+    def is_signed(self) -> builtins.bool: ...
+
+    @property
+    def itemsize(self) -> builtins.int: ...
+
+_dtype: TypeAlias = dtype
+
+bfloat16: _dtype
+
+bool: _dtype
+
+cdouble: _dtype
+
+cfloat: _dtype
+
+complex128: _dtype
+
+complex64: _dtype
+
+double: _dtype
+
+float: _dtype
+
+float16: _dtype
+
+float32: _dtype
+
+float64: _dtype
+
+half: _dtype
+
+int: _dtype
+
+int16: _dtype
+
+int32: _dtype
+
+int64: _dtype
+
+int8: _dtype
+
+long: _dtype
+
+short: _dtype
+
+uint8: _dtype
+
+class Generator:
+    """A stream of random numbers, given to random functions as `generator`.
+
+    Its numbers are a function of seed and position (Philox 4x32-10), so they are the same on every
+    machine and for every number of threads.
+
+    Args:
+        device: "cpu".
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> x = torch.rand(3, generator=generator)
+        >>> generator.manual_seed(0) is generator
+        True
+        >>> bool((torch.rand(3, generator=generator) == x).all())
+        True
+    """
+
+    def __init__(self, device: object | None = None) -> None: ...
+
+    @property
+    def device(self) -> object:
+        """Where it generates: the CPU."""
+
+    def get_state(self) -> Tensor:
+        """The state, as a uint8 tensor."""
+
+    def initial_seed(self) -> builtins.int:
+        """The seed of the stream."""
+
+    def manual_seed(self, seed: builtins.int) -> Generator:
+        """Starts the stream of a seed from its beginning and returns the generator."""
+
+    def seed(self) -> builtins.int:
+        """Takes a seed from the system and returns it."""
+
+    def set_state(self, new_state: Tensor) -> None:
+        """Sets the state that get_state() gave."""
+
+class Program:
+    """A list of op calls, captured as they ran."""
+
+    def __enter__(self) -> Program: ...
+
+    def __exit__(self, *args) -> None: ...
+
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> builtins.int: ...
+
+    def replay(self) -> None:
+        """Executes every call again, on the same tensors."""
+
+    def steps(self) -> list:
+        """(op, inputs, attributes, outputs) of each call."""
+
+class Tensor:
+    """A multi-dimensional array of one dtype, with a history."""
+
+    @property
+    def T(self) -> Tensor:
+        """All dimensions reversed."""
+
+    def __abs__(self) -> Tensor: ...
+
+    def __add__(self, other: Any) -> Tensor: ...
+
+    def __and__(self, other: Any) -> Tensor: ...
+
+    def __array__(self, dtype: object | None = None, *, copy: builtins.bool | None = None) -> Any:
+        """What numpy.asarray(tensor) calls."""
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
+        """Makes the result of numpy.sin(tensor) and its like a tensor."""
+
+    def __bool__(self) -> builtins.bool: ...
+
+    def __contains__(self, element: Any) -> builtins.bool: ...
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        """What copy.deepcopy() calls."""
+
+    def __dlpack__(self, *, stream: object | None = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
+        """A capsule by which another library takes the memory."""
+
+    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
+        """Where the memory lies: (1, 0), the CPU."""
+
+    def __eq__(self, other: Any) -> Tensor: ...
+
+    def __float__(self) -> builtins.float: ...
+
+    def __floordiv__(self, other: Any) -> Tensor: ...
+
+    def __format__(self, spec: str) -> str: ...
+
+    def __ge__(self, other: Any) -> Tensor: ...
+
+    def __getitem__(self, index: Any) -> Tensor: ...
+
+    def __gt__(self, other: Any) -> Tensor: ...
+
+    def __hash__(self) -> builtins.int: ...
+
+    def __iadd__(self, other: Any) -> Tensor: ...
+
+    def __iand__(self, other: Any) -> Tensor: ...
+
+    def __ifloordiv__(self, other: Any) -> Tensor: ...
+
+    def __ilshift__(self, other: Any) -> Tensor: ...
+
+    def __imod__(self, other: Any) -> Tensor: ...
+
+    def __imul__(self, other: Any) -> Tensor: ...
+
+    def __index__(self) -> builtins.int: ...
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __int__(self) -> builtins.int: ...
+
+    def __invert__(self) -> Tensor: ...
+
+    def __ior__(self, other: Any) -> Tensor: ...
+
+    def __ipow__(self, other: Any) -> Tensor: ...
+
+    def __irshift__(self, other: Any) -> Tensor: ...
+
+    def __isub__(self, other: Any) -> Tensor: ...
+
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+    def __itruediv__(self, other: Any) -> Tensor: ...
+
+    def __ixor__(self, other: Any) -> Tensor: ...
+
+    def __le__(self, other: Any) -> Tensor: ...
+
+    def __len__(self) -> builtins.int: ...
+
+    def __lshift__(self, other: Any) -> Tensor: ...
+
+    def __lt__(self, other: Any) -> Tensor: ...
+
+    def __matmul__(self, other: Any) -> Tensor: ...
+
+    def __mod__(self, other: Any) -> Tensor: ...
+
+    def __mul__(self, other: Any) -> Tensor: ...
+
+    def __ne__(self, other: Any) -> Tensor: ...
+
+    def __neg__(self) -> Tensor: ...
+
+    def __or__(self, other: Any) -> Tensor: ...
+
+    def __pos__(self) -> Tensor: ...
+
+    def __pow__(self, other: Any) -> Tensor: ...
+
+    def __radd__(self, other: Any) -> Tensor: ...
+
+    def __rand__(self, other: Any) -> Tensor: ...
+
+    def __reduce_ex__(self, protocol: builtins.int, /) -> tuple:
+        """What pickle stores."""
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str: ...
+
+    def __reversed__(self) -> Tensor: ...
+
+    def __rfloordiv__(self, other: Any) -> Tensor: ...
+
+    def __rlshift__(self, other: Any) -> Tensor: ...
+
+    def __rmatmul__(self, other: Any) -> Tensor: ...
+
+    def __rmod__(self, other: Any) -> Tensor: ...
+
+    def __rmul__(self, other: Any) -> Tensor: ...
+
+    def __ror__(self, other: Any) -> Tensor: ...
+
+    def __rpow__(self, other: Any) -> Tensor: ...
+
+    def __rrshift__(self, other: Any) -> Tensor: ...
+
+    def __rshift__(self, other: Any) -> Tensor: ...
+
+    def __rsub__(self, other: Any) -> Tensor: ...
+
+    def __rtruediv__(self, other: Any) -> Tensor: ...
+
+    def __rxor__(self, other: Any) -> Tensor: ...
+
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+
+    def __sub__(self, other: Any) -> Tensor: ...
+
+    def __truediv__(self, other: Any) -> Tensor: ...
+
+    def __xor__(self, other: Any) -> Tensor: ...
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor this one is a view of, or None."""
+
+    @staticmethod
+    def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
+
+    @property
+    def _version(self) -> builtins.int:
+        """How often the memory was written in place."""
+
+    def abs(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise abs(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * sign(x)
+        """
+
+    def abs_(self) -> Tensor:
+        """Elementwise abs(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * sign(x)
+        """
+
+    def absolute(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise abs(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * sign(x)
+        """
+
+    def absolute_(self, input: Tensor) -> Tensor:
+        """Elementwise abs(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * sign(x)
+        """
+
+    def acos(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise acos(x), where x is the operand, broadcast together.
+
+        Gradient of x: -g * rsqrt(1 - x * x)
+        """
+
+    def acos_(self) -> Tensor:
+        """Elementwise acos(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: -g * rsqrt(1 - x * x)
+        """
+
+    def acosh(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise acosh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x - 1)
+        """
+
+    def acosh_(self) -> Tensor:
+        """Elementwise acosh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x - 1)
+        """
+
+    def add(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+        """Elementwise a + b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: g
+        """
+
+    def add_(self, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+        """Elementwise a + b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: g
+        """
+
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.float = 1, alpha: builtins.float = 1) -> Tensor:
+        """Return ``beta * input`` plus `alpha` times the sum of the products of two batches.
+
+        Args:
+            input: the matrix to add; it broadcasts. With `beta` 0 its values are ignored.
+            batch1: a batch of matrices, of shape (B, N, K).
+            batch2: a batch of matrices, of shape (B, K, M).
+            beta: factor of `input`.
+            alpha: factor of the sum.
+
+        Returns:
+            A matrix of shape (N, M).
+
+        Example:
+            >>> torch.addbmm(torch.zeros(1, 1), torch.ones(4, 1, 3), torch.ones(4, 3, 1))
+            tensor([[12.]])
+        """
+
+    def addcdiv(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a + value * (b / c), where a, b and c are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: g * value / c
+        Gradient of c: -g * value * (b / c) / c
+        """
+
+    def addcdiv_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1) -> Tensor:
+        """Elementwise a + value * (b / c), in place, where a, b and c are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: g * value / c
+        Gradient of c: -g * value * (b / c) / c
+        """
+
+    def addcmul(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a + value * (b * c), where a, b and c are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: g * value * c
+        Gradient of c: g * value * b
+        """
+
+    def addcmul_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1) -> Tensor:
+        """Elementwise a + value * (b * c), in place, where a, b and c are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: g * value * c
+        Gradient of c: g * value * b
+        """
+
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+        """beta * input + alpha * (mat1 @ mat2)."""
+
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+        """The same in place."""
+
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: builtins.float = 1, alpha: builtins.float = 1) -> Tensor:
+        """Return ``beta * input + alpha * (mat @ vec)``.
+
+        Args:
+            input: the vector to add; it broadcasts. With `beta` 0 its values are ignored.
+            mat: a matrix.
+            vec: a vector.
+            beta: factor of `input`.
+            alpha: factor of the product.
+
+        Returns:
+            A vector.
+
+        Example:
+            >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]), alpha=10)
+            tensor([11., 21.])
+        """
+
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+        """The same in place."""
+
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: builtins.float = 1, alpha: builtins.float = 1) -> Tensor:
+        """Return ``beta * input + alpha * outer(vec1, vec2)``.
+
+        Args:
+            input: the matrix to add; it broadcasts. With `beta` 0 its values are ignored.
+            vec1: a vector, one element for each row.
+            vec2: a vector, one element for each column.
+            beta: factor of `input`.
+            alpha: factor of the outer product.
+
+        Returns:
+            A matrix.
+
+        Example:
+            >>> torch.addr(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+            tensor([[3., 4.],
+                    [6., 8.]])
+        """
+
+    def adjoint(self) -> Tensor:
+        """The transpose of the last two dimensions."""
+
+    @overload
+    def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Whether all elements are nonzero.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            keepdim: whether reduced dimensions stay, with size one.
+
+        Example:
+            >>> torch.all(torch.tensor([[True, True], [False, True]]), dim=1)
+            tensor([ True, False])
+        """
+    @overload
+    def all(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+    def allclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
+        """Return whether all elements are close in the sense of `isclose`.
+
+        Args:
+            input: a tensor.
+            other: a tensor of the same dtype, whose shape broadcasts.
+            rtol: relative tolerance.
+            atol: absolute tolerance.
+            equal_nan: whether nan is close to nan.
+
+        Returns:
+            One bool for the whole comparison.
+
+        Example:
+            >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0000001]))
+            True
+        """
+
+    @overload
+    def amax(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The largest elements; equal ones share the gradient.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            keepdim: whether reduced dimensions stay, with size one.
+
+        Example:
+            >>> torch.amax(torch.tensor([[1., 5.], [7., 2.]]), dim=0)
+            tensor([7., 5.])
+        """
+    @overload
+    def amax(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+    @overload
+    def amin(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The smallest elements; equal ones share the gradient.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            keepdim: whether reduced dimensions stay, with size one.
+
+        Example:
+            >>> torch.amin(torch.tensor([[1., 5.], [7., 2.]]), dim=0)
+            tensor([1., 2.])
+        """
+    @overload
+    def amin(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Smallest and largest elements.
+
+        Args:
+            input: a tensor with at least one element to compare.
+            dim: the dimension to reduce; None takes all.
+            keepdim: keep the reduced dimension with size 1.
+
+        Returns:
+            A named tuple (min, max).
+
+        Example:
+            >>> torch.aminmax(torch.tensor([1, -3, 5])).max
+            tensor(5)
+        """
+
+    @overload
+    def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Whether any element is nonzero.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            keepdim: whether reduced dimensions stay, with size one.
+
+        Example:
+            >>> torch.any(torch.tensor([[False, True], [False, False]]), dim=1)
+            tensor([ True, False])
+        """
+    @overload
+    def any(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+    def arccos(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise acos(x), where x is the operand, broadcast together.
+
+        Gradient of x: -g * rsqrt(1 - x * x)
+        """
+
+    def arccos_(self, input: Tensor) -> Tensor:
+        """Elementwise acos(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: -g * rsqrt(1 - x * x)
+        """
+
+    def arccosh(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise acosh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x - 1)
+        """
+
+    def arccosh_(self, input: Tensor) -> Tensor:
+        """Elementwise acosh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x - 1)
+        """
+
+    def arcsin(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise asin(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(1 - x * x)
+        """
+
+    def arcsin_(self, input: Tensor) -> Tensor:
+        """Elementwise asin(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(1 - x * x)
+        """
+
+    def arcsinh(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise asinh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x + 1)
+        """
+
+    def arcsinh_(self, input: Tensor) -> Tensor:
+        """Elementwise asinh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x + 1)
+        """
+
+    def arctan(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise atan(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * x + 1)
+        """
+
+    def arctan2(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise atan2(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
+        Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
+        """
+
+    def arctan2_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise atan2(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
+        Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
+        """
+
+    def arctan_(self, input: Tensor) -> Tensor:
+        """Elementwise atan(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * x + 1)
+        """
+
+    def arctanh(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise atanh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (1 - x * x)
+        """
+
+    def arctanh_(self, input: Tensor) -> Tensor:
+        """Elementwise atanh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (1 - x * x)
+        """
+
+    @overload
+    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The place of the first largest element.
+
+        Args:
+            dim: the dimension; without it the place in the flattened tensor.
+            keepdim: whether the reduced dimension stays, with size one.
+
+        Example:
+            >>> torch.argmax(torch.tensor([3., 9., 9.]))
+            tensor(1)
+        """
+    @overload
+    def argmax(self, axis: builtins.int | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+    @overload
+    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The place of the first smallest element.
+
+        Args:
+            dim: the dimension; without it the place in the flattened tensor.
+            keepdim: whether the reduced dimension stays, with size one.
+
+        Example:
+            >>> torch.argmin(torch.tensor([3., 1., 9.]))
+            tensor(1)
+        """
+    @overload
+    def argmin(self, axis: builtins.int | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+    @overload
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = False) -> Tensor:
+        """The indices that sort along a dimension.
+
+        Args:
+            dim: the dimension.
+            descending: the greatest first.
+            stable: accepted; equal elements keep their order in any case.
+
+        Example:
+            >>> torch.argsort(torch.tensor([3, 1, 2]))
+            tensor([1, 2, 0])
+        """
+    @overload
+    def argsort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = False) -> Tensor: ...
+
+    def argwhere(self) -> Tensor:
+        """Return the indices of the elements that are not zero, one row for each.
+
+        Args:
+            input: a tensor.
+
+        Returns:
+            A matrix with one column for each dimension.
+
+        Example:
+            >>> torch.argwhere(torch.tensor([0, 7, 9]))
+            tensor([[1],
+                    [2]])
+        """
+
+    def as_strided(self, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
+        """A view of the storage with any sizes and strides that stay inside it."""
+
+    def asin(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise asin(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(1 - x * x)
+        """
+
+    def asin_(self) -> Tensor:
+        """Elementwise asin(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(1 - x * x)
+        """
+
+    def asinh(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise asinh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x + 1)
+        """
+
+    def asinh_(self) -> Tensor:
+        """Elementwise asinh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * rsqrt(x * x + 1)
+        """
+
+    def atan(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise atan(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * x + 1)
+        """
+
+    def atan2(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise atan2(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
+        Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
+        """
+
+    def atan2_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise atan2(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
+        Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
+        """
+
+    def atan_(self) -> Tensor:
+        """Elementwise atan(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * x + 1)
+        """
+
+    def atanh(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise atanh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (1 - x * x)
+        """
+
+    def atanh_(self) -> Tensor:
+        """Elementwise atanh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (1 - x * x)
+        """
+
+    def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Sequence[Tensor] | None = None) -> None:
+        """Computes the gradients of this tensor with respect to the leaves of its graph.
+
+        Args:
+            gradient: the gradient of this tensor; may be left out for a scalar.
+            retain_graph: keep what the graph saved, for another backward.
+            create_graph: record the sweep itself, for higher-order gradients.
+            inputs: accumulate into these tensors only.
+
+        Example:
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> (x * x).backward()
+            >>> x.grad
+            tensor(6.)
+        """
+
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+        """beta * input + alpha * (batch1 @ batch2), for batches."""
+
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+        """The same in place."""
+
+    def bernoulli(self, input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+        """Ones with given probabilities, else zeros. Not differentiable: the gradient is zero.
+
+        Args:
+            input: the probability of each element; with p, only the shape and dtype.
+            p: one probability for all.
+            generator: where the numbers come from; the default generator if not given.
+            out: a tensor to write to.
+
+        Example:
+            >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+            tensor([0., 1.])
+        """
+
+    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with ones with probability p, else zeros.
+
+        Args:
+            p: a number, or a tensor that broadcasts to this one.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> torch.empty(3).bernoulli_(1.0)
+            tensor([1., 1., 1.])
+        """
+
+    def bfloat16(self) -> Tensor:
+        """Casts the tensor."""
+
+    def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+        """How often each non-negative integer occurs in a vector.
+
+        Args:
+            weights: what each element counts, instead of one.
+            minlength: the least length of the result.
+
+        Example:
+            >>> torch.bincount(torch.tensor([0, 2, 2]))
+            tensor([1, 0, 2])
+        """
+
+    def bitwise_and(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a & b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_and_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a & b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_left_shift(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise left_shift(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_left_shift_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise left_shift(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise ~x, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def bitwise_not_(self) -> Tensor:
+        """Elementwise ~x, in place, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def bitwise_or(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a | b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_or_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a | b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_right_shift(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise right_shift(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_right_shift_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise right_shift(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_xor(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a ^ b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bitwise_xor_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a ^ b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The products of two batches of matrices."""
+
+    def bool(self) -> Tensor:
+        """Casts the tensor."""
+
+    def broadcast_to(self, size: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """A view broadcast to the shape `size`."""
+
+    def byte(self) -> Tensor:
+        """Casts the tensor."""
+
+    def cauchy_(self, median: Any = 0, sigma: Any = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with random numbers from a Cauchy distribution.
+
+        Args:
+            median: the median.
+            sigma: half the distance of the quartiles.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> torch.empty(2).cauchy_().shape
+            torch.Size([2])
+        """
+
+    def ceil(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise ceil(x), where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def ceil_(self) -> Tensor:
+        """Elementwise ceil(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def celu(self, alpha: Number = 1, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(x > 0, x, alpha * expm1(x / alpha)), where x is the operand, broadcast together.
+
+        Gradient of x: where(x > 0, g, g * exp(x / alpha))
+        """
+
+    def celu_(self, alpha: Number = 1) -> Tensor:
+        """Elementwise where(x > 0, x, alpha * expm1(x / alpha)), in place, where x is the operand, broadcast together.
+
+        Gradient of x: where(x > 0, g, g * exp(x / alpha))
+        """
+
+    def char(self) -> Tensor:
+        """Casts the tensor."""
+
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
+        """At most `chunks` parts of equal size."""
+
+    def clamp(self, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Values below min become min, values above max become max."""
+
+    def clamp_(self, min: object | None = None, max: object | None = None) -> Tensor:
+        """clamp() in place."""
+
+    def clamp_max(self, max: Any) -> Tensor:
+        """Lower the elements above a limit to it.
+
+        Args:
+            input: a tensor.
+            max: the limit, a number or a tensor.
+
+        Returns:
+            The limited values.
+
+        Example:
+            >>> torch.clamp_max(torch.tensor([-1.0, 2.0]), 0)
+            tensor([-1.,  0.])
+        """
+
+    def clamp_max_(self, max: Any) -> Tensor:
+        """In-place form of `clamp_max`.
+
+        Args:
+            input: the tensor to change.
+            max: the limit, a number or a tensor.
+
+        Returns:
+            The same tensor.
+
+        Example:
+            >>> torch.tensor([-1.0, 2.0]).clamp_max_(0)
+            tensor([-1.,  0.])
+        """
+
+    def clamp_min(self, min: Any) -> Tensor:
+        """Raise the elements below a limit to it.
+
+        Args:
+            input: a tensor.
+            min: the limit, a number or a tensor.
+
+        Returns:
+            The limited values.
+
+        Example:
+            >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
+            tensor([0., 2.])
+        """
+
+    def clamp_min_(self, min: Any) -> Tensor:
+        """In-place form of `clamp_min`.
+
+        Args:
+            input: the tensor to change.
+            min: the limit, a number or a tensor.
+
+        Returns:
+            The same tensor.
+
+        Example:
+            >>> torch.tensor([-1.0, 2.0]).clamp_min_(0)
+            tensor([0., 2.])
+        """
+
+    def clip(self, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Values below min become min, values above max become max."""
+
+    def clip_(self, min: object | None = None, max: object | None = None) -> Tensor:
+        """clamp() in place."""
+
+    def clone(self, *, memory_format: object | None = None) -> Tensor:
+        """A copy."""
+
+    def contiguous(self, memory_format: object | None = None) -> Tensor:
+        """This tensor if it is contiguous, else a copy."""
+
+    def copy_(self, src: Tensor, non_blocking: builtins.bool = False) -> Tensor:
+        """Copies the elements of src, broadcast and converted."""
+
+    def copysign(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise copysign(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a == 0, 0, g * (y / a))
+        Gradient of b: 0
+        """
+
+    def copysign_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise copysign(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a == 0, 0, g * (y / a))
+        Gradient of b: 0
+        """
+
+    def corrcoef(self) -> Tensor:
+        """Pearson correlation matrix of variables given as rows, with observations as columns.
+
+        Args:
+            input: a matrix, or a vector for one variable.
+
+        Returns:
+            A square matrix with values in [-1, 1], 0-d for one variable.
+
+        Example:
+            >>> torch.corrcoef(torch.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+            tensor([[ 1., -1.],
+                    [-1.,  1.]])
+        """
+
+    def cos(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise cos(x), where x is the operand, broadcast together.
+
+        Gradient of x: -g * sin(x)
+        """
+
+    def cos_(self) -> Tensor:
+        """Elementwise cos(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: -g * sin(x)
+        """
+
+    def cosh(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise cosh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * sinh(x)
+        """
+
+    def cosh_(self) -> Tensor:
+        """Elementwise cosh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * sinh(x)
+        """
+
+    def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
+        """How many elements are nonzero.
+
+        Args:
+            dim: one dimension, several, or None for all.
+
+        Example:
+            >>> torch.count_nonzero(torch.tensor([0, 3, 0, 5]))
+            tensor(2)
+        """
+
+    def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """Covariance matrix of variables given as rows, with observations as columns.
+
+        Args:
+            input: a matrix, or a vector for one variable.
+            correction: what to subtract from the number of observations in the divisor.
+            fweights: how many times each observation counts, integers.
+            aweights: the importance of each observation.
+
+        Returns:
+            A square matrix, 0-d for one variable.
+
+        Example:
+            >>> torch.cov(torch.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+            tensor([[ 1., -1.],
+                    [-1.,  1.]])
+        """
+
+    def cpu(self) -> Tensor:
+        """This tensor: it is on the CPU."""
+
+    def cross(self, other: Tensor, dim: builtins.int | None = None) -> Tensor:
+        """Cross product of vectors of three elements.
+
+        Args:
+            input: the left vectors.
+            other: the right vectors, of a shape that broadcasts.
+            dim: the dimension of size 3; by default the first of that size.
+
+        Returns:
+            The vectors perpendicular to both.
+
+        Example:
+            >>> torch.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0]), dim=0)
+            tensor([0, 0, 1])
+        """
+
+    def cuda(self, *args) -> Tensor:
+        """Refused: this build has no CUDA back end."""
+
+    def cummax(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+        """Running maxima along a dimension, and their latest places.
+
+        Args:
+            dim: the dimension.
+
+        Example:
+            >>> torch.cummax(torch.tensor([1., 3., 2.]), dim=0).values
+            tensor([1., 3., 3.])
+        """
+
+    def cummin(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+        """Running minima along a dimension, and their latest places.
+
+        Args:
+            dim: the dimension.
+
+        Example:
+            >>> torch.cummin(torch.tensor([2., 3., 1.]), dim=0).indices
+            tensor([0, 0, 2])
+        """
+
+    @overload
+    def cumprod(self, dim: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+        """Running products along a dimension. Integers run in int64.
+
+        Args:
+            dim: the dimension.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.cumprod(torch.tensor([1., 2., 3.]), dim=0)
+            tensor([1., 2., 6.])
+        """
+    @overload
+    def cumprod(self, axis: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+    def cumprod_(self, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor:
+        """The same in place."""
+
+    @overload
+    def cumsum(self, dim: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+        """Running sums along a dimension. Integers run in int64.
+
+        Args:
+            dim: the dimension.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
+            tensor([1, 3, 6])
+        """
+    @overload
+    def cumsum(self, axis: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+    def cumsum_(self, dim: builtins.int, *, dtype: _dtype | None = None) -> Tensor:
+        """The same in place."""
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history."""
+    @data.setter
+    def data(self, value: Tensor) -> None: ...
+
+    def data_ptr(self) -> builtins.int:
+        """The address of the first element."""
+
+    def deg2rad(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x * 0.017453292519943295, where x is the operand, broadcast together.
+
+        Gradient of x: g * 0.017453292519943295
+        """
+
+    def deg2rad_(self) -> Tensor:
+        """Elementwise x * 0.017453292519943295, in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * 0.017453292519943295
+        """
+
+    def detach(self) -> Tensor:
+        """The same memory without history."""
+
+    def detach_(self) -> Tensor:
+        """Forgets this tensor's history."""
+
+    @property
+    def device(self) -> Any:
+        """Where the memory lies."""
+
+    def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+        """A matrix with a vector on its diagonal, or the diagonal of a matrix.
+
+        Args:
+            diagonal: which one: 0 the main one, above 0 above it, below 0 below it.
+
+        Example:
+            >>> torch.diag(torch.tensor([1, 2]))
+            tensor([[1, 0],
+                    [0, 2]])
+        """
+
+    def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+        """Make matrices, zero elsewhere, whose diagonal is the last dimension of a tensor.
+
+        Args:
+            input: a tensor of at least one dimension.
+            offset: which diagonal: 0 the main one, above 0 above it, below 0 below it.
+            dim1: where the dimension of the rows goes in the result.
+            dim2: where the dimension of the columns goes in the result.
+
+        Returns:
+            A tensor with one dimension more than `input`.
+
+        Example:
+            >>> torch.diag_embed(torch.tensor([1, 2]))
+            tensor([[1, 0],
+                    [0, 2]])
+        """
+
+    def diagflat(self, offset: builtins.int = 0) -> Tensor:
+        """Make a square matrix whose diagonal holds all elements of a tensor.
+
+        Args:
+            input: a tensor of any shape.
+            offset: which diagonal: 0 the main one, above 0 above it, below 0 below it.
+
+        Returns:
+            A matrix, zero elsewhere.
+
+        Example:
+            >>> torch.diagflat(torch.tensor([[1, 2]]), 1)
+            tensor([[0, 1, 0],
+                    [0, 0, 2],
+                    [0, 0, 0]])
+        """
+
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """View the diagonal of two dimensions as one new dimension, the last.
+
+        Args:
+            input: a tensor of at least two dimensions.
+            offset: which diagonal: 0 the main one, above 0 above it, below 0 below it.
+            dim1: the dimension of the rows.
+            dim2: the dimension of the columns.
+
+        Returns:
+            A view of `input` without the two dimensions and with the diagonal last.
+
+        Example:
+            >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
+            tensor([1, 4])
+            >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]), 1)
+            tensor([2])
+        """
+
+    def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+        """The n-th forward difference along a dimension; for bool, whether neighbours differ.
+
+        Args:
+            input: a tensor of at least one dimension.
+            n: how many times to take the difference.
+            dim: the dimension.
+            prepend: values to put before `input` along the dimension.
+            append: values to put after it.
+
+        Returns:
+            A tensor shorter by `n` along the dimension.
+
+        Example:
+            >>> torch.diff(torch.tensor([1, 3, 6]))
+            tensor([2, 3])
+            >>> torch.diff(torch.tensor([1, 3, 6]), n=2)
+            tensor([1])
+        """
+
+    def digamma(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise digamma(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * polygamma(1, x)
+        """
+
+    def digamma_(self) -> Tensor:
+        """Elementwise digamma(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * polygamma(1, x)
+        """
+
+    def dim(self) -> builtins.int:
+        """The number of dimensions."""
+
+    def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
+        """The p-norm of the difference of two tensors.
+
+        Args:
+            input: a tensor.
+            other: a tensor whose shape broadcasts.
+            p: the order of the norm.
+
+        Returns:
+            A 0-d tensor.
+
+        Example:
+            >>> torch.dist(torch.tensor([0.0, 3.0]), torch.tensor([4.0, 0.0]))
+            tensor(5.)
+        """
+
+    def div(self, other: Tensor | Number, *, out: Tensor | None = None, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
+        """Elementwise a / b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / b
+        Gradient of b: -g * (a / b) / b
+        """
+
+    def div_(self, other: Tensor | Number, *, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
+        """Elementwise a / b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / b
+        Gradient of b: -g * (a / b) / b
+        """
+
+    def divide(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a / b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / b
+        Gradient of b: -g * (a / b) / b
+        """
+
+    def divide_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a / b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / b
+        Gradient of b: -g * (a / b) / b
+        """
+
+    def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The inner product of two vectors."""
+
+    def double(self) -> Tensor:
+        """Casts the tensor."""
+
+    def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+        """Split in depth: along the third dimension.
+
+        Args:
+            input: a tensor of at least three dimensions.
+            indices_or_sections: the number of equal parts, or the indices at which to cut.
+
+        Returns:
+            The parts, as views.
+
+        Example:
+            >>> torch.dsplit(torch.tensor([[[1, 2]]]), 2)
+            (tensor([[[1]]]), tensor([[[2]]]))
+        """
+
+    @property
+    def dtype(self) -> _dtype:
+        """The element type."""
+
+    def element_size(self) -> builtins.int:
+        """Bytes per element."""
+
+    def eq(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a == b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def eq_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a == b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def equal(self, other: Tensor) -> builtins.bool:
+        """Return whether two tensors have the same shape and equal elements.
+
+        Args:
+            input: a tensor.
+            other: another tensor.
+
+        Returns:
+            One bool for the whole comparison; nan equals nothing.
+
+        Example:
+            >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+            True
+        """
+
+    def erf(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise erf(x), where x is the operand, broadcast together.
+
+        Gradient of x: 1.1283791670955126 * exp(-x * x) * g
+        """
+
+    def erf_(self) -> Tensor:
+        """Elementwise erf(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 1.1283791670955126 * exp(-x * x) * g
+        """
+
+    def erfc(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise erfc(x), where x is the operand, broadcast together.
+
+        Gradient of x: -1.1283791670955126 * exp(-x * x) * g
+        """
+
+    def erfc_(self) -> Tensor:
+        """Elementwise erfc(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: -1.1283791670955126 * exp(-x * x) * g
+        """
+
+    def erfinv(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise erfinv(x), where x is the operand, broadcast together.
+
+        Gradient of x: 0.886226925452758 * exp(y * y) * g
+        """
+
+    def erfinv_(self) -> Tensor:
+        """Elementwise erfinv(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 0.886226925452758 * exp(y * y) * g
+        """
+
+    def exp(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise exp(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * y
+        """
+
+    def exp2(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise exp2(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * y * 0.6931471805599453
+        """
+
+    def exp2_(self) -> Tensor:
+        """Elementwise exp2(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * y * 0.6931471805599453
+        """
+
+    def exp_(self) -> Tensor:
+        """Elementwise exp(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * y
+        """
+
+    def expand(self, *args) -> Tensor:
+        """A view with dimensions of size one repeated; -1 keeps a size."""
+
+    def expand_as(self, other: Tensor) -> Tensor:
+        """A view broadcast to the shape of `other`."""
+
+    def expm1(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise expm1(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * (y + 1)
+        """
+
+    def expm1_(self) -> Tensor:
+        """Elementwise expm1(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * (y + 1)
+        """
+
+    def exponential_(self, lambd: Any = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with random numbers from an exponential distribution.
+
+        Args:
+            lambd: the rate, one over the mean.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> bool((torch.empty(100).exponential_() > 0).all())
+            True
+        """
+
+    @overload
+    def fill_(self, value: builtins.bool | builtins.int | builtins.float) -> Tensor:
+        """Writes one value everywhere."""
+    @overload
+    def fill_(self, value: Tensor) -> Tensor:
+        """Writes one value everywhere."""
+
+    def fix(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise trunc(x), where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def fix_(self, input: Tensor) -> Tensor:
+        """Elementwise trunc(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+        """Merges dimensions start_dim to end_dim into one."""
+
+    def flip(self, *args) -> Tensor:
+        """Turns the order round along some dimensions.
+
+        Args:
+            dims: the dimensions.
+
+        Example:
+            >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), [1])
+            tensor([[2, 1],
+                    [4, 3]])
+        """
+
+    def fliplr(self) -> Tensor:
+        """Reverse the second dimension: left and right of a matrix change places.
+
+        Args:
+            input: a tensor of at least two dimensions.
+
+        Returns:
+            The flipped copy.
+
+        Example:
+            >>> torch.fliplr(torch.tensor([[0, 1], [2, 3]]))
+            tensor([[1, 0],
+                    [3, 2]])
+        """
+
+    def flipud(self) -> Tensor:
+        """Reverse the first dimension: up and down of a matrix change places.
+
+        Args:
+            input: a tensor of at least one dimension.
+
+        Returns:
+            The flipped copy.
+
+        Example:
+            >>> torch.flipud(torch.tensor([[0, 1], [2, 3]]))
+            tensor([[2, 3],
+                    [0, 1]])
+        """
+
+    def float(self) -> Tensor:
+        """Casts the tensor."""
+
+    def float_power(self, exponent: Any) -> Tensor:
+        """Power computed in float64.
+
+        Args:
+            input: the base, a tensor or a number.
+            exponent: the exponent, a tensor or a number.
+
+        Returns:
+            A float64 tensor.
+
+        Example:
+            >>> torch.float_power(torch.tensor([2]), 3).tolist()
+            [8.0]
+        """
+
+    def floor(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise floor(x), where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def floor_(self) -> Tensor:
+        """Elementwise floor(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def floor_divide(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise floor_divide(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: 0
+        Gradient of b: 0
+        """
+
+    def floor_divide_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise floor_divide(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: 0
+        Gradient of b: 0
+        """
+
+    def fmax(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where((a >= b) | (b != b), a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where((a >= b) | (b != b), g, 0)
+        Gradient of b: where((a >= b) | (b != b), 0, g)
+        """
+
+    def fmax_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise where((a >= b) | (b != b), a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where((a >= b) | (b != b), g, 0)
+        Gradient of b: where((a >= b) | (b != b), 0, g)
+        """
+
+    def fmin(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where((a <= b) | (b != b), a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where((a <= b) | (b != b), g, 0)
+        Gradient of b: where((a <= b) | (b != b), 0, g)
+        """
+
+    def fmin_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise where((a <= b) | (b != b), a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where((a <= b) | (b != b), g, 0)
+        Gradient of b: where((a <= b) | (b != b), 0, g)
+        """
+
+    def fmod(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise fmod(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g * div_trunc(a, b)
+        """
+
+    def fmod_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise fmod(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g * div_trunc(a, b)
+        """
+
+    def frac(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x - trunc(x), where x is the operand, broadcast together.
+
+        Gradient of x: g
+        """
+
+    def frac_(self) -> Tensor:
+        """Elementwise x - trunc(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g
+        """
+
+    def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+        """Elements along a dimension, one for each element of an index tensor.
+
+        Args:
+            dim: the dimension along which the index counts; the other coordinates are the index's own.
+            index: int64 or int32, of the tensor's rank; the result has its shape.
+            sparse_grad: accepted; gradients are dense.
+
+        Example:
+            >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+            tensor([[1, 1],
+                    [4, 3]])
+        """
+
+    def ge(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a >= b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def ge_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a >= b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def geometric_(self, p: Any, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with numbers of trials up to and with the first success.
+
+        Args:
+            p: the probability of a success, between 0 and 1.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> bool((torch.empty(100).geometric_(0.5) >= 1).all())
+            True
+        """
+
+    def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The outer product of two vectors."""
+
+    def get_device(self) -> builtins.int:
+        """-1: the CPU."""
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient, or None."""
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None: ...
+
+    @property
+    def grad_fn(self) -> Any:
+        """The tape entry that made this tensor, or None."""
+
+    def greater(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a > b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def greater_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a > b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def greater_equal(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a >= b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def greater_equal_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a >= b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def gt(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a > b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def gt_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a > b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def half(self) -> Tensor:
+        """Casts the tensor."""
+
+    def heaviside(self, values: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(a == 0, b, sign(maximum(a, 0))), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def heaviside_(self, values: Tensor | Number) -> Tensor:
+        """Elementwise where(a == 0, b, sign(maximum(a, 0))), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
+        """Count the elements in equal bins between two limits.
+
+        Args:
+            input: a tensor of a floating dtype.
+            bins: the number of bins.
+            min: the lower limit.
+            max: the upper limit; if both limits are equal the range of the data is taken.
+
+        Returns:
+            The counts, in the dtype of `input`. Elements outside the limits and nan count nowhere.
+
+        Example:
+            >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+            tensor([0., 2., 1., 0.])
+        """
+
+    def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+        """Split side by side: along the first dimension of a vector, otherwise the second.
+
+        Args:
+            input: a tensor of at least one dimension.
+            indices_or_sections: the number of equal parts, or the indices at which to cut.
+
+        Returns:
+            The parts, as views.
+
+        Example:
+            >>> torch.hsplit(torch.arange(4), 2)
+            (tensor([0, 1]), tensor([2, 3]))
+        """
+
+    def hypot(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise hypot(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: g * (a / y)
+        Gradient of b: g * (b / y)
+        """
+
+    def hypot_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise hypot(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g * (a / y)
+        Gradient of b: g * (b / y)
+        """
+
+    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+        """A copy to whose slices along a dimension those of `source` are added.
+
+        Args:
+            dim: the dimension.
+            index: to which slice each slice of `source` is added; repeats add up in order.
+            source: of the tensor's shape except along `dim`.
+            alpha: a factor for `source`.
+
+        Example:
+            >>> torch.index_add(torch.zeros(2), 0, torch.tensor([1, 1]), torch.tensor([1., 2.]))
+            tensor([0., 3.])
+        """
+
+    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+        """index_add, in place."""
+
+    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """A copy whose slices along a dimension are replaced by those of `source`.
+
+        Args:
+            dim: the dimension.
+            index: which slice each slice of `source` replaces, int64.
+            source: of the tensor's shape except along `dim`.
+
+        Example:
+            >>> torch.index_copy(torch.zeros(3), 0, torch.tensor([2]), torch.tensor([5.]))
+            tensor([0., 0., 5.])
+        """
+
+    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """index_copy, in place."""
+
+    def index_fill(self, dim: builtins.int, index: Tensor, value: object) -> Tensor:
+        """A copy whose slices along a dimension are filled with a value.
+
+        Args:
+            dim: the dimension.
+            index: the slices, int64.
+            value: a number or a 0-d tensor.
+
+        Example:
+            >>> torch.index_fill(torch.zeros(3), 0, torch.tensor([0, 2]), 1)
+            tensor([1., 0., 1.])
+        """
+
+    def index_fill_(self, dim: builtins.int, index: Tensor, value: object) -> Tensor:
+        """index_fill, in place."""
+
+    def index_put(self, indices: Sequence[Tensor], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """A copy with `values` written at the places that index tensors name.
+
+        Args:
+            indices: one index tensor for each leading dimension; they broadcast together.
+            values: what is written, broadcast to the shape of the places.
+            accumulate: whether values are added to what is there, also where places repeat.
+
+        Example:
+            >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.tensor([1., 2.]), accumulate=True)
+            tensor([3., 0., 0.])
+        """
+
+    def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """index_put, in place."""
+
+    def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Slices along a dimension, chosen by a vector of indices.
+
+        Args:
+            dim: the dimension.
+            index: int64 or int32, none negative.
+
+        Example:
+            >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 0, torch.tensor([1, 1]))
+            tensor([[3, 4],
+                    [3, 4]])
+        """
+
+    def inner(self, other: Tensor) -> Tensor:
+        """Dot product along the last dimensions; a plain product where one side is 0-d.
+
+        Args:
+            input: the left tensor.
+            other: the right tensor, of the same last size.
+
+        Returns:
+            A tensor with the other dimensions of `input`, then those of `other`.
+
+        Example:
+            >>> torch.inner(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+            tensor(11.)
+        """
+
+    def int(self) -> Tensor:
+        """Casts the tensor."""
+
+    def is_complex(self) -> builtins.bool:
+        """Whether the dtype is a complex one."""
+
+    def is_contiguous(self, memory_format: object | None = None) -> builtins.bool:
+        """Whether elements lie in order without gaps."""
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Whether the memory is on a GPU."""
+
+    def is_floating_point(self) -> builtins.bool:
+        """Whether the dtype is a floating one."""
+
+    @property
+    def is_leaf(self) -> builtins.bool:
+        """Whether no recorded op made this tensor."""
+
+    @property
+    def is_meta(self) -> builtins.bool:
+        """Always False."""
+
+    def is_nonzero(self) -> builtins.bool:
+        """Return whether the single element of a tensor is not zero.
+
+        Args:
+            input: a tensor with one element.
+
+        Returns:
+            The truth value of the element.
+
+        Example:
+            >>> torch.is_nonzero(torch.tensor([1.5]))
+            True
+        """
+
+    @property
+    def is_quantized(self) -> builtins.bool:
+        """Always False."""
+
+    def is_same_size(self, other: Tensor) -> builtins.bool:
+        """Return whether two tensors have the same shape.
+
+        Args:
+            input: a tensor.
+            other: another tensor.
+
+        Returns:
+            True if all sizes agree.
+
+        Example:
+            >>> torch.is_same_size(torch.zeros(2), torch.zeros(3))
+            False
+        """
+
+    def is_set_to(self, tensor: Tensor) -> builtins.bool:
+        """Whether both show the same memory in the same way."""
+
+    def is_signed(self) -> builtins.bool:
+        """Whether the dtype has a sign."""
+
+    @property
+    def is_sparse(self) -> builtins.bool:
+        """Always False: tensors are dense."""
+
+    def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
+        """Compare element by element: ``|input - other| <= atol + rtol * |other|``.
+
+        Args:
+            input: a tensor.
+            other: a tensor of the same dtype, whose shape broadcasts.
+            rtol: relative tolerance.
+            atol: absolute tolerance.
+            equal_nan: whether nan is close to nan.
+
+        Returns:
+            A tensor of bool. Infinite values are close to themselves only.
+
+        Example:
+            >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0000001, 2.1]))
+            tensor([ True, False])
+        """
+
+    def isfinite(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x - x == 0, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def isinf(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(x == x, x - x, 0) != 0, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def isnan(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x != x, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def isneginf(self) -> Tensor:
+        """Return where the elements are negative infinity.
+
+        Args:
+            input: a tensor.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.isneginf(torch.tensor([float("inf"), -float("inf")]))
+            tensor([False,  True])
+        """
+
+    def isposinf(self) -> Tensor:
+        """Return where the elements are positive infinity.
+
+        Args:
+            input: a tensor.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.isposinf(torch.tensor([float("inf"), -float("inf")]))
+            tensor([ True, False])
+        """
+
+    def item(self) -> builtins.bool | builtins.int | builtins.float:
+        """The only element, as a Python number.
+
+        Example:
+            >>> torch.tensor([2.5]).item()
+            2.5
+        """
+
+    @property
+    def itemsize(self) -> builtins.int:
+        """Bytes per element."""
+
+    def kron(self, other: Tensor) -> Tensor:
+        """Kronecker product: every element of `input` times the whole of `other`, as blocks.
+
+        Args:
+            input: the tensor of the outer structure.
+            other: the tensor of the blocks; the one with fewer dimensions gets leading ones.
+
+        Returns:
+            A tensor whose sizes are the products of theirs.
+
+        Example:
+            >>> torch.kron(torch.tensor([[1, 2]]), torch.tensor([[1], [10]]))
+            tensor([[ 1,  2],
+                    [10, 20]])
+        """
+
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False) -> Any:
+        """The k-th smallest element along a dimension, counted from 1.
+
+        Args:
+            input: a tensor.
+            k: the rank, from 1 to the size of the dimension.
+            dim: the dimension to search.
+            keepdim: keep the dimension with size 1.
+
+        Returns:
+            A named tuple (values, indices).
+
+        Example:
+            >>> torch.kthvalue(torch.tensor([30, 10, 20]), 2).values
+            tensor(20)
+        """
+
+    @property
+    def layout(self) -> Any:
+        """Always strided."""
+
+    def le(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a <= b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def le_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a <= b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def lerp(self, end: Tensor | Number, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(abs(c) < 0.5, a + c * (b - a), b - (b - a) * (1 - c)), where a, b and c are the operands, broadcast together.
+
+        Gradient of a: g * (1 - c)
+        Gradient of b: g * c
+        Gradient of c: g * (b - a)
+        """
+
+    def lerp_(self, end: Tensor | Number, weight: Tensor | Number) -> Tensor:
+        """Elementwise where(abs(c) < 0.5, a + c * (b - a), b - (b - a) * (1 - c)), in place, where a, b and c are the operands, broadcast together.
+
+        Gradient of a: g * (1 - c)
+        Gradient of b: g * c
+        Gradient of c: g * (b - a)
+        """
+
+    def less(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a < b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def less_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a < b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def less_equal(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a <= b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def less_equal_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a <= b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def lgamma(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise lgamma(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * digamma(x)
+        """
+
+    def lgamma_(self) -> Tensor:
+        """Elementwise lgamma(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * digamma(x)
+        """
+
+    def log(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise log(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / x
+        """
+
+    def log10(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise log10(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * 2.302585092994046)
+        """
+
+    def log10_(self) -> Tensor:
+        """Elementwise log10(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * 2.302585092994046)
+        """
+
+    def log1p(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise log1p(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (x + 1)
+        """
+
+    def log1p_(self) -> Tensor:
+        """Elementwise log1p(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (x + 1)
+        """
+
+    def log2(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise log2(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * 0.6931471805599453)
+        """
+
+    def log2_(self) -> Tensor:
+        """Elementwise log2(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (x * 0.6931471805599453)
+        """
+
+    def log_(self) -> Tensor:
+        """Elementwise log(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / x
+        """
+
+    def log_normal_(self, mean: Any = 1, std: Any = 2, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with random numbers whose logarithm is normal.
+
+        Args:
+            mean: the mean of the logarithm.
+            std: the standard deviation of the logarithm.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> bool((torch.empty(100).log_normal_() > 0).all())
+            True
+        """
+
+    def log_softmax(self, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+        """The logarithm of softmax, computed without leaving the logarithms.
+
+        Args:
+            dim: the dimension.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.log_softmax(torch.tensor([0., 0.]), dim=0)
+            tensor([-0.6931, -0.6931])
+        """
+
+    def logaddexp(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise logaddexp(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: g * sigmoid(a - b)
+        Gradient of b: g * sigmoid(b - a)
+        """
+
+    def logaddexp2(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise logaddexp2(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: g / (1 + exp2(b - a))
+        Gradient of b: g / (1 + exp2(a - b))
+        """
+
+    def logaddexp2_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise logaddexp2(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / (1 + exp2(b - a))
+        Gradient of b: g / (1 + exp2(a - b))
+        """
+
+    def logaddexp_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise logaddexp(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g * sigmoid(a - b)
+        Gradient of b: g * sigmoid(b - a)
+        """
+
+    def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """Logarithms of the running sums of exponentials, without overflow.
+
+        Args:
+            dim: the dimension.
+
+        Example:
+            >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), dim=0)
+            tensor([1000.0000, 1000.6931])
+        """
+
+    def logical_and(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise (a != 0) & (b != 0), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def logical_and_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise (a != 0) & (b != 0), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def logical_not(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x == 0, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def logical_not_(self) -> Tensor:
+        """Elementwise x == 0, in place, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def logical_or(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise (a != 0) | (b != 0), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def logical_or_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise (a != 0) | (b != 0), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def logical_xor(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise (a != 0) ^ (b != 0), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def logical_xor_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise (a != 0) ^ (b != 0), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def logit(self, eps: builtins.float | None = None) -> Tensor:
+        """Inverse of the sigmoid: ``log(x / (1 - x))``.
+
+        Args:
+            input: a tensor of numbers in [0, 1].
+            eps: clamp the input to [eps, 1 - eps] first; without it, values outside give nan.
+
+        Returns:
+            The logits.
+
+        Example:
+            >>> torch.logit(torch.tensor([0.5, 0.75]))
+            tensor([0.0000, 1.0986])
+        """
+
+    def logsumexp(self, dim: builtins.int | Sequence[builtins.int], keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The logarithm of the sum of exponentials, without overflow.
+
+        Args:
+            dim: one dimension, or several.
+            keepdim: whether reduced dimensions stay, with size one.
+
+        Example:
+            >>> torch.logsumexp(torch.tensor([1000., 1000.]), dim=0)
+            tensor(1000.6931)
+        """
+
+    def long(self) -> Tensor:
+        """Casts the tensor."""
+
+    def lt(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a < b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def lt_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a < b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions swapped."""
+
+    def masked_fill(self, mask: Tensor, value: object) -> Tensor:
+        """A copy with a value where a mask is true.
+
+        Args:
+            mask: bool, broadcast together with the tensor.
+            value: a number or a 0-d tensor.
+
+        Example:
+            >>> torch.tensor([1, 2, 3]).masked_fill(torch.tensor([True, False, True]), 0)
+            tensor([0, 2, 0])
+        """
+
+    def masked_fill_(self, mask: Tensor, value: object) -> Tensor:
+        """masked_fill, in place."""
+
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """A copy in which elements where a mask is true are replaced, in order.
+
+        Args:
+            mask: bool, broadcast together with the tensor.
+            source: at least as many elements as the mask has true ones.
+
+        Example:
+            >>> mask = torch.tensor([True, False, True])
+            >>> torch.zeros(3).masked_scatter(mask, torch.tensor([7., 8.]))
+            tensor([7., 0., 8.])
+        """
+
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """masked_scatter, in place."""
+
+    def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The elements where a mask is true, as a vector.
+
+        Args:
+            mask: bool, broadcast together with the tensor.
+
+        Example:
+            >>> x = torch.tensor([1, 2, 3])
+            >>> torch.masked_select(x, x > 1)
+            tensor([2, 3])
+        """
+
+    def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The matrix product of the last two dimensions, other dimensions broadcast; vectors are treated as rows or columns."""
+
+    @overload
+    def max(self, *, out: Tensor | None = None) -> Tensor:
+        """The largest element, also along a dimension with its place, or the larger of two.
+
+        Args:
+            dim: the dimension; the result is then a named tuple (values, indices) of the first largest.
+            keepdim: whether the reduced dimension stays, with size one.
+            other: a tensor to compare with, element by element.
+
+        Example:
+            >>> torch.max(torch.tensor([[1., 5.], [7., 2.]]), dim=1).indices
+            tensor([1, 0])
+        """
+    @overload
+    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+    @overload
+    def max(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    @overload
+    def max(self, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+
+    def maximum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise maximum(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a == b, 0.5 * g, where(a < b, 0, g))
+        Gradient of b: where(a == b, 0.5 * g, where(a > b, 0, g))
+        """
+
+    def maximum_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise maximum(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a == b, 0.5 * g, where(a < b, 0, g))
+        Gradient of b: where(a == b, 0.5 * g, where(a > b, 0, g))
+        """
+
+    @overload
+    def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+        """The mean over all or some dimensions, of a floating dtype.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            keepdim: whether reduced dimensions stay, with size one.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.mean(torch.tensor([1., 2., 6.]))
+            tensor(3.)
+        """
+    @overload
+    def mean(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+    def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Median; of an even number of elements, the lower of the two in the middle.
+
+        Args:
+            input: a tensor.
+            dim: the dimension to reduce; None takes the median of all elements.
+            keepdim: keep the reduced dimension with size 1.
+
+        Returns:
+            A 0-d tensor, or with `dim` a named tuple (values, indices). nan if there is any.
+
+        Example:
+            >>> torch.median(torch.tensor([3, 1, 2]))
+            tensor(2)
+            >>> torch.median(torch.tensor([[3, 1, 2]]), dim=1).indices
+            tensor([2])
+        """
+
+    @overload
+    def min(self, *, out: Tensor | None = None) -> Tensor:
+        """The smallest element, also along a dimension with its place, or the lesser of two.
+
+        Args:
+            dim: the dimension; the result is then a named tuple (values, indices) of the first smallest.
+            keepdim: whether the reduced dimension stays, with size one.
+            other: a tensor to compare with, element by element.
+
+        Example:
+            >>> torch.min(torch.tensor([[1., 5.], [7., 2.]]), dim=1).values
+            tensor([1., 2.])
+        """
+    @overload
+    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+    @overload
+    def min(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    @overload
+    def min(self, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+
+    def minimum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a == b, 0.5 * g, where(a > b, 0, g))
+        Gradient of b: where(a == b, 0.5 * g, where(a < b, 0, g))
+        """
+
+    def minimum_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise minimum(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where(a == b, 0.5 * g, where(a > b, 0, g))
+        Gradient of b: where(a == b, 0.5 * g, where(a < b, 0, g))
+        """
+
+    def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The product of two matrices.
+
+        Example:
+            >>> torch.mm(torch.eye(2), torch.ones(2, 3)).shape
+            torch.Size([2, 3])
+        """
+
+    def moveaxis(self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Moves dimensions to other positions."""
+
+    def movedim(self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Moves dimensions to other positions."""
+
+    def msort(self) -> Tensor:
+        """Sort along the first dimension.
+
+        Args:
+            input: a tensor.
+
+        Returns:
+            The sorted values.
+
+        Example:
+            >>> torch.msort(torch.tensor([3, 1, 2]))
+            tensor([1, 2, 3])
+        """
+
+    def mul(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a * b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g * b
+        Gradient of b: g * a
+        """
+
+    def mul_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a * b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g * b
+        Gradient of b: g * a
+        """
+
+    def multinomial(self, input: Tensor, num_samples: Any, replacement: Any = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+        """Indices drawn from each row, an index as often as its weight says.
+
+        Args:
+            input: weights, not negative, in one or two dimensions; rows need not sum to one.
+            num_samples: how many indices to draw from each row.
+            replacement: whether an index may be drawn again.
+            generator: where the numbers come from; the default generator if not given.
+            out: a tensor to write to.
+
+        Example:
+            >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+            tensor([1, 1])
+        """
+
+    def multiply(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a * b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g * b
+        Gradient of b: g * a
+        """
+
+    def multiply_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a * b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g * b
+        Gradient of b: g * a
+        """
+
+    def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The product of a matrix and a vector."""
+
+    def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Replaces NaN (by 0) and infinities (by the largest finite numbers)."""
+
+    def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
+        """nan_to_num() in place."""
+
+    def nanmean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """Mean of the elements that are not nan.
+
+        Args:
+            input: a tensor of a floating dtype.
+            dim: the dimension or dimensions to average over; None takes all.
+            keepdim: keep the reduced dimensions with size 1.
+            dtype: convert to this dtype first.
+
+        Returns:
+            The mean; nan where there is nothing to average.
+
+        Example:
+            >>> torch.nanmean(torch.tensor([1.0, float("nan"), 2.0]))
+            tensor(1.5000)
+        """
+
+    def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Median of the elements that are not nan.
+
+        Args:
+            input: a tensor.
+            dim: the dimension to reduce; None takes the median of all elements.
+            keepdim: keep the reduced dimension with size 1.
+
+        Returns:
+            A 0-d tensor, or with `dim` a named tuple (values, indices). nan if all are.
+
+        Example:
+            >>> torch.nanmedian(torch.tensor([3.0, float("nan"), 1.0]))
+            tensor(1.)
+        """
+
+    def nanquantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear') -> Tensor:
+        """Quantiles of the elements that are not nan.
+
+        Args:
+            input: a tensor of float32 or float64.
+            q: one fraction in [0, 1], or a 1-d tensor of them.
+            dim: the dimension to reduce; None takes all elements.
+            keepdim: keep the reduced dimension with size 1.
+            interpolation: between two elements: linear, lower, higher, midpoint or nearest.
+
+        Returns:
+            The quantiles; for a 1-d `q` they are the first dimension.
+
+        Example:
+            >>> torch.nanquantile(torch.tensor([0.0, float("nan"), 2.0]), 0.5)
+            tensor(1.)
+        """
+
+    def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """Sum with nan counted as zero.
+
+        Args:
+            input: a tensor.
+            dim: the dimension or dimensions to sum; None sums all.
+            keepdim: keep the summed dimensions with size 1.
+            dtype: convert to this dtype first.
+
+        Returns:
+            The sum.
+
+        Example:
+            >>> torch.nansum(torch.tensor([1.0, float("nan"), 2.0]))
+            tensor(3.)
+        """
+
+    def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+        """The part of a dimension from start on, `length` long."""
+
+    @property
+    def nbytes(self) -> builtins.int:
+        """Bytes of all elements."""
+
+    @property
+    def ndim(self) -> builtins.int:
+        """The number of dimensions."""
+
+    def ndimension(self) -> builtins.int:
+        """The number of dimensions."""
+
+    def ne(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a != b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def ne_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise a != b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def neg(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise -x, where x is the operand, broadcast together.
+
+        Gradient of x: -g
+        """
+
+    def neg_(self) -> Tensor:
+        """Elementwise -x, in place, where x is the operand, broadcast together.
+
+        Gradient of x: -g
+        """
+
+    def negative(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise -x, where x is the operand, broadcast together.
+
+        Gradient of x: -g
+        """
+
+    def negative_(self, input: Tensor) -> Tensor:
+        """Elementwise -x, in place, where x is the operand, broadcast together.
+
+        Gradient of x: -g
+        """
+
+    def nelement(self) -> builtins.int:
+        """The number of elements."""
+
+    def new_empty(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor whose elements are not set, by default with this tensor's dtype.
+
+        Args:
+            size: ints, or one tuple of ints.
+            dtype: the type of the elements; that of this tensor if not given.
+            layout: strided, the only one.
+            device: "cpu".
+            requires_grad: whether gradients are wanted.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int64).new_empty(2).dtype
+            torch.int64
+        """
+
+    def new_empty_strided(self, size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+        """Elements that are not set, with given strides, by default with this tensor's dtype.
+
+        Args:
+            size: a tuple of ints.
+            stride: a tuple of as many ints: how far apart neighbours of a dimension lie.
+            dtype: the type of the elements; that of this tensor if not given.
+            layout: strided, the only one.
+            device: "cpu".
+            requires_grad: whether gradients are wanted.
+
+        Example:
+            >>> torch.ones(1).new_empty_strided((2, 3), (1, 2)).stride()
+            (1, 2)
+        """
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+        """The same value everywhere, by default with this tensor's dtype.
+
+        Args:
+            size: a tuple of ints.
+            fill_value: the number.
+            dtype: the type of the elements; that of this tensor if not given.
+            layout: strided, the only one.
+            device: "cpu".
+            requires_grad: whether gradients are wanted.
+
+        Example:
+            >>> torch.ones(1).new_full((2,), 3)
+            tensor([3., 3.])
+        """
+
+    def new_ones(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor of ones, by default with this tensor's dtype.
+
+        Args:
+            size: ints, or one tuple of ints.
+            dtype: the type of the elements; that of this tensor if not given.
+            layout: strided, the only one.
+            device: "cpu".
+            requires_grad: whether gradients are wanted.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int64).new_ones(2)
+            tensor([1, 1])
+        """
+
+    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor with a copy of data, by default with this tensor's dtype.
+
+        Args:
+            data: a number, nested sequences of numbers, or an array.
+            dtype: the type of the elements; that of this tensor if not given.
+            layout: strided, the only one.
+            device: "cpu".
+            requires_grad: whether gradients are wanted.
+
+        Example:
+            >>> torch.ones(1).new_tensor([1, 2])
+            tensor([1., 2.])
+        """
+
+    def new_zeros(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor of zeros, by default with this tensor's dtype.
+
+        Args:
+            size: ints, or one tuple of ints.
+            dtype: the type of the elements; that of this tensor if not given.
+            layout: strided, the only one.
+            device: "cpu".
+            requires_grad: whether gradients are wanted.
+
+        Example:
+            >>> torch.ones(1, dtype=torch.int64).new_zeros(2)
+            tensor([0, 0])
+        """
+
+    def nextafter(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise nextafter(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def nextafter_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise nextafter(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def nonzero(self, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
+        """The indices of the elements that are not zero.
+
+        Args:
+            as_tuple: one vector of indices for each dimension instead of a matrix.
+
+        Example:
+            >>> torch.nonzero(torch.tensor([0, 7, 9]))
+            tensor([[1],
+                    [2]])
+        """
+
+    def norm(self, p: object | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, dtype: _dtype | None = None) -> Tensor:
+        """See torch.norm."""
+
+    def normal_(self, mean: Any = 0, std: Any = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with normal random numbers.
+
+        Args:
+            mean: the mean.
+            std: the standard deviation.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> torch.empty(2).normal_().shape
+            torch.Size([2])
+        """
+
+    def not_equal(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a != b, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def not_equal_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a != b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def numel(self) -> builtins.int:
+        """The number of elements."""
+
+    def numpy(self, *, force: builtins.bool = False) -> Any:
+        """A NumPy array over the tensor's memory: a write to one is seen in the other.
+
+        Args:
+            force: detach first, so that a tensor that requires grad is accepted too.
+
+        Example:
+            >>> torch.tensor([1, 2]).numpy().sum().item()
+            3
+        """
+
+    def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The outer product of two vectors."""
+
+    def permute(self, *args) -> Tensor:
+        """A view with the dimensions in another order."""
+
+    def polygamma(self, n: builtins.int) -> Tensor:
+        """The n-th derivative of digamma."""
+
+    def positive(self) -> Tensor:
+        """Return the tensor itself: what ``+input`` means.
+
+        Args:
+            input: a tensor of any dtype but bool.
+
+        Returns:
+            `input`.
+
+        Example:
+            >>> torch.positive(torch.tensor([-1]))
+            tensor([-1])
+        """
+
+    def pow(self, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise pow(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
+        Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
+        """
+
+    def pow_(self, exponent: Tensor | Number) -> Tensor:
+        """Elementwise pow(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
+        Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
+        """
+
+    @overload
+    def prod(self, *, dtype: _dtype | None = None) -> Tensor:
+        """The product of all elements, or over one dimension.
+
+        Args:
+            dim: the dimension; without it all elements are multiplied.
+            keepdim: whether the reduced dimension stays, with size one.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.prod(torch.tensor([[1., 2.], [3., 4.]]), dim=1)
+            tensor([ 2., 12.])
+        """
+    @overload
+    def prod(self, dim: builtins.int, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+    def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """A copy with elements written at indices into the flattened tensor.
+
+        Args:
+            index: int64.
+            source: as many elements as `index` has.
+            accumulate: whether they are added to what is there.
+
+        Example:
+            >>> torch.put(torch.zeros(2, 2), torch.tensor([3]), torch.tensor([9.]))
+            tensor([[0., 0.],
+                    [0., 9.]])
+        """
+
+    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+        """put, in place."""
+
+    def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear') -> Tensor:
+        """Quantiles: the values below which the fractions `q` of the elements lie.
+
+        Args:
+            input: a tensor of float32 or float64.
+            q: one fraction in [0, 1], or a 1-d tensor of them.
+            dim: the dimension to reduce; None takes all elements.
+            keepdim: keep the reduced dimension with size 1.
+            interpolation: between two elements: linear, lower, higher, midpoint or nearest.
+
+        Returns:
+            The quantiles; for a 1-d `q` they are the first dimension.
+
+        Example:
+            >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
+            tensor(1.5000)
+        """
+
+    def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x * 57.29577951308232, where x is the operand, broadcast together.
+
+        Gradient of x: g * 57.29577951308232
+        """
+
+    def rad2deg_(self) -> Tensor:
+        """Elementwise x * 57.29577951308232, in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * 57.29577951308232
+        """
+
+    def random_(self, from_: Any = 0, to: Any = None, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with random integers from `from` up to but without `to`.
+
+        Args:
+            from: the smallest. A single argument is `to`.
+            to: one more than the largest; the largest the dtype can count to if not given.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> x = torch.empty(100).random_(3, 5)
+            >>> sorted(set(x.tolist()))
+            [3.0, 4.0]
+        """
+
+    def ravel(self) -> Tensor:
+        """Return the elements in one dimension, as a view where the layout allows.
+
+        Args:
+            input: a tensor of any shape.
+
+        Returns:
+            A 1-d tensor.
+
+        Example:
+            >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
+            tensor([1, 2, 3, 4])
+        """
+
+    def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise 1 / x, where x is the operand, broadcast together.
+
+        Gradient of x: -g * y * y
+        """
+
+    def reciprocal_(self) -> Tensor:
+        """Elementwise 1 / x, in place, where x is the operand, broadcast together.
+
+        Gradient of x: -g * y * y
+        """
+
+    def relu(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(x <= 0, 0, x), where x is the operand, broadcast together.
+
+        Gradient of x: where(y <= 0, 0, g)
+        """
+
+    def relu_(self) -> Tensor:
+        """Elementwise where(x <= 0, 0, x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: where(y <= 0, 0, g)
+        """
+
+    def remainder(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise remainder(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g * floor_divide(a, b)
+        """
+
+    def remainder_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise remainder(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g * floor_divide(a, b)
+        """
+
+    def repeat(self, *args) -> Tensor:
+        """Copies of the whole tensor along every dimension.
+
+        Args:
+            repeats: how often, for each dimension; more numbers than dimensions add leading ones.
+
+        Example:
+            >>> torch.tensor([1, 2]).repeat(2, 2)
+            tensor([[1, 2, 1, 2],
+                    [1, 2, 1, 2]])
+        """
+
+    @overload
+    def repeat_interleave(self, repeats: builtins.int, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
+        """Repeats every element, or slice, in its place.
+
+        Args:
+            repeats: how often: one number, or a tensor with one for each.
+            dim: the dimension; None repeats the elements of the flattened tensor.
+            output_size: the length of the result along `dim`, checked.
+
+        Example:
+            >>> torch.repeat_interleave(torch.tensor([7, 8]), torch.tensor([1, 2]))
+            tensor([7, 8, 8])
+        """
+    @overload
+    def repeat_interleave(self, repeats: Tensor, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor: ...
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """Whether gradients are wanted."""
+    @requires_grad.setter
+    def requires_grad(self, value: builtins.bool) -> None: ...
+
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
+        """Changes whether gradients are wanted, in place."""
+
+    def reshape(self, *args) -> Tensor:
+        """Another shape: a view where that is possible, else a copy."""
+
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """Reshape a tensor to the shape of another: ``input.reshape(other.shape)``.
+
+        Args:
+            input: the tensor to reshape.
+            other: the tensor whose shape to take.
+
+        Returns:
+            A view of `input` where the layout allows, otherwise a copy.
+
+        Example:
+            >>> torch.arange(4).reshape_as(torch.zeros(2, 2))
+            tensor([[0, 1],
+                    [2, 3]])
+        """
+
+    def resize_(self, *args) -> Tensor:
+        """Changes the shape; new elements are undefined."""
+
+    def retain_grad(self) -> None:
+        """Makes a non-leaf tensor keep its gradient in .grad."""
+
+    @property
+    def retains_grad(self) -> builtins.bool:
+        """Whether retain_grad() was called."""
+
+    def roll(self, shifts: builtins.int | Sequence[builtins.int], dims: object | None = None) -> Tensor:
+        """Moves elements along dimensions; what falls off at one end comes back at the other.
+
+        Args:
+            shifts: by how many places, one number for each of `dims`.
+            dims: the dimensions; None rolls the flattened tensor.
+
+        Example:
+            >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+            tensor([3, 1, 2])
+        """
+
+    def rot90(self, k: builtins.int = 1, dims: Sequence[builtins.int] = (0, 1)) -> Tensor:
+        """Rotate by 90 degrees in the plane of two dimensions, from the first towards the second.
+
+        Args:
+            input: a tensor of at least two dimensions.
+            k: how many times to rotate; negative rotates the other way.
+            dims: the two dimensions of the plane.
+
+        Returns:
+            The rotated copy.
+
+        Example:
+            >>> torch.rot90(torch.tensor([[0, 1], [2, 3]]))
+            tensor([[1, 3],
+                    [0, 2]])
+        """
+
+    def round(self, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
+        """The nearest integer, halves to even; or the nearest multiple of 10**-decimals."""
+
+    def round_(self, *, decimals: builtins.int = 0) -> Tensor:
+        """round() in place."""
+
+    def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise rsqrt(x), where x is the operand, broadcast together.
+
+        Gradient of x: -0.5 * g * y * y * y
+        """
+
+    def rsqrt_(self) -> Tensor:
+        """Elementwise rsqrt(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: -0.5 * g * y * y * y
+        """
+
+    def rsub(self, other: object) -> Any:
+        """other - input."""
+
+    @overload
+    def scatter(self, dim: builtins.int, index: Tensor, src: object, *, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
+        """A copy with elements written along a dimension, one for each element of an index tensor.
+
+        Args:
+            dim: the dimension along which the index counts.
+            index: int64 or int32, of the tensor's rank.
+            src: the elements, a tensor at least as large as the index, or one number (`value`).
+            reduce: "add" or "multiply" combine with what is there instead of replacing it.
+
+        Example:
+            >>> torch.scatter(torch.zeros(2, 2), 1, torch.tensor([[1], [0]]), 5.)
+            tensor([[0., 5.],
+                    [5., 0.]])
+        """
+    @overload
+    def scatter(self, dim: builtins.int, index: Tensor, value: object, *, reduce: str | None = None, out: Tensor | None = None) -> Tensor: ...
+
+    @overload
+    def scatter_(self, dim: builtins.int, index: Tensor, src: object, *, reduce: str | None = None) -> Tensor:
+        """scatter, in place."""
+    @overload
+    def scatter_(self, dim: builtins.int, index: Tensor, value: object, *, reduce: str | None = None) -> Tensor: ...
+
+    def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """A copy with elements added along a dimension, one for each element of an index tensor.
+
+        Args:
+            dim: the dimension along which the index counts.
+            index: int64 or int32; places that repeat add up in order.
+            src: the elements.
+
+        Example:
+            >>> torch.scatter_add(torch.zeros(3), 0, torch.tensor([0, 0, 2]), torch.ones(3))
+            tensor([2., 0., 1.])
+        """
+
+    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """scatter_add, in place."""
+
+    def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+        """A copy in which elements that meet at one place are reduced to one.
+
+        Args:
+            dim: the dimension along which the index counts.
+            index: int64 or int32.
+            src: the elements.
+            reduce: "sum", "prod", "mean", "amax" or "amin".
+            include_self: whether the element that was there takes part.
+
+        Example:
+            >>> torch.scatter_reduce(torch.zeros(2), 0, torch.tensor([0, 0]), torch.tensor([1., 4.]), "amax")
+            tensor([4., 0.])
+        """
+
+    def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
+        """scatter_reduce, in place."""
+
+    def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
+        """The slice at `index`, without that dimension."""
+
+    def selu(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise 1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x)), where x is the operand, broadcast together.
+
+        Gradient of x: g * 1.0507009873554805 * where(x > 0, 1, 1.6732632423543772 * exp(x))
+        """
+
+    def selu_(self) -> Tensor:
+        """Elementwise 1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x)), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * 1.0507009873554805 * where(x > 0, 1, 1.6732632423543772 * exp(x))
+        """
+
+    def set_(self, source: Tensor) -> Tensor:
+        """Makes this tensor show the memory of source."""
+
+    @property
+    def shape(self) -> Any:
+        """The sizes, as a Size."""
+
+    def short(self) -> Tensor:
+        """Casts the tensor."""
+
+    def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise sigmoid(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * (1 - y) * y
+        """
+
+    def sigmoid_(self) -> Tensor:
+        """Elementwise sigmoid(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * (1 - y) * y
+        """
+
+    def sign(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise sign(x), where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def sign_(self) -> Tensor:
+        """Elementwise sign(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def signbit(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise copysign(1, x) < 0, where x is the operand, broadcast together.
+
+        Gradient of x: none
+        """
+
+    def sin(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise sin(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * cos(x)
+        """
+
+    def sin_(self) -> Tensor:
+        """Elementwise sin(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * cos(x)
+        """
+
+    def sinc(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise sinc(x), where x is the operand, broadcast together.
+
+        Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+        """
+
+    def sinc_(self) -> Tensor:
+        """Elementwise sinc(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+        """
+
+    def sinh(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise sinh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * cosh(x)
+        """
+
+    def sinh_(self) -> Tensor:
+        """Elementwise sinh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * cosh(x)
+        """
+
+    def size(self, dim: builtins.int | None = None) -> Any:
+        """The sizes, or the size of one dimension."""
+
+    def softmax(self, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+        """Exponentials, scaled so that they add up to one along a dimension.
+
+        Args:
+            dim: the dimension.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.softmax(torch.tensor([0., 0.]), dim=0)
+            tensor([0.5000, 0.5000])
+        """
+
+    @overload
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any:
+        """The elements along a dimension in order, and where they were. NaN counts as greatest.
+
+        Args:
+            dim: the dimension.
+            descending: the greatest first.
+            stable: accepted; equal elements keep their order in any case.
+
+        Example:
+            >>> torch.sort(torch.tensor([3, 1, 2])).indices
+            tensor([1, 2, 0])
+        """
+    @overload
+    def sort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+
+    def split(self, split_size: object, dim: builtins.int = 0) -> tuple:
+        """Parts of a given size, or of the sizes in a list, as views."""
+
+    def split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple:
+        """Parts of a given size, or of the sizes in a list, as views."""
+
+    def sqrt(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise sqrt(x), where x is the operand, broadcast together.
+
+        Gradient of x: g / (2 * y)
+        """
+
+    def sqrt_(self) -> Tensor:
+        """Elementwise sqrt(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g / (2 * y)
+        """
+
+    def square(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise x * x, where x is the operand, broadcast together.
+
+        Gradient of x: 2 * g * x
+        """
+
+    def square_(self) -> Tensor:
+        """Elementwise x * x, in place, where x is the operand, broadcast together.
+
+        Gradient of x: 2 * g * x
+        """
+
+    @overload
+    def squeeze(self) -> Tensor:
+        """Drops all dimensions of size one."""
+    @overload
+    def squeeze(self, dim: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Drops the given dimensions where they have size one."""
+
+    @overload
+    def squeeze_(self) -> Tensor:
+        """squeeze() in place."""
+    @overload
+    def squeeze_(self, dim: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """squeeze() in place."""
+
+    def std(self, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
+        """The standard deviation over all or some dimensions.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            unbiased: True stands for correction=1, False for correction=0.
+            keepdim: whether reduced dimensions stay, with size one.
+            correction: what is taken from the number of elements in the divisor, 1 by default.
+
+        Example:
+            >>> torch.std(torch.tensor([1., 3., 5.]))
+            tensor(2.)
+        """
+
+    def storage_offset(self) -> builtins.int:
+        """Where in its storage the first element lies."""
+
+    def stride(self, dim: builtins.int | None = None) -> Any:
+        """The strides in elements, or the stride of one dimension."""
+
+    def sub(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+        """Elementwise a - b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g
+        """
+
+    def sub_(self, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+        """Elementwise a - b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g
+        """
+
+    def subtract(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a - b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g
+        """
+
+    def subtract_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a - b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g
+        Gradient of b: -g
+        """
+
+    @overload
+    def sum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+        """The sum over all or some dimensions. Integers and bools add up as int64.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            keepdim: whether reduced dimensions stay, with size one.
+            dtype: what elements are converted to first.
+
+        Example:
+            >>> torch.sum(torch.tensor([[1., 2.], [3., 4.]]), dim=0)
+            tensor([4., 6.])
+        """
+    @overload
+    def sum(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+    def sum_to_size(self, *args) -> Tensor:
+        """The sum over the dimensions that were broadcast, so that the result has the given size.
+
+        Args:
+            size: a shape that broadcasts to the tensor's.
+
+        Example:
+            >>> torch.ones(2, 3).sum_to_size(1, 3)
+            tensor([[2., 2., 2.]])
+        """
+
+    def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """Swap two dimensions: `transpose` under NumPy's name.
+
+        Args:
+            input: a tensor.
+            axis0: the first dimension.
+            axis1: the second dimension.
+
+        Returns:
+            A view of `input`.
+
+        Example:
+            >>> torch.swapaxes(torch.tensor([[1, 2], [3, 4]]), 0, 1)
+            tensor([[1, 3],
+                    [2, 4]])
+        """
+
+    def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """A view with two dimensions swapped."""
+
+    def swapdims_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """transpose() in place."""
+
+    def t(self) -> Tensor:
+        """The transpose of a matrix."""
+
+    def t_(self) -> Tensor:
+        """t() in place."""
+
+    def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Elements at indices into the flattened tensor.
+
+        Args:
+            index: int64; the result has its shape.
+
+        Example:
+            >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([0, -1]))
+            tensor([1, 4])
+        """
+
+    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+        """As gather, with broadcasting and negative indices: undoes argsort and argmax.
+
+        Args:
+            indices: int64.
+            dim: the dimension; None takes from the flattened tensor.
+
+        Example:
+            >>> x = torch.tensor([[3, 1], [2, 5]])
+            >>> torch.take_along_dim(x, x.argsort(dim=1), dim=1)
+            tensor([[1, 3],
+                    [2, 5]])
+        """
+
+    def tan(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise tan(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * (1 + y * y)
+        """
+
+    def tan_(self) -> Tensor:
+        """Elementwise tan(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * (1 + y * y)
+        """
+
+    def tanh(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise tanh(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * (1 - y * y)
+        """
+
+    def tanh_(self) -> Tensor:
+        """Elementwise tanh(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * (1 - y * y)
+        """
+
+    def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor | None = None, dim: builtins.int = 0, *, indices: Sequence[builtins.int] | None = None, sections: builtins.int | None = None) -> tuple[Tensor, ...]:
+        """Split into views, at given indices or into parts that differ by at most one in size.
+
+        Args:
+            input: a tensor of at least one dimension.
+            indices_or_sections: the number of parts, or the indices at which to cut.
+            dim: the dimension to split.
+            indices: the indices, as a keyword.
+            sections: the number of parts, as a keyword.
+
+        Returns:
+            The parts.
+
+        Example:
+            >>> torch.tensor_split(torch.arange(5), 2)
+            (tensor([0, 1, 2]), tensor([3, 4]))
+            >>> torch.tensor_split(torch.arange(5), (1, 4))
+            (tensor([0]), tensor([1, 2, 3]), tensor([4]))
+        """
+
+    def tile(self, *args) -> Tensor:
+        """Copies of the whole tensor, as repeat; missing leading repeats are ones.
+
+        Args:
+            dims: how often, for each of the last dimensions.
+
+        Example:
+            >>> torch.tile(torch.tensor([1, 2]), (2,))
+            tensor([1, 2, 1, 2])
+        """
+
+    def to(self, *args, **kwargs) -> Tensor:
+        """Another dtype or device: to(dtype), to(device), to(device, dtype), to(other)."""
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers; a number for a tensor without dimensions.
+
+        Example:
+            >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
+
+    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+        """The k greatest elements along a dimension, and where they were.
+
+        Args:
+            k: how many.
+            dim: the dimension.
+            largest: False asks for the smallest.
+            sorted: whether they come in order.
+
+        Example:
+            >>> torch.topk(torch.tensor([3, 9, 5]), 2).values
+            tensor([9, 5])
+        """
+
+    def trace(self) -> Tensor:
+        """Sum the diagonal of a matrix.
+
+        Args:
+            input: a matrix.
+
+        Returns:
+            A 0-d tensor.
+
+        Example:
+            >>> torch.trace(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+            tensor(5.)
+        """
+
+    def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """A view with two dimensions swapped."""
+
+    def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """transpose() in place."""
+
+    def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+        """The lower triangle of matrices, zero elsewhere.
+
+        Args:
+            diagonal: the last diagonal that is kept: 0 the main one, above 0 above it.
+
+        Example:
+            >>> torch.tril(torch.ones(2, 2))
+            tensor([[1., 0.],
+                    [1., 1.]])
+        """
+
+    def tril_(self, diagonal: builtins.int = 0) -> Tensor:
+        """tril, in place."""
+
+    def triu(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+        """The upper triangle of matrices, zero elsewhere.
+
+        Args:
+            diagonal: the first diagonal that is kept: 0 the main one, above 0 above it.
+
+        Example:
+            >>> torch.triu(torch.ones(2, 2))
+            tensor([[1., 1.],
+                    [0., 1.]])
+        """
+
+    def triu_(self, diagonal: builtins.int = 0) -> Tensor:
+        """triu, in place."""
+
+    def true_divide(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise a / b, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / b
+        Gradient of b: -g * (a / b) / b
+        """
+
+    def true_divide_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+        """Elementwise a / b, in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: g / b
+        Gradient of b: -g * (a / b) / b
+        """
+
+    def trunc(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise trunc(x), where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def trunc_(self) -> Tensor:
+        """Elementwise trunc(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: 0
+        """
+
+    def type(self, dtype: _dtype) -> Tensor:
+        """Another dtype."""
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """The dtype of `other`."""
+
+    def unbind(self, dim: builtins.int = 0) -> tuple:
+        """All slices along a dimension, as a tuple."""
+
+    def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
+        """Split one dimension into several, as a view.
+
+        Args:
+            input: a tensor of at least one dimension.
+            dim: the dimension to split.
+            sizes: the new sizes, whose product is the old one; one of them may be -1.
+
+        Returns:
+            A view with `sizes` in place of the dimension.
+
+        Example:
+            >>> torch.unflatten(torch.arange(6), 0, (2, -1))
+            tensor([[0, 1, 2],
+                    [3, 4, 5]])
+        """
+
+    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
+        """All windows of `size` along a dimension, as a new last dimension."""
+
+    def uniform_(self, from_: Any = 0, to: Any = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fills the tensor with random numbers, uniform on [from, to).
+
+        Args:
+            from: the lower end.
+            to: the upper end.
+            generator: where the numbers come from; the default generator if not given.
+
+        Example:
+            >>> x = torch.empty(1000).uniform_(2, 3)
+            >>> bool(((x >= 2) & (x < 3)).all())
+            True
+        """
+
+    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
+        """The distinct elements in ascending order.
+
+        Args:
+            sorted: accepted; the result is sorted in any case.
+            return_inverse: also return, for each element, the number of its value.
+            return_counts: also return how often each value occurs.
+            dim: the dimension whose slices are compared; None compares elements.
+
+        Example:
+            >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+            (tensor([1, 3]), tensor([1, 2]))
+        """
+
+    def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
+        """Keep the first of every run of equal neighbours.
+
+        Args:
+            input: a tensor.
+            return_inverse: also return the run that each element belongs to.
+            return_counts: also return the length of each run.
+            dim: the dimension whose slices to compare; None compares all elements in order.
+
+        Returns:
+            The kept elements, followed by what else was asked for.
+
+        Example:
+            >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 2, 2, 1]), return_counts=True)
+            (tensor([1, 2, 1]), tensor([2, 3, 1]))
+        """
+
+    def unsqueeze(self, dim: builtins.int) -> Tensor:
+        """Inserts a dimension of size one."""
+
+    def unsqueeze_(self, dim: builtins.int) -> Tensor:
+        """unsqueeze() in place."""
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The bytes under the tensor, which its views share."""
+
+    def var(self, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
+        """The variance over all or some dimensions.
+
+        Args:
+            dim: one dimension, several, or None for all.
+            unbiased: True stands for correction=1, False for correction=0.
+            keepdim: whether reduced dimensions stay, with size one.
+            correction: what is taken from the number of elements in the divisor, 1 by default.
+
+        Example:
+            >>> torch.var(torch.tensor([1., 2., 3.]))
+            tensor(1.)
+        """
+
+    def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The inner product of two vectors."""
+
+    def view(self, *args) -> Tensor:
+        """A view of another shape; -1 stands for what is left.
+
+        Example:
+            >>> torch.arange(6).view(2, -1)
+            tensor([[0, 1, 2],
+                    [3, 4, 5]])
+        """
+
+    def view_as(self, other: Tensor) -> Tensor:
+        """View a tensor in the shape of another: ``input.view(other.shape)``.
+
+        Args:
+            input: the tensor to view.
+            other: the tensor whose shape to take.
+
+        Returns:
+            A view of `input`.
+
+        Example:
+            >>> torch.arange(4).view_as(torch.zeros(2, 2))
+            tensor([[0, 1],
+                    [2, 3]])
+        """
+
+    def vsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+        """Split into groups of rows: along the first dimension.
+
+        Args:
+            input: a tensor of at least two dimensions.
+            indices_or_sections: the number of equal parts, or the indices at which to cut.
+
+        Returns:
+            The parts, as views.
+
+        Example:
+            >>> torch.vsplit(torch.tensor([[1, 2], [3, 4]]), 2)
+            (tensor([[1, 2]]), tensor([[3, 4]]))
+        """
+
+    def where(self, condition: Tensor, other: object) -> Tensor:
+        """Elements of self where condition holds, of other elsewhere."""
+
+    def xlogy(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), where a and b are the operands, broadcast together.
+
+        Gradient of a: where((a == 0) & (b <= 0), 0, g * log(b))
+        Gradient of b: g * a / b
+        """
+
+    def xlogy_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: where((a == 0) & (b <= 0), 0, g * log(b))
+        Gradient of b: g * a / b
+        """
+
+    def zero_(self) -> Tensor:
+        """Writes zeros."""
+
+class UntypedStorage:
+    """The bytes under a tensor."""
+
+    def __len__(self) -> builtins.int: ...
+
+    def data_ptr(self) -> builtins.int:
+        """The address of the first byte."""
+
+    def nbytes(self) -> builtins.int:
+        """How many bytes there are."""
+
+    def size(self) -> builtins.int:
+        """How many bytes there are."""
+
+def _make_subclass(cls: object, data: Tensor, require_grad: builtins.bool = False) -> Any:
+    """A tensor of a subclass over the memory of data."""
+
+def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
+    """Makes a tensor from what __reduce_ex__ stored."""
+
+def _register_types(arg0: object, arg1: object, arg2: object, /) -> None: ...
+
+_return_types: Any
+
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise abs(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * sign(x)
+    """
+
+def abs_(input: Tensor) -> Tensor:
+    """Elementwise abs(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * sign(x)
+    """
+
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise acos(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * rsqrt(1 - x * x)
+    """
+
+def acos_(input: Tensor) -> Tensor:
+    """Elementwise acos(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: -g * rsqrt(1 - x * x)
+    """
+
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise acosh(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * rsqrt(x * x - 1)
+    """
+
+def acosh_(input: Tensor) -> Tensor:
+    """Elementwise acosh(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * rsqrt(x * x - 1)
+    """
+
+def add(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+    """Elementwise a + b, where a and b are the operands, broadcast together.
+
+    Gradient of a: g
+    Gradient of b: g
+    """
+
+def addcdiv(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a + value * (b / c), where a, b and c are the operands, broadcast together.
+
+    Gradient of a: g
+    Gradient of b: g * value / c
+    Gradient of c: -g * value * (b / c) / c
+    """
+
+def addcmul(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a + value * (b * c), where a, b and c are the operands, broadcast together.
+
+    Gradient of a: g
+    Gradient of b: g * value * c
+    Gradient of c: g * value * b
+    """
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)."""
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    """beta * input + alpha * (mat @ vec)."""
+
+def adjoint(input: Tensor) -> Tensor:
+    """The transpose of the last two dimensions."""
+
+@overload
+def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether all elements are nonzero.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+
+    Example:
+        >>> torch.all(torch.tensor([[True, True], [False, True]]), dim=1)
+        tensor([ True, False])
+    """
+@overload
+def all(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The largest elements; equal ones share the gradient.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+
+    Example:
+        >>> torch.amax(torch.tensor([[1., 5.], [7., 2.]]), dim=0)
+        tensor([7., 5.])
+    """
+@overload
+def amax(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The smallest elements; equal ones share the gradient.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+
+    Example:
+        >>> torch.amin(torch.tensor([[1., 5.], [7., 2.]]), dim=0)
+        tensor([1., 2.])
+    """
+@overload
+def amin(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether any element is nonzero.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+
+    Example:
+        >>> torch.any(torch.tensor([[False, True], [False, False]]), dim=1)
+        tensor([ True, False])
+    """
+@overload
+def any(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """The values from start, by step, up to but without end.
+
+    Args:
+        start: the first value, 0 if not given.
+        end: where to stop.
+        step: the distance of neighbours.
+        out: a tensor to write to.
+        dtype: the type of the elements; int64 if all arguments are ints, else the default dtype.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.arange(5)
+        tensor([0, 1, 2, 3, 4])
+        >>> torch.arange(1, 2.5, 0.5)
+        tensor([1.0000, 1.5000, 2.0000])
+    """
+@overload
+def arange(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+
+@overload
+def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The place of the first largest element.
+
+    Args:
+        dim: the dimension; without it the place in the flattened tensor.
+        keepdim: whether the reduced dimension stays, with size one.
+
+    Example:
+        >>> torch.argmax(torch.tensor([3., 9., 9.]))
+        tensor(1)
+    """
+@overload
+def argmax(input: Tensor, axis: builtins.int | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The place of the first smallest element.
+
+    Args:
+        dim: the dimension; without it the place in the flattened tensor.
+        keepdim: whether the reduced dimension stays, with size one.
+
+    Example:
+        >>> torch.argmin(torch.tensor([3., 1., 9.]))
+        tensor(1)
+    """
+@overload
+def argmin(input: Tensor, axis: builtins.int | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = False) -> Tensor:
+    """The indices that sort along a dimension.
+
+    Args:
+        dim: the dimension.
+        descending: the greatest first.
+        stable: accepted; equal elements keep their order in any case.
+
+    Example:
+        >>> torch.argsort(torch.tensor([3, 1, 2]))
+        tensor([1, 2, 0])
+    """
+@overload
+def argsort(input: Tensor, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = False) -> Tensor: ...
+
+def as_strided(input: Tensor, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
+    """A view of the storage with any sizes and strides that stay inside it."""
+
+def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor:
+    """Data as a tensor: itself if it is one, over the same memory if it is an array, else a copy.
+
+    Args:
+        data: a tensor, a number, nested sequences of numbers, or an array.
+        dtype: the type of the elements; inferred from data if not given.
+        device: "cpu".
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> torch.as_tensor(x) is x
+        True
+    """
+
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: Any = None, requires_grad: builtins.bool | None = None) -> Tensor:
+    """An object as a tensor, sharing its memory where that is possible.
+
+    Args:
+        obj: a tensor, an array, an object with DLPack or a buffer, a number or sequences of numbers.
+        dtype: the type of the elements.
+        device: "cpu".
+        copy: True always copies, False never; None copies where it must.
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.asarray([1.0, 2.0])
+        tensor([1., 2.])
+    """
+
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise asin(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * rsqrt(1 - x * x)
+    """
+
+def asin_(input: Tensor) -> Tensor:
+    """Elementwise asin(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * rsqrt(1 - x * x)
+    """
+
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise asinh(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * rsqrt(x * x + 1)
+    """
+
+def asinh_(input: Tensor) -> Tensor:
+    """Elementwise asinh(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * rsqrt(x * x + 1)
+    """
+
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise atan(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / (x * x + 1)
+    """
+
+def atan2(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise atan2(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
+    Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
+    """
+
+def atan_(input: Tensor) -> Tensor:
+    """Elementwise atan(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / (x * x + 1)
+    """
+
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise atanh(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / (1 - x * x)
+    """
+
+def atanh_(input: Tensor) -> Tensor:
+    """Elementwise atanh(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / (1 - x * x)
+    """
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    """beta * input + alpha * (batch1 @ batch2), for batches."""
+
+def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """Ones with given probabilities, else zeros. Not differentiable: the gradient is zero.
+
+    Args:
+        input: the probability of each element; with p, only the shape and dtype.
+        p: one probability for all.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+
+    Example:
+        >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+        tensor([0., 1.])
+    """
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+    """How often each non-negative integer occurs in a vector.
+
+    Args:
+        weights: what each element counts, instead of one.
+        minlength: the least length of the result.
+
+    Example:
+        >>> torch.bincount(torch.tensor([0, 2, 2]))
+        tensor([1, 0, 2])
+    """
+
+def bitwise_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a & b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise left_shift(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise ~x, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def bitwise_not_(input: Tensor) -> Tensor:
+    """Elementwise ~x, in place, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def bitwise_or(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a | b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise right_shift(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def bitwise_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a ^ b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The products of two batches of matrices."""
+
+def broadcast_to(input: Tensor, size: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """A view broadcast to the shape `size`."""
+
+def build_info() -> dict:
+    """Compiler, instruction set, BLAS and threads."""
+
+@overload
+def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Joins tensors along a dimension they all have.
+
+    Args:
+        tensors: the tensors, of one shape except along `dim`.
+        dim: the dimension along which they are laid one behind the other.
+
+    Example:
+        >>> torch.cat([torch.tensor([1, 2]), torch.tensor([3])])
+        tensor([1, 2, 3])
+    """
+@overload
+def cat(tensors: Sequence[Tensor], axis: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
+
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise ceil(x), where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def ceil_(input: Tensor) -> Tensor:
+    """Elementwise ceil(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def celu(input: Tensor, alpha: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x > 0, x, alpha * expm1(x / alpha)), where x is the operand, broadcast together.
+
+    Gradient of x: where(x > 0, g, g * exp(x / alpha))
+    """
+
+def celu_(input: Tensor, alpha: Number = 1) -> Tensor:
+    """Elementwise where(x > 0, x, alpha * expm1(x / alpha)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x > 0, g, g * exp(x / alpha))
+    """
+
+def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
+    """At most `chunks` parts of equal size."""
+
+def clamp(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Values below min become min, values above max become max."""
+
+def clamp_max(input: Tensor, max: object | None) -> Tensor:
+    """Values above max become max."""
+
+def clamp_min(input: Tensor, min: object | None) -> Tensor:
+    """Values below min become min."""
+
+def clip(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Values below min become min, values above max become max."""
+
+def clone(input: Tensor, *, memory_format: object | None = None) -> Tensor:
+    """A copy."""
+
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """Refused: complex dtypes are not implemented."""
+
+def copysign(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise copysign(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where(a == 0, 0, g * (y / a))
+    Gradient of b: 0
+    """
+
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise cos(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * sin(x)
+    """
+
+def cos_(input: Tensor) -> Tensor:
+    """Elementwise cos(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: -g * sin(x)
+    """
+
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise cosh(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * sinh(x)
+    """
+
+def cosh_(input: Tensor) -> Tensor:
+    """Elementwise cosh(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * sinh(x)
+    """
+
+def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
+    """How many elements are nonzero.
+
+    Args:
+        dim: one dimension, several, or None for all.
+
+    Example:
+        >>> torch.count_nonzero(torch.tensor([0, 3, 0, 5]))
+        tensor(2)
+    """
+
+def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """Running maxima along a dimension, and their latest places.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> torch.cummax(torch.tensor([1., 3., 2.]), dim=0).values
+        tensor([1., 3., 3.])
+    """
+
+def cummin(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """Running minima along a dimension, and their latest places.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> torch.cummin(torch.tensor([2., 3., 1.]), dim=0).indices
+        tensor([0, 0, 2])
+    """
+
+@overload
+def cumprod(input: Tensor, dim: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """Running products along a dimension. Integers run in int64.
+
+    Args:
+        dim: the dimension.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.cumprod(torch.tensor([1., 2., 3.]), dim=0)
+        tensor([1., 2., 6.])
+    """
+@overload
+def cumprod(input: Tensor, axis: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def cumsum(input: Tensor, dim: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """Running sums along a dimension. Integers run in int64.
+
+    Args:
+        dim: the dimension.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
+        tensor([1, 3, 6])
+    """
+@overload
+def cumsum(input: Tensor, axis: builtins.int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+default_generator: Generator
+
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x * 0.017453292519943295, where x is the operand, broadcast together.
+
+    Gradient of x: g * 0.017453292519943295
+    """
+
+def deg2rad_(input: Tensor) -> Tensor:
+    """Elementwise x * 0.017453292519943295, in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * 0.017453292519943295
+    """
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory without history."""
+
+def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """A matrix with a vector on its diagonal, or the diagonal of a matrix.
+
+    Args:
+        diagonal: which one: 0 the main one, above 0 above it, below 0 below it.
+
+    Example:
+        >>> torch.diag(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
+
+def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+    """A view of the diagonal of two dimensions."""
+
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise digamma(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * polygamma(1, x)
+    """
+
+def digamma_(input: Tensor) -> Tensor:
+    """Elementwise digamma(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * polygamma(1, x)
+    """
+
+def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
+    """Elementwise a / b, where a and b are the operands, broadcast together.
+
+    Gradient of a: g / b
+    Gradient of b: -g * (a / b) / b
+    """
+
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors."""
+
+def elu(input: Tensor, alpha: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x > 0, x, alpha * expm1(x)), where x is the operand, broadcast together.
+
+    Gradient of x: where(x > 0, g, g * alpha * exp(x))
+    """
+
+def elu_(input: Tensor, alpha: Number = 1) -> Tensor:
+    """Elementwise where(x > 0, x, alpha * expm1(x)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x > 0, g, g * alpha * exp(x))
+    """
+
+def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+    """A tensor whose elements are not set.
+
+    Args:
+        size: ints, or one tuple of ints.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.empty(2, 3).shape
+        torch.Size([2, 3])
+    """
+
+def empty_cache() -> None:
+    """Returns cached memory to the system."""
+
+def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+    """Elements that are not set in the shape and memory order of another tensor.
+
+    Args:
+        input: the other tensor.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        memory_format: contiguous_format or preserve_format.
+
+    Example:
+        >>> torch.empty_like(torch.ones(2, 3)).shape
+        torch.Size([2, 3])
+    """
+
+def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor whose elements are not set, with given strides.
+
+    Args:
+        size: a tuple of ints.
+        stride: a tuple of as many ints: how far apart neighbours of a dimension lie.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.empty_strided((2, 3), (1, 2)).stride()
+        (1, 2)
+    """
+
+def eq(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a == b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise erf(x), where x is the operand, broadcast together.
+
+    Gradient of x: 1.1283791670955126 * exp(-x * x) * g
+    """
+
+def erf_(input: Tensor) -> Tensor:
+    """Elementwise erf(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: 1.1283791670955126 * exp(-x * x) * g
+    """
+
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise erfc(x), where x is the operand, broadcast together.
+
+    Gradient of x: -1.1283791670955126 * exp(-x * x) * g
+    """
+
+def erfc_(input: Tensor) -> Tensor:
+    """Elementwise erfc(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: -1.1283791670955126 * exp(-x * x) * g
+    """
+
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise erfinv(x), where x is the operand, broadcast together.
+
+    Gradient of x: 0.886226925452758 * exp(y * y) * g
+    """
+
+def erfinv_(input: Tensor) -> Tensor:
+    """Elementwise erfinv(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: 0.886226925452758 * exp(y * y) * g
+    """
+
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise exp(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * y
+    """
+
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise exp2(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * y * 0.6931471805599453
+    """
+
+def exp2_(input: Tensor) -> Tensor:
+    """Elementwise exp2(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * y * 0.6931471805599453
+    """
+
+def exp_(input: Tensor) -> Tensor:
+    """Elementwise exp(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * y
+    """
+
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise expm1(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (y + 1)
+    """
+
+def expm1_(input: Tensor) -> Tensor:
+    """Elementwise expm1(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * (y + 1)
+    """
+
+def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A matrix with ones on the diagonal and zeros elsewhere.
+
+    Args:
+        n: the number of rows.
+        m: the number of columns, n if not given.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
+
+def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+    """Merges dimensions start_dim to end_dim into one."""
+
+def flip(input: Tensor, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Turns the order round along some dimensions.
+
+    Args:
+        dims: the dimensions.
+
+    Example:
+        >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), [1])
+        tensor([[2, 1],
+                [4, 3]])
+    """
+
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise floor(x), where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def floor_(input: Tensor) -> Tensor:
+    """Elementwise floor(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def floor_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise floor_divide(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: 0
+    Gradient of b: 0
+    """
+
+def fmax(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where((a >= b) | (b != b), a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where((a >= b) | (b != b), g, 0)
+    Gradient of b: where((a >= b) | (b != b), 0, g)
+    """
+
+def fmin(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where((a <= b) | (b != b), a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where((a <= b) | (b != b), g, 0)
+    Gradient of b: where((a <= b) | (b != b), 0, g)
+    """
+
+def fmod(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise fmod(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g
+    Gradient of b: -g * div_trunc(a, b)
+    """
+
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x - trunc(x), where x is the operand, broadcast together.
+
+    Gradient of x: g
+    """
+
+def frac_(input: Tensor) -> Tensor:
+    """Elementwise x - trunc(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g
+    """
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: builtins.bool | None = None) -> Tensor:
+    """A tensor over the memory of another library's array.
+
+    Args:
+        ext_tensor: an object with ``__dlpack__``, or a DLPack capsule, which is consumed.
+        device: the device the result must be on.
+        copy: True copies the memory; otherwise it is shared.
+
+    Example:
+        >>> import numpy
+        >>> torch.from_dlpack(numpy.arange(3.0))
+        tensor([0., 1., 2.], dtype=torch.float64)
+    """
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor over the memory of a NumPy array: a write to one is seen in the other.
+
+    Args:
+        ndarray: the array, with non-negative strides and native byte order.
+
+    Example:
+        >>> import numpy
+        >>> array = numpy.array([1, 2, 3])
+        >>> x = torch.from_numpy(array)
+        >>> array[0] = 10
+        >>> x
+        tensor([10,  2,  3])
+    """
+
+def frombuffer(buffer: object, *, dtype: _dtype, count: builtins.int = -1, offset: builtins.int = 0, requires_grad: builtins.bool = False) -> Tensor:
+    """A one-dimensional tensor over the memory of an object with a buffer.
+
+    Args:
+        buffer: bytearray, memoryview, array.array, mmap, ...
+        dtype: the type of the elements.
+        count: how many elements to take; negative takes all.
+        offset: how many bytes to skip at the beginning.
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+        tensor([1, 2], dtype=torch.int16)
+    """
+
+def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor with the same value everywhere.
+
+    Args:
+        size: a tuple of ints.
+        fill_value: the number.
+        out: a tensor to write to.
+        dtype: the type of the elements; inferred from fill_value if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+    """The same value everywhere, in the shape and memory order of another tensor.
+
+    Args:
+        input: the other tensor.
+        fill_value: the number.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        memory_format: contiguous_format or preserve_format.
+
+    Example:
+        >>> torch.full_like(torch.zeros(3), 2)
+        tensor([2., 2., 2.])
+    """
+
+def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+    """Elements along a dimension, one for each element of an index tensor.
+
+    Args:
+        dim: the dimension along which the index counts; the other coordinates are the index's own.
+        index: int64 or int32, of the tensor's rank; the result has its shape.
+        sparse_grad: accepted; gradients are dense.
+
+    Example:
+        >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+    """
+
+def ge(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a >= b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def gelu(input: Tensor, approximate: str = 'none') -> Tensor:
+    """x * P(X <= x) for a standard normal X."""
+
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The outer product of two vectors."""
+
+def get_default_dtype() -> _dtype:
+    """The dtype of new floating-point tensors."""
+
+def get_num_threads() -> builtins.int:
+    """How many threads a kernel may use."""
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator, as a uint8 tensor."""
+
+def gt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a > b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def hardshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where((x >= -lambd) & (x <= lambd), 0, x), where x is the operand, broadcast together.
+
+    Gradient of x: where((x >= -lambd) & (x <= lambd), 0, g)
+    """
+
+def hardshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
+    """Elementwise where((x >= -lambd) & (x <= lambd), 0, x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where((x >= -lambd) & (x <= lambd), 0, g)
+    """
+
+def hardsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise minimum(maximum(x + 3, 0), 6) / 6, where x is the operand, broadcast together.
+
+    Gradient of x: where((x > -3) & (x < 3), g / 6, 0)
+    """
+
+def hardsigmoid_(input: Tensor) -> Tensor:
+    """Elementwise minimum(maximum(x + 3, 0), 6) / 6, in place, where x is the operand, broadcast together.
+
+    Gradient of x: where((x > -3) & (x < 3), g / 6, 0)
+    """
+
+def hardswish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x * minimum(maximum(x + 3, 0), 6) / 6, where x is the operand, broadcast together.
+
+    Gradient of x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
+    """
+
+def hardswish_(input: Tensor) -> Tensor:
+    """Elementwise x * minimum(maximum(x + 3, 0), 6) / 6, in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
+    """
+
+def hardtanh(input: Tensor, min_val: Number = -1, max_val: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x < min_val, min_val, where(x > max_val, max_val, x)), where x is the operand, broadcast together.
+
+    Gradient of x: where((x > min_val) & (x < max_val), g, 0)
+    """
+
+def hardtanh_(input: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
+    """Elementwise where(x < min_val, min_val, where(x > max_val, max_val, x)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where((x > min_val) & (x < max_val), g, 0)
+    """
+
+def heaviside(input: Tensor | Number, values: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(a == 0, b, sign(maximum(a, 0))), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def hypot(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise hypot(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g * (a / y)
+    Gradient of b: g * (b / y)
+    """
+
+def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    """A copy to whose slices along a dimension those of `source` are added.
+
+    Args:
+        dim: the dimension.
+        index: to which slice each slice of `source` is added; repeats add up in order.
+        source: of the tensor's shape except along `dim`.
+        alpha: a factor for `source`.
+
+    Example:
+        >>> torch.index_add(torch.zeros(2), 0, torch.tensor([1, 1]), torch.tensor([1., 2.]))
+        tensor([0., 3.])
+    """
+
+def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy whose slices along a dimension are replaced by those of `source`.
+
+    Args:
+        dim: the dimension.
+        index: which slice each slice of `source` replaces, int64.
+        source: of the tensor's shape except along `dim`.
+
+    Example:
+        >>> torch.index_copy(torch.zeros(3), 0, torch.tensor([2]), torch.tensor([5.]))
+        tensor([0., 0., 5.])
+    """
+
+def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: object) -> Tensor:
+    """A copy whose slices along a dimension are filled with a value.
+
+    Args:
+        dim: the dimension.
+        index: the slices, int64.
+        value: a number or a 0-d tensor.
+
+    Example:
+        >>> torch.index_fill(torch.zeros(3), 0, torch.tensor([0, 2]), 1)
+        tensor([1., 0., 1.])
+    """
+
+def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    """A copy with `values` written at the places that index tensors name.
+
+    Args:
+        indices: one index tensor for each leading dimension; they broadcast together.
+        values: what is written, broadcast to the shape of the places.
+        accumulate: whether values are added to what is there, also where places repeat.
+
+    Example:
+        >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.tensor([1., 2.]), accumulate=True)
+        tensor([3., 0., 0.])
+    """
+
+def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Slices along a dimension, chosen by a vector of indices.
+
+    Args:
+        dim: the dimension.
+        index: int64 or int32, none negative.
+
+    Example:
+        >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 0, torch.tensor([1, 1]))
+        tensor([[3, 4],
+                [3, 4]])
+    """
+
+def initial_seed() -> builtins.int:
+    """The seed of the default generator."""
+
+def install_source_lines(own_folder: str) -> None:
+    """Starts noting the source line of each tape entry."""
+
+def is_complex(input: Tensor) -> builtins.bool:
+    """Whether the dtype is a complex one."""
+
+def is_floating_point(input: Tensor) -> builtins.bool:
+    """Whether the dtype is a floating one."""
+
+def is_grad_enabled() -> builtins.bool:
+    """Whether ops are recorded on this thread."""
+
+def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
+    """Whether both have the same shape."""
+
+def is_signed(input: Tensor) -> builtins.bool:
+    """Whether the dtype has a sign."""
+
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x - x == 0, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x == x, x - x, 0) != 0, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x != x, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x - x == 0, 0, x) < 0, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x - x == 0, 0, x) > 0, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """The k-th smallest element along a dimension, and where it was.
+
+    Args:
+        k: counts from 1.
+        dim: the dimension.
+        keepdim: whether the dimension stays, with size one.
+
+    Example:
+        >>> torch.kthvalue(torch.tensor([3, 9, 5]), 2).values
+        tensor(5)
+    """
+
+def le(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a <= b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def leaky_relu(input: Tensor, negative_slope: Number = 0.01, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x > 0, x, x * negative_slope), where x is the operand, broadcast together.
+
+    Gradient of x: where(x > 0, g, g * negative_slope)
+    """
+
+def leaky_relu_(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
+    """Elementwise where(x > 0, x, x * negative_slope), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x > 0, g, g * negative_slope)
+    """
+
+def lerp(input: Tensor | Number, end: Tensor | Number, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(abs(c) < 0.5, a + c * (b - a), b - (b - a) * (1 - c)), where a, b and c are the operands, broadcast together.
+
+    Gradient of a: g * (1 - c)
+    Gradient of b: g * c
+    Gradient of c: g * (b - a)
+    """
+
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise lgamma(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * digamma(x)
+    """
+
+def lgamma_(input: Tensor) -> Tensor:
+    """Elementwise lgamma(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * digamma(x)
+    """
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias."""
+
+def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Values from start to end, both included, at equal distances.
+
+    Args:
+        start: the first value.
+        end: the last value.
+        steps: how many values.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+
+def live_counts() -> tuple[builtins.int, builtins.int]:
+    """Live tensors and tape entries, for leak checks."""
+
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise log(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / x
+    """
+
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise log10(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / (x * 2.302585092994046)
+    """
+
+def log10_(input: Tensor) -> Tensor:
+    """Elementwise log10(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / (x * 2.302585092994046)
+    """
+
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise log1p(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / (x + 1)
+    """
+
+def log1p_(input: Tensor) -> Tensor:
+    """Elementwise log1p(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / (x + 1)
+    """
+
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise log2(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / (x * 0.6931471805599453)
+    """
+
+def log2_(input: Tensor) -> Tensor:
+    """Elementwise log2(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / (x * 0.6931471805599453)
+    """
+
+def log_(input: Tensor) -> Tensor:
+    """Elementwise log(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / x
+    """
+
+def log_softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+    """The logarithm of softmax, computed without leaving the logarithms.
+
+    Args:
+        dim: the dimension.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.log_softmax(torch.tensor([0., 0.]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
+
+def logaddexp(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise logaddexp(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g * sigmoid(a - b)
+    Gradient of b: g * sigmoid(b - a)
+    """
+
+def logaddexp2(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise logaddexp2(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g / (1 + exp2(b - a))
+    Gradient of b: g / (1 + exp2(a - b))
+    """
+
+def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """Logarithms of the running sums of exponentials, without overflow.
+
+    Args:
+        dim: the dimension.
+
+    Example:
+        >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), dim=0)
+        tensor([1000.0000, 1000.6931])
+    """
+
+def logical_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise (a != 0) & (b != 0), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x == 0, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def logical_not_(input: Tensor) -> Tensor:
+    """Elementwise x == 0, in place, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def logical_or(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise (a != 0) | (b != 0), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def logical_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise (a != 0) ^ (b != 0), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise minimum(x, 0) - log1p(exp(-abs(x))), where x is the operand, broadcast together.
+
+    Gradient of x: g * sigmoid(-x)
+    """
+
+def logsigmoid_(input: Tensor) -> Tensor:
+    """Elementwise minimum(x, 0) - log1p(exp(-abs(x))), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * sigmoid(-x)
+    """
+
+def logspace(start: Any, end: Any, steps: Any, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Values from base ** start to base ** end, both included, at equal ratios.
+
+    Args:
+        start: the exponent of the first value.
+        end: the exponent of the last value.
+        steps: how many values.
+        base: what is raised to a power.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
+    """
+
+def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int], keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the sum of exponentials, without overflow.
+
+    Args:
+        dim: one dimension, or several.
+        keepdim: whether reduced dimensions stay, with size one.
+
+    Example:
+        >>> torch.logsumexp(torch.tensor([1000., 1000.]), dim=0)
+        tensor(1000.6931)
+    """
+
+def lt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a < b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def manual_seed(seed: builtins.int) -> Generator:
+    """Seeds the default generator and returns it.
+
+    Args:
+        seed: an int from -2**63 to 2**64 - 1; negative ones count from 2**64 down.
+
+    Example:
+        >>> torch.manual_seed(1).initial_seed()
+        1
+    """
+
+def masked_fill(input: Tensor, mask: Tensor, value: object) -> Tensor:
+    """A copy with a value where a mask is true.
+
+    Args:
+        mask: bool, broadcast together with the tensor.
+        value: a number or a 0-d tensor.
+
+    Example:
+        >>> torch.tensor([1, 2, 3]).masked_fill(torch.tensor([True, False, True]), 0)
+        tensor([0, 2, 0])
+    """
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy in which elements where a mask is true are replaced, in order.
+
+    Args:
+        mask: bool, broadcast together with the tensor.
+        source: at least as many elements as the mask has true ones.
+
+    Example:
+        >>> mask = torch.tensor([True, False, True])
+        >>> torch.zeros(3).masked_scatter(mask, torch.tensor([7., 8.]))
+        tensor([7., 0., 8.])
+    """
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where a mask is true, as a vector.
+
+    Args:
+        mask: bool, broadcast together with the tensor.
+
+    Example:
+        >>> x = torch.tensor([1, 2, 3])
+        >>> torch.masked_select(x, x > 1)
+        tensor([2, 3])
+    """
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product of the last two dimensions, other dimensions broadcast; vectors are treated as rows or columns."""
+
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The largest element, also along a dimension with its place, or the larger of two.
+
+    Args:
+        dim: the dimension; the result is then a named tuple (values, indices) of the first largest.
+        keepdim: whether the reduced dimension stays, with size one.
+        other: a tensor to compare with, element by element.
+
+    Example:
+        >>> torch.max(torch.tensor([[1., 5.], [7., 2.]]), dim=1).indices
+        tensor([1, 0])
+    """
+@overload
+def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+@overload
+def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+
+def maximum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise maximum(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where(a == b, 0.5 * g, where(a < b, 0, g))
+    Gradient of b: where(a == b, 0.5 * g, where(a > b, 0, g))
+    """
+
+@overload
+def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """The mean over all or some dimensions, of a floating dtype.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.mean(torch.tensor([1., 2., 6.]))
+        tensor(3.)
+    """
+@overload
+def mean(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+@overload
+def median(input: Tensor) -> Tensor:
+    """The median; of an even number of elements the lower of the two in the middle.
+
+    Args:
+        dim: the dimension; the result is then a named tuple (values, indices).
+        keepdim: whether the reduced dimension stays, with size one.
+
+    Example:
+        >>> torch.median(torch.tensor([3., 1., 2.]))
+        tensor(2.)
+    """
+@overload
+def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+
+def memory_stats() -> dict:
+    """Bytes and counts of the CPU allocator: live, peak, cached, allocations."""
+
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The smallest element, also along a dimension with its place, or the lesser of two.
+
+    Args:
+        dim: the dimension; the result is then a named tuple (values, indices) of the first smallest.
+        keepdim: whether the reduced dimension stays, with size one.
+        other: a tensor to compare with, element by element.
+
+    Example:
+        >>> torch.min(torch.tensor([[1., 5.], [7., 2.]]), dim=1).values
+        tensor([1., 2.])
+    """
+@overload
+def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+@overload
+def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+
+def minimum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where(a == b, 0.5 * g, where(a > b, 0, g))
+    Gradient of b: where(a == b, 0.5 * g, where(a < b, 0, g))
+    """
+
+def mish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x * tanh(logaddexp(x, 0)), where x is the operand, broadcast together.
+
+    Gradient of x: g * (tanh(logaddexp(x, 0)) + x * sigmoid(x) * (1 - square(tanh(logaddexp(x, 0)))))
+    """
+
+def mish_(input: Tensor) -> Tensor:
+    """Elementwise x * tanh(logaddexp(x, 0)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * (tanh(logaddexp(x, 0)) + x * sigmoid(x) * (1 - square(tanh(logaddexp(x, 0)))))
+    """
+
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices.
+
+    Example:
+        >>> torch.mm(torch.eye(2), torch.ones(2, 3)).shape
+        torch.Size([2, 3])
+    """
+
+def moveaxis(input: Tensor, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Moves dimensions to other positions."""
+
+def movedim(input: Tensor, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Moves dimensions to other positions."""
+
+def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a * b, where a and b are the operands, broadcast together.
+
+    Gradient of a: g * b
+    Gradient of b: g * a
+    """
+
+def multinomial(input: Tensor, num_samples: Any, replacement: Any = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """Indices drawn from each row, an index as often as its weight says.
+
+    Args:
+        input: weights, not negative, in one or two dimensions; rows need not sum to one.
+        num_samples: how many indices to draw from each row.
+        replacement: whether an index may be drawn again.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+
+    Example:
+        >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+        tensor([1, 1])
+    """
+
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of a matrix and a vector."""
+
+def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Replaces NaN (by 0) and infinities (by the largest finite numbers)."""
+
+def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+    """The part of a dimension from start on, `length` long."""
+
+def ne(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise a != b, where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise -x, where x is the operand, broadcast together.
+
+    Gradient of x: -g
+    """
+
+def neg_(input: Tensor) -> Tensor:
+    """Elementwise -x, in place, where x is the operand, broadcast together.
+
+    Gradient of x: -g
+    """
+
+def nextafter(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise nextafter(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
+def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
+    """The indices of the elements that are not zero.
+
+    Args:
+        as_tuple: one vector of indices for each dimension instead of a matrix.
+
+    Example:
+        >>> torch.nonzero(torch.tensor([0, 7, 9]))
+        tensor([[1],
+                [2]])
+    """
+
+def norm(input: Tensor, p: object | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:
+    """The p-norm of the elements, over all or some dimensions.
+
+    Args:
+        p: the order: a number, inf, -inf, or 'fro' for 2.
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.norm(torch.tensor([3., 4.]))
+        tensor(5.)
+    """
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Normal random numbers.
+
+    With tensors for mean or std, each element has its own; their shapes are broadcast. Sampling is not
+    differentiable: gradients of mean and std are zero.
+
+    Args:
+        mean: a tensor or a number.
+        std: a tensor or a number, not negative.
+        size: a tuple of ints, when mean and std are numbers.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given. Only with size.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.normal(torch.zeros(3), 1.0).shape
+        torch.Size([3])
+        >>> torch.normal(2.0, 0.5, (2, 2)).shape
+        torch.Size([2, 2])
+    """
+
+def numel(input: Tensor) -> builtins.int:
+    """The number of elements."""
+
+def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor of ones.
+
+    Args:
+        size: ints, or one tuple of ints.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.ones(3, dtype=torch.int64)
+        tensor([1, 1, 1])
+    """
+
+def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+    """Ones in the shape and memory order of another tensor.
+
+    Args:
+        input: the other tensor.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        memory_format: contiguous_format or preserve_format.
+
+    Example:
+        >>> torch.ones_like(torch.zeros(3))
+        tensor([1., 1., 1.])
+    """
+
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The outer product of two vectors."""
+
+def permute(input: Tensor, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """A view with the dimensions in another order."""
+
+def pointwise_table() -> list:
+    """The lines of the pointwise table, as dicts."""
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson random numbers. Not differentiable: the gradient is zero.
+
+    Args:
+        input: the rate of each element, not negative.
+        generator: where the numbers come from; the default generator if not given.
+
+    Example:
+        >>> torch.poisson(torch.zeros(3))
+        tensor([0., 0., 0.])
+    """
+
+def polygamma(n: builtins.int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma; n = 0 is digamma itself."""
+
+def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise pow(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
+    Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
+    """
+
+@overload
+def prod(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
+    """The product of all elements, or over one dimension.
+
+    Args:
+        dim: the dimension; without it all elements are multiplied.
+        keepdim: whether the reduced dimension stays, with size one.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.prod(torch.tensor([[1., 2.], [3., 4.]]), dim=1)
+        tensor([ 2., 12.])
+    """
+@overload
+def prod(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+def promote_types(type1: _dtype, type2: _dtype) -> _dtype:
+    """The smallest dtype both convert to."""
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    """A copy with elements written at indices into the flattened tensor.
+
+    Args:
+        index: int64.
+        source: as many elements as `index` has.
+        accumulate: whether they are added to what is there.
+
+    Example:
+        >>> torch.put(torch.zeros(2, 2), torch.tensor([3]), torch.tensor([9.]))
+        tensor([[0., 0.],
+                [0., 9.]])
+    """
+
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x * 57.29577951308232, where x is the operand, broadcast together.
+
+    Gradient of x: g * 57.29577951308232
+    """
+
+def rad2deg_(input: Tensor) -> Tensor:
+    """Elementwise x * 57.29577951308232, in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * 57.29577951308232
+    """
+
+def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Random numbers, uniform on [0, 1).
+
+    Args:
+        size: ints, or one tuple of ints.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.rand(2, 3).shape
+        torch.Size([2, 3])
+    """
+
+def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+    """Random numbers, uniform on [0, 1), in the shape of another tensor.
+
+    Args:
+        input: the other tensor.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        generator: where the numbers come from; the default generator if not given.
+
+    Example:
+        >>> torch.rand_like(torch.zeros(4)).shape
+        torch.Size([4])
+    """
+
+@overload
+def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Random integers from low up to but without high, all equally likely.
+
+    Args:
+        low: the smallest, 0 if not given.
+        high: one more than the largest.
+        size: a tuple of ints.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+        dtype: the type of the elements; int64 if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> x = torch.randint(3, 5, (100,))
+        >>> sorted(set(x.tolist()))
+        [3, 4]
+    """
+@overload
+def randint(low: Any, high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+
+@overload
+def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+    """Random integers from low up to but without high, in the shape of another tensor.
+
+    Args:
+        input: the other tensor.
+        low: the smallest, 0 if not given.
+        high: one more than the largest.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        generator: where the numbers come from; the default generator if not given.
+
+    Example:
+        >>> torch.randint_like(torch.zeros(4), 10).shape
+        torch.Size([4])
+    """
+@overload
+def randint_like(input: Tensor, low: Any, high: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor: ...
+
+def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Random numbers, normal with mean 0 and standard deviation 1.
+
+    Args:
+        size: ints, or one tuple of ints.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.randn(2, 3).shape
+        torch.Size([2, 3])
+    """
+
+def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+    """Standard normal random numbers, in the shape of another tensor.
+
+    Args:
+        input: the other tensor.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        generator: where the numbers come from; the default generator if not given.
+
+    Example:
+        >>> torch.randn_like(torch.zeros(4)).shape
+        torch.Size([4])
+    """
+
+def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """The integers from 0 up to but without n, in random order.
+
+    Args:
+        n: how many.
+        generator: where the numbers come from; the default generator if not given.
+        out: a tensor to write to.
+        dtype: the type of the elements; int64 if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> sorted(torch.randperm(4).tolist())
+        [0, 1, 2, 3]
+    """
+
+@overload
+def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """The values from start, by step, up to and with end. Deprecated: use arange().
+
+    Args:
+        start: the first value, 0 if not given.
+        end: the last value.
+        step: the distance of neighbours.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     torch.range(0, 2)
+        tensor([0., 1., 2.])
+    """
+@overload
+def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise 1 / x, where x is the operand, broadcast together.
+
+    Gradient of x: -g * y * y
+    """
+
+def reciprocal_(input: Tensor) -> Tensor:
+    """Elementwise 1 / x, in place, where x is the operand, broadcast together.
+
+    Gradient of x: -g * y * y
+    """
+
+def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x <= 0, 0, x), where x is the operand, broadcast together.
+
+    Gradient of x: where(y <= 0, 0, g)
+    """
+
+def relu6(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x < 0, 0, where(x > 6, 6, x)), where x is the operand, broadcast together.
+
+    Gradient of x: where((x > 0) & (x < 6), g, 0)
+    """
+
+def relu6_(input: Tensor) -> Tensor:
+    """Elementwise where(x < 0, 0, where(x > 6, 6, x)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where((x > 0) & (x < 6), g, 0)
+    """
+
+def relu_(input: Tensor) -> Tensor:
+    """Elementwise where(x <= 0, 0, x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(y <= 0, 0, g)
+    """
+
+def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise remainder(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g
+    Gradient of b: -g * floor_divide(a, b)
+    """
+
+@overload
+def repeat_interleave(input: Tensor, repeats: builtins.int, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
+    """Repeats every element, or slice, in its place.
+
+    Args:
+        repeats: how often: one number, or a tensor with one for each.
+        dim: the dimension; None repeats the elements of the flattened tensor.
+        output_size: the length of the result along `dim`, checked.
+
+    Example:
+        >>> torch.repeat_interleave(torch.tensor([7, 8]), torch.tensor([1, 2]))
+        tensor([7, 8, 8])
+    """
+@overload
+def repeat_interleave(input: Tensor, repeats: Tensor, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor: ...
+@overload
+def repeat_interleave(repeats: Tensor, *, output_size: builtins.int | None = None) -> Tensor: ...
+
+def reset_peak_memory_stats() -> None:
+    """Makes the peak start again at the bytes that are live now."""
+
+def reshape(input: Tensor, shape: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Another shape: a view where that is possible, else a copy."""
+
+def result_type(*args) -> _dtype:
+    """The dtype an op on these operands gives."""
+
+def roll(input: Tensor, shifts: builtins.int | Sequence[builtins.int], dims: object | None = None) -> Tensor:
+    """Moves elements along dimensions; what falls off at one end comes back at the other.
+
+    Args:
+        shifts: by how many places, one number for each of `dims`.
+        dims: the dimensions; None rolls the flattened tensor.
+
+    Example:
+        >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+    """
+
+def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest integer, halves to even; or the nearest multiple of 10**-decimals."""
+
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise rsqrt(x), where x is the operand, broadcast together.
+
+    Gradient of x: -0.5 * g * y * y * y
+    """
+
+def rsqrt_(input: Tensor) -> Tensor:
+    """Elementwise rsqrt(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: -0.5 * g * y * y * y
+    """
+
+def rsub(input: Tensor, other: object) -> Any:
+    """other - input."""
+
+def run_backward(roots: Sequence[Tensor], grad_roots: Sequence[Tensor | None], retain_graph: builtins.bool, create_graph: builtins.bool, inputs: Sequence[Tensor] | None, accumulate: builtins.bool) -> list[Tensor]:
+    """The reverse sweep. Returns the inputs' gradients unless they are accumulated."""
+
+def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor without dimensions.
+
+    Args:
+        s: the number.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.scalar_tensor(3)
+        tensor(3.)
+    """
+
+@overload
+def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: object, *, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
+    """A copy with elements written along a dimension, one for each element of an index tensor.
+
+    Args:
+        dim: the dimension along which the index counts.
+        index: int64 or int32, of the tensor's rank.
+        src: the elements, a tensor at least as large as the index, or one number (`value`).
+        reduce: "add" or "multiply" combine with what is there instead of replacing it.
+
+    Example:
+        >>> torch.scatter(torch.zeros(2, 2), 1, torch.tensor([[1], [0]]), 5.)
+        tensor([[0., 5.],
+                [5., 0.]])
+    """
+@overload
+def scatter(input: Tensor, dim: builtins.int, index: Tensor, value: object, *, reduce: str | None = None, out: Tensor | None = None) -> Tensor: ...
+
+def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy with elements added along a dimension, one for each element of an index tensor.
+
+    Args:
+        dim: the dimension along which the index counts.
+        index: int64 or int32; places that repeat add up in order.
+        src: the elements.
+
+    Example:
+        >>> torch.scatter_add(torch.zeros(3), 0, torch.tensor([0, 0, 2]), torch.ones(3))
+        tensor([2., 0., 1.])
+    """
+
+def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+    """A copy in which elements that meet at one place are reduced to one.
+
+    Args:
+        dim: the dimension along which the index counts.
+        index: int64 or int32.
+        src: the elements.
+        reduce: "sum", "prod", "mean", "amax" or "amin".
+        include_self: whether the element that was there takes part.
+
+    Example:
+        >>> torch.scatter_reduce(torch.zeros(2), 0, torch.tensor([0, 0]), torch.tensor([1., 4.]), "amax")
+        tensor([4., 0.])
+    """
+
+def searchsorted(sorted_sequence: Tensor, input: object, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """Where values would have to be inserted into sorted rows.
+
+    Args:
+        sorted_sequence: ascending along its last dimension.
+        input: the values, a tensor or a number.
+        out_int32: return int32 instead of int64.
+        right: the last possible place instead of the first.
+        side: "left" or "right", the same in NumPy's words.
+        sorter: the order of a sequence that is not sorted itself.
+
+    Example:
+        >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+        tensor([1, 3])
+    """
+
+def seed() -> builtins.int:
+    """Seeds the default generator from the system and returns the seed."""
+
+def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+    """The slice at `index`, without that dimension."""
+
+def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise 1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x)), where x is the operand, broadcast together.
+
+    Gradient of x: g * 1.0507009873554805 * where(x > 0, 1, 1.6732632423543772 * exp(x))
+    """
+
+def selu_(input: Tensor) -> Tensor:
+    """Elementwise 1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * 1.0507009873554805 * where(x > 0, 1, 1.6732632423543772 * exp(x))
+    """
+
+def set_blas_library(path: str) -> None:
+    """Where the BLAS library lies."""
+
+def set_default_dtype(d: _dtype) -> None:
+    """Sets the dtype of new floating-point tensors."""
+
+def set_grad_enabled(enabled: builtins.bool) -> None:
+    """Turns recording on or off on this thread."""
+
+def set_num_threads(num_threads: builtins.int) -> None:
+    """Sets how many threads a kernel may use."""
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Sets the state that get_rng_state() gave."""
+
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise sigmoid(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (1 - y) * y
+    """
+
+def sigmoid_(input: Tensor) -> Tensor:
+    """Elementwise sigmoid(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * (1 - y) * y
+    """
+
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise sign(x), where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def sign_(input: Tensor) -> Tensor:
+    """Elementwise sign(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise copysign(1, x) < 0, where x is the operand, broadcast together.
+
+    Gradient of x: none
+    """
+
+def silu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x * sigmoid(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * sigmoid(x) * (1 + x * (1 - sigmoid(x)))
+    """
+
+def silu_(input: Tensor) -> Tensor:
+    """Elementwise x * sigmoid(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * sigmoid(x) * (1 + x * (1 - sigmoid(x)))
+    """
+
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise sin(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * cos(x)
+    """
+
+def sin_(input: Tensor) -> Tensor:
+    """Elementwise sin(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * cos(x)
+    """
+
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise sinc(x), where x is the operand, broadcast together.
+
+    Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+    """
+
+def sinc_(input: Tensor) -> Tensor:
+    """Elementwise sinc(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+    """
+
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise sinh(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * cosh(x)
+    """
+
+def sinh_(input: Tensor) -> Tensor:
+    """Elementwise sinh(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * cosh(x)
+    """
+
+def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+    """Exponentials, scaled so that they add up to one along a dimension.
+
+    Args:
+        dim: the dimension.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.softmax(torch.tensor([0., 0.]), dim=0)
+        tensor([0.5000, 0.5000])
+    """
+
+def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x * beta > threshold, x, log1p(exp(x * beta)) / beta), where x is the operand, broadcast together.
+
+    Gradient of x: where(x * beta > threshold, g, g * sigmoid(x * beta))
+    """
+
+def softplus_(input: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
+    """Elementwise where(x * beta > threshold, x, log1p(exp(x * beta)) / beta), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x * beta > threshold, g, g * sigmoid(x * beta))
+    """
+
+def softshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)), where x is the operand, broadcast together.
+
+    Gradient of x: where((x >= -lambd) & (x <= lambd), 0, g)
+    """
+
+def softshrink_(input: Tensor, lambd: Number = 0.5) -> Tensor:
+    """Elementwise where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where((x >= -lambd) & (x <= lambd), 0, g)
+    """
+
+def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x / (1 + abs(x)), where x is the operand, broadcast together.
+
+    Gradient of x: g / square(1 + abs(x))
+    """
+
+def softsign_(input: Tensor) -> Tensor:
+    """Elementwise x / (1 + abs(x)), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / square(1 + abs(x))
+    """
+
+@overload
+def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """The elements along a dimension in order, and where they were. NaN counts as greatest.
+
+    Args:
+        dim: the dimension.
+        descending: the greatest first.
+        stable: accepted; equal elements keep their order in any case.
+
+    Example:
+        >>> torch.sort(torch.tensor([3, 1, 2])).indices
+        tensor([1, 2, 0])
+    """
+@overload
+def sort(input: Tensor, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+
+def split(tensor: Tensor, split_size_or_sections: object, dim: builtins.int = 0) -> tuple:
+    """Parts of a given size, or of the sizes in a list, as views."""
+
+def split_with_sizes(input: Tensor, split_sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple:
+    """Parts of the given sizes, as views."""
+
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise sqrt(x), where x is the operand, broadcast together.
+
+    Gradient of x: g / (2 * y)
+    """
+
+def sqrt_(input: Tensor) -> Tensor:
+    """Elementwise sqrt(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g / (2 * y)
+    """
+
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise x * x, where x is the operand, broadcast together.
+
+    Gradient of x: 2 * g * x
+    """
+
+def square_(input: Tensor) -> Tensor:
+    """Elementwise x * x, in place, where x is the operand, broadcast together.
+
+    Gradient of x: 2 * g * x
+    """
+
+@overload
+def squeeze(input: Tensor) -> Tensor:
+    """Drops all dimensions of size one."""
+@overload
+def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Drops the given dimensions where they have size one."""
+
+@overload
+def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Joins tensors of one shape along a new dimension.
+
+    Args:
+        tensors: the tensors.
+        dim: where the new dimension goes.
+
+    Example:
+        >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
+@overload
+def stack(tensors: Sequence[Tensor], axis: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
+
+def std(input: Tensor, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
+    """The standard deviation over all or some dimensions.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        unbiased: True stands for correction=1, False for correction=0.
+        keepdim: whether reduced dimensions stay, with size one.
+        correction: what is taken from the number of elements in the divisor, 1 by default.
+
+    Example:
+        >>> torch.std(torch.tensor([1., 3., 5.]))
+        tensor(2.)
+    """
+
+def std_mean(input: Tensor, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean, in one pass over memory.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        unbiased: True stands for correction=1, False for correction=0.
+        keepdim: whether reduced dimensions stay, with size one.
+        correction: what is taken from the number of elements in the divisor, 1 by default.
+
+    Example:
+        >>> torch.std_mean(torch.tensor([1., 3., 5.]))
+        (tensor(2.), tensor(3.))
+    """
+
+def sub(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+    """Elementwise a - b, where a and b are the operands, broadcast together.
+
+    Gradient of a: g
+    Gradient of b: -g
+    """
+
+@overload
+def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """The sum over all or some dimensions. Integers and bools add up as int64.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        keepdim: whether reduced dimensions stay, with size one.
+        dtype: what elements are converted to first.
+
+    Example:
+        >>> torch.sum(torch.tensor([[1., 2.], [3., 4.]]), dim=0)
+        tensor([4., 6.])
+    """
+@overload
+def sum(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+
+def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+    """A view with two dimensions swapped."""
+
+def swapdims(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+    """A view with two dimensions swapped."""
+
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix."""
+
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elements at indices into the flattened tensor.
+
+    Args:
+        index: int64; the result has its shape.
+
+    Example:
+        >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([0, -1]))
+        tensor([1, 4])
+    """
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """As gather, with broadcasting and negative indices: undoes argsort and argmax.
+
+    Args:
+        indices: int64.
+        dim: the dimension; None takes from the flattened tensor.
+
+    Example:
+        >>> x = torch.tensor([[3, 1], [2, 5]])
+        >>> torch.take_along_dim(x, x.argsort(dim=1), dim=1)
+        tensor([[1, 3],
+                [2, 5]])
+    """
+
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise tan(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (1 + y * y)
+    """
+
+def tan_(input: Tensor) -> Tensor:
+    """Elementwise tan(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * (1 + y * y)
+    """
+
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise tanh(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (1 - y * y)
+    """
+
+def tanh_(input: Tensor) -> Tensor:
+    """Elementwise tanh(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * (1 - y * y)
+    """
+
+def tensor(data: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor with a copy of data. It has no history.
+
+    Args:
+        data: a number, nested sequences of numbers, or an array.
+        dtype: the type of the elements; inferred from data if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.tensor([[1, 2], [3, 4]])
+        tensor([[1, 2],
+                [3, 4]])
+        >>> torch.tensor(2.0)
+        tensor(2.)
+    """
+
+def threshold(input: Tensor, threshold: Number = 0, value: Number = 0, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x <= threshold, value, x), where x is the operand, broadcast together.
+
+    Gradient of x: where(x <= threshold, 0, g)
+    """
+
+def threshold_(input: Tensor, threshold: Number = 0, value: Number = 0) -> Tensor:
+    """Elementwise where(x <= threshold, value, x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: where(x <= threshold, 0, g)
+    """
+
+def tile(input: Tensor, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Copies of the whole tensor, as repeat; missing leading repeats are ones.
+
+    Args:
+        dims: how often, for each of the last dimensions.
+
+    Example:
+        >>> torch.tile(torch.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
+
+def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """The k greatest elements along a dimension, and where they were.
+
+    Args:
+        k: how many.
+        dim: the dimension.
+        largest: False asks for the smallest.
+        sorted: whether they come in order.
+
+    Example:
+        >>> torch.topk(torch.tensor([3, 9, 5]), 2).values
+        tensor([9, 5])
+    """
+
+def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+    """A view with two dimensions swapped."""
+
+def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The lower triangle of matrices, zero elsewhere.
+
+    Args:
+        diagonal: the last diagonal that is kept: 0 the main one, above 0 above it.
+
+    Example:
+        >>> torch.tril(torch.ones(2, 2))
+        tensor([[1., 0.],
+                [1., 1.]])
+    """
+
+def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The upper triangle of matrices, zero elsewhere.
+
+    Args:
+        diagonal: the first diagonal that is kept: 0 the main one, above 0 above it.
+
+    Example:
+        >>> torch.triu(torch.ones(2, 2))
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
+
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise trunc(x), where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def trunc_(input: Tensor) -> Tensor:
+    """Elementwise trunc(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: 0
+    """
+
+def unbind(input: Tensor, dim: builtins.int = 0) -> tuple:
+    """All slices along a dimension, as a tuple."""
+
+def unflatten(input: Tensor, dim: builtins.int, sizes: builtins.int | Sequence[builtins.int]) -> Tensor:
+    """Splits one dimension into several."""
+
+def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
+    """The distinct elements in ascending order.
+
+    Args:
+        sorted: accepted; the result is sorted in any case.
+        return_inverse: also return, for each element, the number of its value.
+        return_counts: also return how often each value occurs.
+        dim: the dimension whose slices are compared; None compares elements.
+
+    Example:
+        >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
+    """
+
+def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
+    """Inserts a dimension of size one."""
+
+def var(input: Tensor, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
+    """The variance over all or some dimensions.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        unbiased: True stands for correction=1, False for correction=0.
+        keepdim: whether reduced dimensions stay, with size one.
+        correction: what is taken from the number of elements in the divisor, 1 by default.
+
+    Example:
+        >>> torch.var(torch.tensor([1., 2., 3.]))
+        tensor(1.)
+    """
+
+def var_mean(input: Tensor, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None) -> tuple[Tensor, Tensor]:
+    """The variance and the mean, in one pass over memory.
+
+    Args:
+        dim: one dimension, several, or None for all.
+        unbiased: True stands for correction=1, False for correction=0.
+        keepdim: whether reduced dimensions stay, with size one.
+        correction: what is taken from the number of elements in the divisor, 1 by default.
+
+    Example:
+        >>> torch.var_mean(torch.tensor([1., 2., 3.]))
+        (tensor(1.), tensor(2.))
+    """
+
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors."""
+
+@overload
+def where(condition: Tensor, input: object, other: object, *, out: Tensor | None = None) -> Tensor:
+    """Elements of input where condition holds, of other elsewhere."""
+@overload
+def where(condition: Tensor) -> Any: ...
+
+def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), where a and b are the operands, broadcast together.
+
+    Gradient of a: where((a == 0) & (b <= 0), 0, g * log(b))
+    Gradient of b: g * a / b
+    """
+
+def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor of zeros.
+
+    Args:
+        size: ints, or one tuple of ints.
+        out: a tensor to write to.
+        dtype: the type of the elements; the default dtype if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> torch.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+    """
+
+def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+    """Zeros in the shape and memory order of another tensor.
+
+    Args:
+        input: the other tensor.
+        dtype: the type of the elements; that of input if not given.
+        layout: strided, the only one.
+        device: "cpu".
+        requires_grad: whether gradients are wanted.
+        memory_format: contiguous_format or preserve_format.
+
+    Example:
+        >>> torch.zeros_like(torch.ones(3))
+        tensor([0., 0., 0.])
+    """
