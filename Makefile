@@ -24,7 +24,7 @@ train: $(STAMP)   ## train a small network that visibly learns
 	$(BIN)/python examples/spiral.py
 
 test: $(STAMP)    ## run the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2
 
 bench: $(STAMP)   ## compare with PyTorch; prints ratios, writes benchmarks/results/
 	$(BIN)/python -m pip install --quiet '.[parity]'

@@ -35,7 +35,7 @@ _LIBRARY = _Path(__file__).parent / "lib" / "libscipy_openblas.so"
 if _LIBRARY.exists():
     _C.set_blas_library(str(_LIBRARY))
 
-from tapegrad import __config__, _aliases, _composed, _tensor, autograd, nn
+from tapegrad import __config__, _aliases, _composed, _tensor, autograd, cuda, nn, return_types
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
 from tapegrad.autograd import (
     enable_grad,

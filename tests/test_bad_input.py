@@ -168,7 +168,9 @@ def test_hostile_input(family, tmp_path):
     log = tmp_path / "last_call.txt"
     command = [sys.executable, __file__, family, str(log)]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=SECONDS_PER_FAMILY, check=False)
+        done = subprocess.run(
+            command, capture_output=True, timeout=SECONDS_PER_FAMILY, check=False, cwd=tmp_path
+        )
     except subprocess.TimeoutExpired:
         pytest.fail(
             f"still running after {SECONDS_PER_FAMILY} s: {log.read_text(encoding='utf-8')}"

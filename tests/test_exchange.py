@@ -254,7 +254,7 @@ def test_read_only_array_warns():
     assert x.tolist() == [0, 1, 2]
 
 
-def test_import_leaves_numpy_alone():
+def test_import_leaves_numpy_alone(tmp_path):
     """NumPy is imported when an array is asked for, not before."""
     if IS_TORCH:
         pytest.skip("PyTorch imports NumPy")
@@ -266,7 +266,7 @@ def test_import_leaves_numpy_alone():
         "assert x.detach().numpy().tolist() == [[1.0, 2.0]]\n"
         "assert 'numpy' in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=tmp_path)
 
 
 # ---- DLPack

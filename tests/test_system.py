@@ -115,23 +115,26 @@ class TestPackage:
         for word in ("tapegrad", "compiler", "instruction set", "blas", "threads"):
             assert word in text
 
-    def test_import_is_lean(self):
+    def test_import_is_lean(self, tmp_path):
         """Importing loads neither NumPy nor the BLAS library; both come when first needed."""
         script = (
             "import sys, tapegrad\n"
             "assert 'numpy' not in sys.modules\n"
             "assert 'openblas' not in open('/proc/self/maps').read()\n"
         )
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path
+        )
         assert done.returncode == 0, done.stderr
 
     @pytest.mark.parametrize("isa", ["v2", "v3"])
-    def test_every_instruction_set_gives_the_same_answers(self, isa):
+    def test_every_instruction_set_gives_the_same_answers(self, isa, tmp_path):
         script = (
             "import tapegrad as torch\n"
             "x = torch.linspace(-3, 3, 1001)\n"
             "print((torch.tanh(x) * torch.erf(x) + torch.exp(-x * x)).sum().item(),\n"
-            "      torch.softmax(x, 0).max().item(), (x.view(7, 143) @ x.view(143, 7)).sum().item())\n"
+            "      torch.softmax(x, 0).max().item(),\n"
+            "      (x.view(7, 143) @ x.view(143, 7)).sum().item())\n"
         )
         outputs = []
         for cpu in (isa, "v4"):
@@ -139,6 +142,7 @@ class TestPackage:
                 [sys.executable, "-c", script],
                 capture_output=True,
                 text=True,
+                cwd=tmp_path,
                 env={"TAPEGRAD_CPU": cpu, "PYTHONPATH": ":".join(sys.path)},
             )
             assert done.returncode == 0, done.stderr

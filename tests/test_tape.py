@@ -1,4 +1,4 @@
-"""Mechanics of the tape and the sweep: entries, accumulation, saved values, depth, threads, leaks."""
+"""Mechanics of the tape and the sweep: entries, sums, saved values, depth, threads, leaks."""
 
 import gc
 import subprocess
@@ -249,9 +249,11 @@ del y
 
 @pytest.mark.skipif(IS_TORCH, reason="the chain runs tapegrad")
 @pytest.mark.parametrize("stack_kilobytes", [512, 8192])
-def test_a_chain_of_a_million_entries_neither_recurses_nor_overflows(stack_kilobytes):
+def test_a_chain_of_a_million_entries_neither_recurses_nor_overflows(stack_kilobytes, tmp_path):
     command = f"ulimit -s {stack_kilobytes}; exec {sys.executable} - 1000000"
-    done = subprocess.run(["bash", "-c", command], input=CHAIN, text=True, capture_output=True)
+    done = subprocess.run(
+        ["bash", "-c", command], input=CHAIN, text=True, capture_output=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr[-2000:]
 
 

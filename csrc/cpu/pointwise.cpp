@@ -82,6 +82,31 @@ void run_plain(const OpCall& call, const PointwiseOp& op, TileKernel kernel, con
   });
 }
 
+// Small operands, some of them single values (x * 2): one call too, with the values spread out in
+// a buffer first. This is the hot path of scalar code, so it plans nothing.
+bool run_small(const OpCall& call, const PointwiseOp& op, TileKernel kernel, const Scalar* params,
+               DType compute, DType produced) {
+  const TensorImpl& out = call.out();
+  constexpr int64_t kSmall = 64;
+  int64_t numel = out.numel();
+  if (numel > kSmall || !out.is_contiguous() || out.dtype() != produced) return false;
+  alignas(64) char values[kGradOperands][kSmall * 8];
+  const void* operands[kGradOperands] = {};
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorImpl& input = call.in(i);
+    bool dense = input.numel() == numel && input.is_contiguous();
+    if (!dense && input.numel() != 1) return false;
+    if (dense && input.dtype() == compute) {
+      operands[op.slots[i]] = input.data();
+    } else {
+      converter(input.dtype(), compute)(input.data(), dense ? 1 : 0, values[i], 1, numel);
+      operands[op.slots[i]] = values[i];
+    }
+  }
+  kernel(out.data(), operands, numel, params);
+  return true;
+}
+
 // The buffers of one thread.
 struct Tiles {
   alignas(64) char bytes[kMaxOperands][kTileBytes];
@@ -164,6 +189,7 @@ void pointwise(const OpCall& call) {
   const Scalar* params = call.attributes.size() > 1 ? call.attributes.data() + 1 : nullptr;
   if (is_plain(call, compute, produced))
     return run_plain(call, op, kernel, params, itemsize(compute), itemsize(produced));
+  if (run_small(call, op, kernel, params, compute, produced)) return;
 
   Plan plan;
   plan.kernel = kernel;

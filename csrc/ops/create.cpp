@@ -76,6 +76,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
 }
 
 Tensor linspace(double start, double end, int64_t steps, DType dtype) {
+  if (dtype == DType::Bool) fail_unsupported_dtype("linspace", dtype);
   TAPEGRAD_CHECK(steps >= 0, "linspace: number of steps must be non-negative, got ", steps);
   Tensor out = empty("linspace", DimVector{steps}, dtype);
   dispatch(linspace_op, {}, {start, end, 0.0}, {out});
@@ -83,6 +84,7 @@ Tensor linspace(double start, double end, int64_t steps, DType dtype) {
 }
 
 Tensor logspace(double start, double end, int64_t steps, double base, DType dtype) {
+  if (dtype == DType::Bool) fail_unsupported_dtype("logspace", dtype);
   TAPEGRAD_CHECK(steps >= 0, "logspace: number of steps must be non-negative, got ", steps);
   Tensor out = empty("logspace", DimVector{steps}, dtype);
   dispatch(linspace_op, {}, {start, end, base}, {out});

@@ -24,7 +24,9 @@ const Op matmul_op{"matmul", {cpu::matmul, nullptr}};
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op, ": expected both operands to have the same dtype, but "
                  "got ", name(a.dtype()), " and ", name(b.dtype()), "; cast one with .to()");
-  if (a.dtype() == DType::Bool) fail_unsupported_dtype(op, a.dtype());
+  // An empty product has no elements to multiply.
+  if (a.dtype() == DType::Bool && a.numel() > 0 && b.numel() > 0)
+    fail_unsupported_dtype(op, a.dtype());
 }
 
 void check_inner(const char* op, const Tensor& a, const Tensor& b) {
@@ -54,6 +56,7 @@ Tensor readable(const Tensor& x) {
 
 // out = alpha * a @ b + beta * out, where a, b and out have the same rank.
 void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b, Scalar alpha, Scalar beta) {
+  if (a.dtype() == DType::Bool) return fill_into(out, false);
   dispatch(matmul_op, {readable(a), readable(b)}, {alpha, beta}, {out});
 }
 

@@ -2,6 +2,7 @@
 #include "ops/pointwise.h"
 
 #include <bit>
+#include <cmath>
 
 #include "core/error.h"
 #include "graph/view.h"
@@ -31,14 +32,17 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
   // The condition of where() takes no part.
   if (info.op.id == PointwiseId::where) operands = operands.subspan(1);
   DType first = (*operands[0]).dtype();
-  bool plain = !(*operands[0])->is_wrapped_number() &&
-               (params.empty() || is_floating(first));
+  // Only the bounds of clamp() take part in promotion; other parameters follow the tensors.
+  bool counts_params = info.op.id == PointwiseId::clamp_min || info.op.id == PointwiseId::clamp_max ||
+                       info.op.id == PointwiseId::clamp_between;
+  bool plain = !(*operands[0])->is_wrapped_number() && (!counts_params || is_floating(first));
   for (const Tensor* operand : operands.subspan(1))
     plain = plain && operand->dtype() == first && !(*operand)->is_wrapped_number();
   if (plain) return first;
   ResultType type;
   for (const Tensor* operand : operands) type.add(*operand);
-  for (Scalar param : params) type.add(param);
+  if (counts_params)
+    for (Scalar param : params) type.add(param);
   return type.get();
 }
 
@@ -48,8 +52,24 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
 }
 
 // Where PyTorch wants more of the dtypes than the table's column says.
-void check_special_dtypes(const PointwiseInfo& info, Operands operands, DType common) {
+void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params params,
+                          DType common) {
+  if (is_integral(common))
+    for (Scalar param : params)
+      TAPEGRAD_CHECK(!param.is_float() || param.as_double() == std::floor(param.as_double()),
+                     info.name, ": the value ", param.as_double(),
+                     " cannot be converted to the integer dtype ", name(common));
   switch (info.op.id) {
+    case PointwiseId::softsign:
+      if (common == DType::Bool) fail_unsupported_dtype(info.name, common);
+      break;
+    case PointwiseId::hardtanh:
+      TAPEGRAD_CHECK(common != DType::UInt8 || params[0].as_double() >= 0,
+                     "hardtanh: cannot do hardtanh on an unsigned type with negative limits");
+      break;
+    case PointwiseId::nextafter:
+      if (is_reduced_float(common)) fail_unsupported_dtype(info.name, common);
+      break;
     case PointwiseId::sub:
       for (const Tensor* operand : operands)
         if (operand->dtype() == DType::Bool) fail_bool(info);
@@ -63,6 +83,7 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, DType co
       break;
     case PointwiseId::pow:
       TAPEGRAD_CHECK(!is_integral(common) || !(*operands[1])->is_wrapped_number() ||
+                         operands[1]->dtype() != DType::Int64 ||
                          *operands[1]->data<int64_t>() >= 0,
                      "pow: integers to negative integer powers are not allowed; call .float() first");
       break;
@@ -72,21 +93,23 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, DType co
 }
 
 DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params params) {
-  bool number_only = info.dtypes == PointwiseDTypes::Floating;
-  DType common = common_dtype(info, operands, number_only ? Params{} : params);
-  if (info.arity > 1) check_special_dtypes(info, operands, common);
+  DType common = common_dtype(info, operands, params);
+  check_special_dtypes(info, operands, params, common);
   switch (info.dtypes) {
     case PointwiseDTypes::Real:
       if (is_integral(common)) common = default_dtype();
       break;
     case PointwiseDTypes::Floating:
       if (is_integral(common))
-        fail_dtype(info, "a floating dtype", common, "; call .float() first");
+        fail_dtype(info, "a floating dtype (neither integer nor bool)", common,
+                   "; call .float() first");
       break;
     case PointwiseDTypes::Number:
       if (common == DType::Bool) {
-        if (info.op.id != PointwiseId::square) fail_bool(info);
-        common = DType::Int64;
+        if (info.op.id == PointwiseId::square) common = DType::Int64;
+        else if (info.op.id == PointwiseId::addcmul) fail_unsupported_dtype(info.name, common);
+        else if (info.op.id != PointwiseId::pow || !(*operands[1])->is_wrapped_number())
+          fail_bool(info);
       }
       break;
     case PointwiseDTypes::Integer:

@@ -292,6 +292,7 @@ Tensor poisson(const Tensor& rates, Generator& generator) {
 }
 
 Tensor randperm(int64_t n, DType dtype, Generator& generator) {
+  if (dtype == DType::Bool) fail_unsupported_dtype("randperm", dtype);
   TAPEGRAD_CHECK(n >= 0, "randperm: expected n >= 0, got ", n);
   TAPEGRAD_CHECK(n - 1 <= integer_range(dtype).largest, "randperm: the numbers up to n = ", n,
                  " do not all fit into ", name(dtype), "; use a wider dtype");

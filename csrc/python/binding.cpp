@@ -1,5 +1,6 @@
 #include "python/binding.h"
 
+#include "graph/record.h"
 #include "ops/copy.h"
 #include "python/python_types.h"
 
@@ -156,9 +157,13 @@ void check_device(nb::handle device) {
   fail("device: expected 'cpu', got '", text, "'");
 }
 
-Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out) {
+Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
+                std::initializer_list<const Tensor*> operands) {
   if (!out) return result;
-  prepare_out(op, *out, result.sizes(), result.dtype(), {});
+  TAPEGRAD_CHECK(!(grad_enabled && (requires_grad(result) || requires_grad(*out))), op,
+                 ": functions with out=... arguments don't support automatic differentiation, but "
+                 "one of the arguments requires grad; use the form without out=, or no_grad()");
+  prepare_out(op, *out, result.sizes(), result.dtype(), {operands.begin(), operands.size()});
   copy_into(*out, result);
   (*out)->storage().bump_version();
   return *out;

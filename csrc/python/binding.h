@@ -41,8 +41,10 @@ DimVector int_list_from_args(const char* op, const nb::args& args);
 // Accepts None, "cpu", torch.device("cpu") and refuses others with the reason.
 void check_device(nb::handle device);
 
-// Copies a result into out= and returns it, or returns the result itself.
-Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out);
+// Copies a result into out= and returns it, or returns the result itself. `operands` are what it was
+// computed from: out= must not overlap them half-way.
+Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
+                std::initializer_list<const Tensor*> operands = {});
 
 // Defines module-level functions and Tensor methods.
 class Binder {

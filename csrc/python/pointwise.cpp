@@ -200,8 +200,9 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant, const T
   type.add(*operands[1]);
   TAPEGRAD_CHECK(!alpha.is_float() || is_floating(type.get()), info.name,
                  ": for integral input tensors, argument alpha must not be a floating point number");
-  TAPEGRAD_CHECK(id == PointwiseId::add || type.get() != DType::Bool, info.name,
-                 ": bool tensors are not supported; use logical_xor");
+  for (int i = 0; i < 2; ++i)
+    TAPEGRAD_CHECK(id == PointwiseId::add || operands[i]->dtype() != DType::Bool, info.name,
+                   ": bool tensors are not supported; use logical_xor");
   if (alpha.as_double() == 1) return id;
   if (id == PointwiseId::sub)
     alpha = alpha.is_float() ? Scalar(-alpha.as_double()) : Scalar(-alpha.as_int());
@@ -460,12 +461,13 @@ Tensor where_any(const Tensor& condition, const nb::object& input, const nb::obj
                       Py_TYPE(object.ptr())->tp_name);
     return wrapped_number(number);
   };
-  return into_out("where", where(condition, as_tensor(input), as_tensor(other)), out);
+  Tensor x = as_tensor(input), y = as_tensor(other);
+  return into_out("where", where(condition, x, y), out, {&condition, &x, &y});
 }
 
 void bind_special(Binder& b) {
   b.both("round", [](const Tensor& x, int64_t decimals, const Out& out) {
-    return into_out("round", round_decimals(x, decimals), out);
+    return into_out("round", round_decimals(x, decimals), out, {&x});
   }, nb::kw_only(), "decimals"_a = 0, "out"_a.none() = nb::none(),
          "The nearest integer, halves to even; or the nearest multiple of 10**-decimals.");
   b.method("round_", [](Tensor self, int64_t decimals) {
@@ -475,17 +477,19 @@ void bind_special(Binder& b) {
   b.both("nan_to_num", [](const Tensor& x, std::optional<double> nan, std::optional<double> posinf,
                           std::optional<double> neginf, const Out& out) {
     const Tensor* operands[] = {&x};
-    if (is_integral(x.dtype())) return into_out("nan_to_num", clone(x), out);
-    return into_out("nan_to_num",
-                    pointwise(PointwiseId::nan_to_num, operands,
-                              nan_to_num_params(x, nan, posinf, neginf)), out);
+    Tensor y = is_integral(x.dtype())
+                   ? clone(x)
+                   : pointwise(PointwiseId::nan_to_num, operands,
+                               nan_to_num_params(x, nan, posinf, neginf));
+    return into_out("nan_to_num", y, out, {&x});
   }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
      nb::kw_only(), "out"_a.none() = nb::none(),
      "Replaces NaN (by 0) and infinities (by the largest finite numbers).");
   b.method("nan_to_num_", [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
                              std::optional<double> neginf) {
     const Tensor* operands[] = {&self};
-    if (!is_integral(self.dtype()))
+    if (is_integral(self.dtype())) self->storage().bump_version();
+    else
       pointwise_inplace(PointwiseId::nan_to_num, operands,
                         nan_to_num_params(self, nan, posinf, neginf));
     return self;

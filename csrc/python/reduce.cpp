@@ -120,7 +120,7 @@ Args:
 
 Example:
     >>> torch.logsumexp(torch.tensor([1000., 1000.]), dim=0)
-    tensor(1000.6931)
+    tensor(1000.6932)
 )");
 }
 

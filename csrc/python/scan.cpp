@@ -71,7 +71,7 @@ Args:
 
 Example:
     >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), dim=0)
-    tensor([1000.0000, 1000.6931])
+    tensor([1000.0000, 1000.6932])
 )");
   bind_extreme(b, "cummax", cummax, R"(Running maxima along a dimension, and their latest places.
 

@@ -22,11 +22,17 @@ namespace {
 
 std::string package_folder;  // with a trailing slash
 
+// Whether code belongs to the library. Most calls ask about the file the last one asked about.
 bool is_own(PyCodeObject* code) {
+  static PyObject* last_name = nullptr;  // counted, so that the address stays this string's
+  static bool last_answer = false;
   PyObject* name = code->co_filename;
-  if (!PyUnicode_IS_COMPACT_ASCII(name)) return false;
-  return std::strncmp(static_cast<const char*>(PyUnicode_DATA(name)), package_folder.c_str(),
-                      package_folder.size()) == 0;
+  if (name == last_name) return last_answer;
+  Py_XSETREF(last_name, Py_NewRef(name));
+  last_answer = PyUnicode_IS_COMPACT_ASCII(name) &&
+                std::strncmp(static_cast<const char*>(PyUnicode_DATA(name)),
+                             package_folder.c_str(), package_folder.size()) == 0;
+  return last_answer;
 }
 
 #if TAPEGRAD_DIRECT_FRAMES

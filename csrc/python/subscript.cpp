@@ -85,7 +85,7 @@ class Key {
     }
     convert_sequences();
     int64_t free = x.dim() - specified();
-    TAPEGRAD_CHECK_AS(IndexError, free >= 0, "too many indices for tensor of dimension ", x.dim());
+    TAPEGRAD_CHECK_AS(IndexError, free >= 0, "index: too many indices for tensor of dimension ", x.dim());
     for (const nb::object& item : items_) apply(item.ptr(), free);
     subscript_.keep(subscript_.left());
   }

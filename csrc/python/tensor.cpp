@@ -36,6 +36,7 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
     else check_device(value);
   };
   size_t position = 0;
+  if (args.size() > 4) fail<TypeError>("to() takes at most 4 arguments, got ", args.size());
   for (nb::handle arg : args) {
     if (PyBool_Check(arg.ptr())) copy |= ++position == 2 && arg.ptr() == Py_True;
     else take(arg);

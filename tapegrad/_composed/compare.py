@@ -10,16 +10,10 @@ from tapegrad._composed.registry import function, method
 __all__ = [
     "allclose",
     "equal",
-    "is_complex",
-    "is_floating_point",
     "is_nonzero",
-    "is_same_size",
     "is_tensor",
     "isclose",
     "isin",
-    "isneginf",
-    "isposinf",
-    "numel",
 ]
 
 
@@ -41,60 +35,6 @@ def is_tensor(obj: Any) -> bool:
 
 
 @function
-def is_floating_point(input: Tensor) -> bool:
-    """Return whether the dtype of a tensor is a floating one.
-
-    Args:
-        input: a tensor.
-
-    Returns:
-        True for float32, float64, float16 and bfloat16.
-
-    Example:
-        >>> torch.is_floating_point(torch.tensor(1.0))
-        True
-    """
-    expect_tensor("is_floating_point", "input", input)
-    return input.dtype.is_floating_point
-
-
-@function
-def is_complex(input: Tensor) -> bool:
-    """Return whether the dtype of a tensor is a complex one.
-
-    Args:
-        input: a tensor.
-
-    Returns:
-        True for complex dtypes.
-
-    Example:
-        >>> torch.is_complex(torch.tensor(1.0))
-        False
-    """
-    expect_tensor("is_complex", "input", input)
-    return input.dtype.is_complex
-
-
-@function
-def numel(input: Tensor) -> int:
-    """Return the number of elements of a tensor.
-
-    Args:
-        input: a tensor.
-
-    Returns:
-        The product of its sizes.
-
-    Example:
-        >>> torch.numel(torch.zeros(2, 3))
-        6
-    """
-    expect_tensor("numel", "input", input)
-    return input.numel()
-
-
-@function
 @method
 def is_nonzero(input: Tensor) -> bool:
     """Return whether the single element of a tensor is not zero.
@@ -113,25 +53,6 @@ def is_nonzero(input: Tensor) -> bool:
     if input.numel() != 1:
         raise RuntimeError(f"is_nonzero: expected one element, got shape {tuple(input.shape)}")
     return bool(input.item())
-
-
-@function
-@method
-def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors have the same shape.
-
-    Args:
-        input: a tensor.
-        other: another tensor.
-
-    Returns:
-        True if all sizes agree.
-
-    Example:
-        >>> torch.is_same_size(torch.zeros(2), torch.zeros(3))
-        False
-    """
-    return input.shape == other.shape
 
 
 @function
@@ -227,42 +148,6 @@ def allclose(
         True
     """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
-
-
-@function
-@method
-def isposinf(input: Tensor) -> Tensor:
-    """Return where the elements are positive infinity.
-
-    Args:
-        input: a tensor.
-
-    Returns:
-        A tensor of bool.
-
-    Example:
-        >>> torch.isposinf(torch.tensor([float("inf"), -float("inf")]))
-        tensor([ True, False])
-    """
-    return input.isinf().logical_and(input > 0)
-
-
-@function
-@method
-def isneginf(input: Tensor) -> Tensor:
-    """Return where the elements are negative infinity.
-
-    Args:
-        input: a tensor.
-
-    Returns:
-        A tensor of bool.
-
-    Example:
-        >>> torch.isneginf(torch.tensor([float("inf"), -float("inf")]))
-        tensor([False,  True])
-    """
-    return input.isinf().logical_and(input < 0)
 
 
 # Comparing with every test element costs their product; above this many, sorting costs less.

@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad._composed.linear_algebra import diagonal
 
 __all__ = ["Label", "Plan", "make_plan"]
 
@@ -40,11 +39,13 @@ class _Preparation(NamedTuple):
     summed: tuple[int, ...]
     shape: tuple[int, ...] | None
 
-    def run(self, tensor: Tensor) -> Tensor:
+    def run(self, tensor: Tensor, *, alone: bool) -> Tensor:
         for first, second in self.diagonals:
-            tensor = diagonal(tensor, 0, first, second)
+            tensor = tensor.diagonal(0, first, second)
         if self.summed:
-            tensor = tensor.sum(self.summed, dtype=tensor.dtype)
+            # Beside other operands the dtype stays; alone, this is a sum like any other, and sums
+            # of integers are int64.
+            tensor = tensor.sum(self.summed, dtype=None if alone else tensor.dtype)
         return tensor if self.shape is None else tensor.reshape(self.shape)
 
 
@@ -90,7 +91,7 @@ class Plan(NamedTuple):
     def run(self, operands: Sequence[Tensor]) -> Tensor:
         """Contract the operands."""
         tensors = [
-            preparation.run(operand)
+            preparation.run(operand, alone=len(operands) == 1)
             for preparation, operand in zip(self.preparations, operands, strict=True)
         ]
         for pair in self.pairs:
@@ -139,7 +140,12 @@ def _prepare(
     preparations, prepared = [], []
     for index, (pairs, labels, shape) in enumerate(distinct):
         needed = set(output).union(*(wide[i] for i in range(len(wide)) if i != index))
-        summed = tuple(d for d, label in enumerate(labels) if shape[d] != 1 and label not in needed)
+        # Of a single operand dimensions of size 1 are summed too, as the sum decides the dtype.
+        summed = tuple(
+            d
+            for d, label in enumerate(labels)
+            if label not in needed and (shape[d] != 1 or len(operands) == 1)
+        )
         remaining = [d for d in range(len(labels)) if d not in summed and shape[d] != 1]
         dropped_ones = len(remaining) + len(summed) < len(labels)
         new_shape = tuple(shape[d] for d in remaining) if dropped_ones else None

@@ -10,57 +10,17 @@ from tapegrad._composed.registry import function, method
 
 __all__ = [
     "addbmm",
-    "addmv",
     "addr",
     "chain_matmul",
     "cross",
     "diag_embed",
     "diagflat",
-    "diagonal",
     "inner",
     "kron",
     "tensordot",
     "trace",
     "vander",
 ]
-
-
-@function
-@method
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """View the diagonal of two dimensions as one new dimension, the last.
-
-    Args:
-        input: a tensor of at least two dimensions.
-        offset: which diagonal: 0 the main one, above 0 above it, below 0 below it.
-        dim1: the dimension of the rows.
-        dim2: the dimension of the columns.
-
-    Returns:
-        A view of `input` without the two dimensions and with the diagonal last.
-
-    Example:
-        >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
-        tensor([1, 4])
-        >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]), 1)
-        tensor([2])
-    """
-    expect_tensor("diagonal", "input", input)
-    first = wrap_dim("diagonal", dim1, input.dim())
-    second = wrap_dim("diagonal", dim2, input.dim())
-    if first == second:
-        raise RuntimeError(f"diagonal: expected two different dimensions, got {dim1} and {dim2}")
-    shape, stride = list(input.shape), list(input.stride())
-    rows, columns = shape[first], shape[second]
-    length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    start = input.storage_offset()
-    if length:
-        start += offset * stride[second] if offset >= 0 else -offset * stride[first]
-    step = stride[first] + stride[second]
-    others = [d for d in range(input.dim()) if d not in (first, second)]
-    return input.as_strided(
-        [*(shape[d] for d in others), length], [*(stride[d] for d in others), step], start
-    )
 
 
 @function
@@ -143,7 +103,7 @@ def trace(input: Tensor) -> Tensor:
     expect_tensor("trace", "input", input)
     if input.dim() != 2:
         raise RuntimeError(f"trace: expected a matrix, got shape {tuple(input.shape)}")
-    return diagonal(input).sum()
+    return input.diagonal().sum()
 
 
 @function
@@ -382,28 +342,6 @@ def _add_scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Te
         # By definition nan and inf of an input with factor 0 do not propagate.
         return scaled
     return (input if beta == 1 else input * beta) + scaled
-
-
-@function
-@method
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Return ``beta * input + alpha * (mat @ vec)``.
-
-    Args:
-        input: the vector to add; it broadcasts. With `beta` 0 its values are ignored.
-        mat: a matrix.
-        vec: a vector.
-        beta: factor of `input`.
-        alpha: factor of the product.
-
-    Returns:
-        A vector.
-
-    Example:
-        >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]), alpha=10)
-        tensor([11., 21.])
-    """
-    return _add_scaled(input, mat.mv(vec), beta, alpha)
 
 
 @function

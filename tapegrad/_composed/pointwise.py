@@ -7,81 +7,7 @@ from tapegrad._C import Tensor
 from tapegrad._composed.arguments import expect_tensor
 from tapegrad._composed.registry import function, method
 
-__all__ = ["clamp_max", "clamp_min", "float_power", "logit", "positive", "rsub", "softmin"]
-
-
-@function
-@method
-def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """Raise the elements below a limit to it.
-
-    Args:
-        input: a tensor.
-        min: the limit, a number or a tensor.
-
-    Returns:
-        The limited values.
-
-    Example:
-        >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
-        tensor([0., 2.])
-    """
-    return input.clamp(min=min)
-
-
-@function
-@method
-def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """Lower the elements above a limit to it.
-
-    Args:
-        input: a tensor.
-        max: the limit, a number or a tensor.
-
-    Returns:
-        The limited values.
-
-    Example:
-        >>> torch.clamp_max(torch.tensor([-1.0, 2.0]), 0)
-        tensor([-1.,  0.])
-    """
-    return input.clamp(max=max)
-
-
-@method
-def clamp_min_(input: Tensor, min: Any) -> Tensor:
-    """In-place form of `clamp_min`.
-
-    Args:
-        input: the tensor to change.
-        min: the limit, a number or a tensor.
-
-    Returns:
-        The same tensor.
-
-    Example:
-        >>> torch.tensor([-1.0, 2.0]).clamp_min_(0)
-        tensor([0., 2.])
-    """
-    return input.clamp_(min=min)
-
-
-@method
-def clamp_max_(input: Tensor, max: Any) -> Tensor:
-    """In-place form of `clamp_max`.
-
-    Args:
-        input: the tensor to change.
-        max: the limit, a number or a tensor.
-
-    Returns:
-        The same tensor.
-
-    Example:
-        >>> torch.tensor([-1.0, 2.0]).clamp_max_(0)
-        tensor([-1.,  0.])
-    """
-    return input.clamp_(max=max)
+__all__ = ["float_power", "logit", "positive", "rsub", "softmin"]
 
 
 @function
@@ -128,6 +54,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @function
+@method
 def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """Subtract the other way round: ``other - alpha * input``.
 

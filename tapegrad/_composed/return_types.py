@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tapegrad._C import Tensor
 
-__all__ = ["aminmax", "kthvalue", "median", "nanmedian"]
+__all__ = ["aminmax", "nanmedian"]
 
 
 class aminmax(NamedTuple):
@@ -12,20 +12,6 @@ class aminmax(NamedTuple):
 
     min: Tensor
     max: Tensor
-
-
-class kthvalue(NamedTuple):
-    """Elements of one rank, and where they were found."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class median(NamedTuple):
-    """Medians, and where they were found."""
-
-    values: Tensor
-    indices: Tensor
 
 
 class nanmedian(NamedTuple):

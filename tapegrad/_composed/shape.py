@@ -8,6 +8,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
+from tapegrad._types import Size
 
 __all__ = [
     "atleast_1d",
@@ -20,17 +21,12 @@ __all__ = [
     "fliplr",
     "flipud",
     "meshgrid",
-    "ravel",
-    "reshape_as",
     "rot90",
-    "swapaxes",
-    "unflatten",
-    "view_as",
 ]
 
 
 @function
-def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """Return the shape that results from broadcasting shapes against each other.
 
     Args:
@@ -59,7 +55,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
                     f"got {result[-offset]} and {size} in the shapes {given}"
                 )
             result[-offset] = size
-    return _C.Size(result)
+    return Size(result)
 
 
 @function
@@ -256,121 +252,6 @@ def atleast_3d(*tensors: Any) -> Any:
         tensors,
         lambda shape: shape if len(shape) > 2 else ((1,) * (2 - len(shape)) + shape + (1,)),
     )
-
-
-@function
-@method
-def ravel(input: Tensor) -> Tensor:
-    """Return the elements in one dimension, as a view where the layout allows.
-
-    Args:
-        input: a tensor of any shape.
-
-    Returns:
-        A 1-d tensor.
-
-    Example:
-        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
-        tensor([1, 2, 3, 4])
-    """
-    return input.reshape(-1)
-
-
-@method
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """View a tensor in the shape of another: ``input.view(other.shape)``.
-
-    Args:
-        input: the tensor to view.
-        other: the tensor whose shape to take.
-
-    Returns:
-        A view of `input`.
-
-    Example:
-        >>> torch.arange(4).view_as(torch.zeros(2, 2))
-        tensor([[0, 1],
-                [2, 3]])
-    """
-    return input.view(other.shape)
-
-
-@method
-def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """Reshape a tensor to the shape of another: ``input.reshape(other.shape)``.
-
-    Args:
-        input: the tensor to reshape.
-        other: the tensor whose shape to take.
-
-    Returns:
-        A view of `input` where the layout allows, otherwise a copy.
-
-    Example:
-        >>> torch.arange(4).reshape_as(torch.zeros(2, 2))
-        tensor([[0, 1],
-                [2, 3]])
-    """
-    return input.reshape(other.shape)
-
-
-@function
-@method
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Split one dimension into several, as a view.
-
-    Args:
-        input: a tensor of at least one dimension.
-        dim: the dimension to split.
-        sizes: the new sizes, whose product is the old one; one of them may be -1.
-
-    Returns:
-        A view with `sizes` in place of the dimension.
-
-    Example:
-        >>> torch.unflatten(torch.arange(6), 0, (2, -1))
-        tensor([[0, 1, 2],
-                [3, 4, 5]])
-    """
-    expect_tensor("unflatten", "input", input)
-    dim = wrap_dim("unflatten", dim, input.dim())
-    shape = tuple(input.shape)
-    if not sizes:
-        raise RuntimeError("unflatten: expected at least one size, got none")
-    size, given = shape[dim], tuple(sizes)
-    known = 1
-    for part in given:
-        known *= 1 if part == -1 else part
-    wild = given.count(-1)
-    fits = known == size if wild == 0 else wild == 1 and known > 0 and size % known == 0
-    if not fits:
-        raise RuntimeError(
-            f"unflatten: expected sizes whose product is {size}, the size of dimension {dim}, "
-            f"with at most one -1, got {given}"
-        )
-    filled = tuple(size // known if part == -1 else part for part in given)
-    return input.view(shape[:dim] + filled + shape[dim + 1 :])
-
-
-@function
-@method
-def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Swap two dimensions: `transpose` under NumPy's name.
-
-    Args:
-        input: a tensor.
-        axis0: the first dimension.
-        axis1: the second dimension.
-
-    Returns:
-        A view of `input`.
-
-    Example:
-        >>> torch.swapaxes(torch.tensor([[1, 2], [3, 4]]), 0, 1)
-        tensor([[1, 3],
-                [2, 4]])
-    """
-    return input.transpose(axis0, axis1)
 
 
 @function

@@ -7,21 +7,17 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed import return_types
 from tapegrad._composed.arguments import expect_tensor, wrap_dim
-from tapegrad._composed.linear_algebra import diagonal
 from tapegrad._composed.registry import function, method
 
 __all__ = [
     "aminmax",
     "corrcoef",
     "cov",
-    "kthvalue",
-    "median",
     "nanmean",
     "nanmedian",
     "nanquantile",
     "nansum",
     "quantile",
-    "std_mean",
 ]
 
 _Dims = int | Sequence[int] | None
@@ -81,45 +77,6 @@ def nanmean(
 
 
 @function
-def std_mean(
-    input: Tensor,
-    dim: _Dims | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Standard deviation and mean in one pass.
-
-    Args:
-        input: a tensor of a floating dtype.
-        dim: the dimension or dimensions to reduce; None takes all.
-        unbiased: True stands for correction 1, False for correction 0.
-        keepdim: keep the reduced dimensions with size 1.
-        correction: what to subtract from the number of elements in the divisor; 1 by default.
-
-    Returns:
-        The standard deviation and the mean.
-
-    Example:
-        >>> torch.std_mean(torch.tensor([1.0, 2.0, 3.0]))
-        (tensor(1.), tensor(2.))
-    """
-    expect_tensor("std_mean", "input", input)
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if correction is None:
-        correction = 0 if unbiased is False else 1
-    elif unbiased is not None:
-        raise TypeError("std_mean: expected unbiased or correction, got both")
-    variance, mean = _C.var_mean(input, dim, correction=correction, keepdim=keepdim)
-    # The zero constant takes the place of a zero variance, whose root has an infinite slope: the
-    # gradient of the deviation of equal numbers is 0, not nan.
-    variance = _C.where(variance == 0, variance.new_zeros(()), variance)
-    return variance.sqrt(), mean
-
-
-@function
 @method
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Smallest and largest elements.
@@ -147,55 +104,6 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     )
 
 
-def _select_ranked(
-    input: Tensor, dim: int, position: Tensor | int, keepdim: bool, kind: Any
-) -> Any:
-    """Return the elements at a position of the sorted order, and where they were."""
-    order = input.detach().argsort(dim=dim, stable=True)
-    if isinstance(position, int):
-        index = order.narrow(dim, position, 1)
-    else:
-        index = order.gather(dim, position)
-    values = input.gather(dim, index)
-    if keepdim:
-        return kind(values, index)
-    return kind(values.squeeze(dim), index.squeeze(dim))
-
-
-def _median_position(input: Tensor, dim: int, skip_nan: bool) -> Tensor | int:
-    size = input.shape[dim]
-    if not input.dtype.is_floating_point:
-        return (size - 1) // 2
-    # nan sorts last, so the first nan, if there is one, stands right behind the valid elements.
-    valid = input.detach().isnan().logical_not().sum(dim, keepdim=True)
-    if skip_nan:
-        return ((valid - 1).clamp(min=0) / 2).long()
-    return _C.where(valid < size, valid, (size - 1) // 2)
-
-
-def _median(input: Tensor, dim: int | None, keepdim: bool, skip_nan: bool) -> Any:
-    name, kind = (
-        ("nanmedian", return_types.nanmedian) if skip_nan else ("median", return_types.median)
-    )
-    expect_tensor(name, "input", input)
-    if input.dtype == _C.bool:
-        raise NotImplementedError(f"{name}: expected a number dtype, got bool")
-    if dim is None:
-        if input.numel() == 0 and input.dtype.is_floating_point:
-            return input.new_full((), float("nan"))
-        flat = input.reshape(-1)
-        return _share_among_ties(flat, _median(flat, 0, False, skip_nan).values)
-    dim = wrap_dim(name, dim, input.dim())
-    if input.dim() == 0:
-        return kind(input.clone(), _C.zeros_like(input, dtype=_C.int64))
-    if input.shape[dim] == 0:
-        raise IndexError(
-            f"{name}: expected dimension {dim} to have at least one element, "
-            f"got shape {tuple(input.shape)}"
-        )
-    return _select_ranked(input, dim, _median_position(input, dim, skip_nan), keepdim, kind)
-
-
 def _share_among_ties(input: Tensor, value: Tensor) -> Tensor:
     """Return the value as a function of all elements equal to it: they share its gradient."""
     if not value.requires_grad:
@@ -203,28 +111,6 @@ def _share_among_ties(input: Tensor, value: Tensor) -> Tensor:
     ties = input.masked_select(input == value)
     # Nothing equals nan, which therefore keeps the single element it was read from.
     return ties.amax() if ties.numel() else value
-
-
-@function
-@method
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Median; of an even number of elements, the lower of the two in the middle.
-
-    Args:
-        input: a tensor.
-        dim: the dimension to reduce; None takes the median of all elements.
-        keepdim: keep the reduced dimension with size 1.
-
-    Returns:
-        A 0-d tensor, or with `dim` a named tuple (values, indices). nan if there is any.
-
-    Example:
-        >>> torch.median(torch.tensor([3, 1, 2]))
-        tensor(2)
-        >>> torch.median(torch.tensor([[3, 1, 2]]), dim=1).indices
-        tensor([2])
-    """
-    return _median(input, dim, keepdim, skip_nan=False)
 
 
 @function
@@ -244,37 +130,30 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
         >>> torch.nanmedian(torch.tensor([3.0, float("nan"), 1.0]))
         tensor(1.)
     """
-    return _median(input, dim, keepdim, skip_nan=True)
-
-
-@function
-@method
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The k-th smallest element along a dimension, counted from 1.
-
-    Args:
-        input: a tensor.
-        k: the rank, from 1 to the size of the dimension.
-        dim: the dimension to search.
-        keepdim: keep the dimension with size 1.
-
-    Returns:
-        A named tuple (values, indices).
-
-    Example:
-        >>> torch.kthvalue(torch.tensor([30, 10, 20]), 2).values
-        tensor(20)
-    """
-    expect_tensor("kthvalue", "input", input)
-    dim = wrap_dim("kthvalue", dim, input.dim())
-    size = input.shape[dim] if input.dim() else 1
-    if not 1 <= k <= size:
-        raise RuntimeError(
-            f"kthvalue: expected k between 1 and {size}, the size of dimension {dim}, got {k}"
-        )
+    expect_tensor("nanmedian", "input", input)
+    if input.dtype == _C.bool:
+        raise NotImplementedError("nanmedian: expected a number dtype, got bool")
+    if dim is None:
+        if input.numel() == 0 and input.dtype.is_floating_point:
+            return input.new_full((), float("nan"))
+        flat = input.reshape(-1)
+        return _share_among_ties(flat, nanmedian(flat, 0).values)
+    dim = wrap_dim("nanmedian", dim, input.dim())
     if input.dim() == 0:
-        return return_types.kthvalue(input.clone(), _C.zeros_like(input, dtype=_C.int64))
-    return _select_ranked(input, dim, k - 1, keepdim, return_types.kthvalue)
+        return return_types.nanmedian(input.clone(), _C.zeros_like(input, dtype=_C.int64))
+    if input.shape[dim] == 0:
+        raise IndexError(
+            f"nanmedian: expected dimension {dim} to have at least one element, "
+            f"got shape {tuple(input.shape)}"
+        )
+    # nan sorts last: the median stands in the middle of what comes before.
+    valid = input.detach().isnan().logical_not().sum(dim, keepdim=True)
+    position = ((valid - 1).clamp(min=0) / 2).long()
+    index = input.detach().argsort(dim=dim, stable=True).gather(dim, position)
+    values = input.gather(dim, index)
+    if keepdim:
+        return return_types.nanmedian(values, index)
+    return return_types.nanmedian(values.squeeze(dim), index.squeeze(dim))
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -495,5 +374,5 @@ def corrcoef(input: Tensor) -> Tensor:
     covariance = cov(input)
     if covariance.dim() == 0:
         return covariance / covariance
-    deviation = diagonal(covariance).sqrt()
+    deviation = covariance.diagonal().sqrt()
     return (covariance / deviation.unsqueeze(1) / deviation).clamp(-1, 1)

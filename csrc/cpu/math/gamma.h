@@ -169,7 +169,9 @@ TAPEGRAD_INLINE T digamma(T x) {
   const T a = abs(x);
   const T positive = digamma_positive(a);
   // digamma(-a) = digamma(a) + 1 / a + pi cot(pi a)
-  const T cotangent = T(1) / tan_of(reduce_trig_pi(modulo_two(a)));
+  // At half-integers the tangent is infinite and its pair of words is not a number.
+  const T tangent = tan_of(reduce_trig_pi(modulo_two(a)));
+  const T cotangent = a - floor(a) == T(0.5) ? T(0) : T(1) / tangent;
   const T inverse = T(1) / a;
   const T mirrored = positive + mul_add(kPi, cotangent, inverse);
   const T reflected = a < Format<T>::kEpsilon / 256 ? inverse : mirrored;
