@@ -47,27 +47,57 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     choose = parser.add_argument_group("what to run")
-    choose.add_argument("--family", action="append", choices=FAMILIES, metavar="NAME",
-                        help=f"only this family (repeatable): {', '.join(FAMILIES)}")
-    choose.add_argument("--case", action="append", metavar="GLOB",
-                        help="only cases whose family/name matches (repeatable)")
+    choose.add_argument(
+        "--family",
+        action="append",
+        choices=FAMILIES,
+        metavar="NAME",
+        help=f"only this family (repeatable): {', '.join(FAMILIES)}",
+    )
+    choose.add_argument(
+        "--case",
+        action="append",
+        metavar="GLOB",
+        help="only cases whose family/name matches (repeatable)",
+    )
     choose.add_argument("--list", action="store_true", help="print the chosen cases and stop")
-    choose.add_argument("--quick", action="store_true",
-                        help="fewer rounds, no 16M tensors, no million-entry chain in a worker")
+    choose.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer rounds, no 16M tensors, no million-entry chain in a worker",
+    )
     choose.add_argument("--a", default="tapegrad", metavar="MODULE", help="default: %(default)s")
     choose.add_argument("--b", default="torch", metavar="MODULE", help="default: %(default)s")
     how = parser.add_argument_group("how")
-    how.add_argument("--rounds", type=_positive, metavar="N",
-                     help="samples per side at most (default 24, with --quick 8)")
-    how.add_argument("--threads", type=_positive, metavar="N",
-                     help="threads on both sides (default: every core this process may use)")
+    how.add_argument(
+        "--rounds",
+        type=_positive,
+        metavar="N",
+        help="samples per side at most (default 24, with --quick 8)",
+    )
+    how.add_argument(
+        "--threads",
+        type=_positive,
+        metavar="N",
+        help="threads on both sides (default: every core this process may use)",
+    )
     report = parser.add_argument_group("results")
-    report.add_argument("--out", type=Path, metavar="STEM",
-                        help="write STEM.json and STEM.md (default: benchmarks/results/A-vs-B)")
-    report.add_argument("--check", action="store_true",
-                        help="exit with 1 if a measured target is not met")
-    report.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"),
-                        help="compare side A of two saved runs and stop")
+    report.add_argument(
+        "--out",
+        type=Path,
+        metavar="STEM",
+        help="write STEM.json and STEM.md (default: benchmarks/results/A-vs-B)",
+    )
+    report.add_argument(
+        "--check", action="store_true", help="exit with 1 if a measured target is not met"
+    )
+    report.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="compare side A of two saved runs and stop",
+    )
     return parser.parse_args(arguments)
 
 
@@ -81,8 +111,15 @@ def _positive(text: str) -> int:
 def make_plan(options: argparse.Namespace) -> Plan:
     plan = Plan()
     if options.quick:
-        plan = replace(plan, rounds=8, least_rounds=5, sample_seconds=4e-3, budget_scale=0.2,
-                       patience=10.0, quick=True)
+        plan = replace(
+            plan,
+            rounds=8,
+            least_rounds=5,
+            sample_seconds=4e-3,
+            budget_scale=0.2,
+            patience=10.0,
+            quick=True,
+        )
     if options.rounds:
         plan = replace(plan, rounds=options.rounds, exact=True)
     if options.threads:
@@ -119,8 +156,12 @@ def environment(pair: Pair, plan: Plan) -> dict[str, Any]:
     def versions(worker: Any) -> str:
         return f"{worker.module} {worker.about['version']}, {worker.about['threads']} threads"
 
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
-                            text=True, cwd=Path(__file__).parent)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+    )
     return {
         "a": versions(pair.a),
         "b": versions(pair.b),

@@ -166,8 +166,10 @@ def agree(a: Any, b: Any) -> bool:
             return False
         if len(a) == 5 and isinstance(a[0], str):
             scale = max(abs(a[3]), abs(b[3]))
-            close = all(math.isclose(x, y, abs_tol=AGREEMENT * scale + 1e-12)
-                        for x, y in zip(a[2:4], b[2:4], strict=True))
+            close = all(
+                math.isclose(x, y, abs_tol=AGREEMENT * scale + 1e-12)
+                for x, y in zip(a[2:4], b[2:4], strict=True)
+            )
             return bool(a[:2] == b[:2] and a[4] == b[4] and close)
         return all(agree(x, y) for x, y in zip(a, b, strict=True))
     return bool(a == b)
@@ -218,10 +220,16 @@ class Pair:
         replies, errors = [], []
         for worker in (self.a, self.b):
             try:
-                replies.append(worker.request(
-                    "prepare", setup=case.setup, statements=statements, check=case.check,
-                    looped=not case.phases, target=self.plan.sample_seconds,
-                ))
+                replies.append(
+                    worker.request(
+                        "prepare",
+                        setup=case.setup,
+                        statements=statements,
+                        check=case.check,
+                        looped=not case.phases,
+                        target=self.plan.sample_seconds,
+                    )
+                )
             except WorkerError as error:
                 errors.append(str(error))
                 worker.revive()
@@ -285,9 +293,7 @@ class Pair:
             self._patience -= spent
         return min(attempts, key=lambda attempt: attempt["waited"])
 
-    def _timed(
-        self, worker: Worker, idle: Worker, core: int, share: float
-    ) -> dict[str, Any]:
+    def _timed(self, worker: Worker, idle: Worker, core: int, share: float) -> dict[str, Any]:
         idle.wait_until_idle()
         stolen, start = idle.cpu_seconds(), time.perf_counter()
         reply = worker.request("sample", core=core, share=share)

@@ -62,9 +62,7 @@ def measure(probe: Probe, module_a: str, module_b: str, plan: Plan) -> list[Row]
                 continue
             for metric, value in metrics.items():
                 name = f"{probe.name}.{metric}" if metric else probe.name
-                row = rows.setdefault(
-                    metric, Row(probe.family, name, probe.units.get(metric, "s"))
-                )
+                row = rows.setdefault(metric, Row(probe.family, name, probe.units.get(metric, "s")))
                 (row.a if is_a else row.b).append(value)
     if errors and not rows:
         rows[""] = Row(probe.family, probe.name)

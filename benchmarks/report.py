@@ -88,8 +88,10 @@ def row_cells(run: Run, rows: Sequence[Row]) -> Cells:
                 cells += ["-", ""]
         if row.ratios:
             ratio = Summary.of(row.ratios)
-            cells += [f"{ratio.median:.2f}x",
-                      f"{ratio.lower_quartile:.2f} to {ratio.upper_quartile:.2f}"]
+            cells += [
+                f"{ratio.median:.2f}x",
+                f"{ratio.lower_quartile:.2f} to {ratio.upper_quartile:.2f}",
+            ]
         else:
             cells += ["-", ""]
         table.append(cells)
@@ -104,8 +106,14 @@ def family_cells(run: Run) -> Cells:
             continue
         geometric = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
         values = (min(ratios), median(ratios), geometric, max(ratios))
-        table.append([family, str(len(ratios)), *(f"{value:.2f}x" for value in values),
-                      str(sum(ratio < 1 for ratio in ratios))])
+        table.append(
+            [
+                family,
+                str(len(ratios)),
+                *(f"{value:.2f}x" for value in values),
+                str(sum(ratio < 1 for ratio in ratios)),
+            ]
+        )
     return table
 
 
@@ -130,11 +138,16 @@ def compare_cells(old: Run, new: Run) -> Cells:
         corrected = "-"
         if past.ratios and row.ratios:
             corrected = f"{median(row.ratios) / median(past.ratios):.2f}x"
-        table.append([
-            row.key, show(then.median, row.unit), show(now.median, row.unit),
-            f"{then.median / now.median:.2f}x", corrected,
-            f"{show(now.lower_quartile, row.unit)} to {show(now.upper_quartile, row.unit)}",
-        ])
+        table.append(
+            [
+                row.key,
+                show(then.median, row.unit),
+                show(now.median, row.unit),
+                f"{then.median / now.median:.2f}x",
+                corrected,
+                f"{show(now.lower_quartile, row.unit)} to {show(now.upper_quartile, row.unit)}",
+            ]
+        )
     return table
 
 
@@ -158,8 +171,9 @@ def as_text(cells: Cells) -> str:
 def as_markdown(cells: Cells) -> str:
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in cells]
     lines = ["| " + " | ".join(row) + " |" for row in escaped]
-    rules = ["---" if index == 0 or name in _PROSE else "---:"
-             for index, name in enumerate(cells[0])]
+    rules = [
+        "---" if index == 0 or name in _PROSE else "---:" for index, name in enumerate(cells[0])
+    ]
     lines.insert(1, "|" + "|".join(rules) + "|")
     return "\n".join(lines)
 
@@ -177,9 +191,13 @@ def render(run: Run, markdown: bool) -> str:
     notes = [[row.key, row.note] for row in run.rows if row.note]
     if notes:
         parts += [f"{level} Without a valid comparison", table([["case", "why"], *notes])]
-    parts += [f"{level} By family (ratio: how many times faster or smaller)",
-              table(family_cells(run))]
+    parts += [
+        f"{level} By family (ratio: how many times faster or smaller)",
+        table(family_cells(run)),
+    ]
     parts += [f"{level} Targets", table(target_cells(run))]
-    parts += [f"{level} Where", table([["what", "value"], *([key, str(value)] for key, value in
-                                               run.environment.items())])]
+    parts += [
+        f"{level} Where",
+        table([["what", "value"], *([key, str(value)] for key, value in run.environment.items())]),
+    ]
     return "\n\n".join(parts) + "\n"

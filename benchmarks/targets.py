@@ -50,8 +50,11 @@ def each_ratio(claim: str, bound: float, *patterns: str) -> Target:
         if not summaries:
             return _unmeasured(chosen)
         below = [(summary, name) for summary, name in summaries if summary.median < bound]
-        surely = [name for summary, name in below
-                  if summary.high < bound or summary.median < (1 - NEAR) * bound]
+        surely = [
+            name
+            for summary, name in below
+            if summary.high < bound or summary.median < (1 - NEAR) * bound
+        ]
         worst, name = min(summaries, key=lambda pair: pair[0].median)
         text = f"worst {worst.median:.2f}x ({name})"
         if below:
@@ -137,19 +140,35 @@ TARGETS: tuple[Target, ...] = (
     median_ratio("large pointwise: median over the table", 1.5, "pointwise/*.value"),
     each_ratio("derivative kernels: not slower for any op", 1, "pointwise/*.grad"),
     median_ratio("derivative kernels: median over the table", 1.5, "pointwise/*.grad"),
-    each_ratio("reductions over rows, columns and everything", 1, "reductions/*.1M",
-               "reductions/*.16M"),
+    each_ratio(
+        "reductions over rows, columns and everything", 1, "reductions/*.1M", "reductions/*.16M"
+    ),
     each_ratio("matmul, every shape", 0.95, "matmul/*"),
     each_ratio("matmul, square at 128 and below: faster", 1, *_SMALL_SQUARES),
-    each_ratio("indexing, gather, scatter_add, cat, transpose copies", 1, "indexing/index*",
-               "indexing/gather*", "indexing/scatter_add*", "indexing/cat*",
-               "indexing/transpose_copy*"),
-    at_most("tape entry of a binary op on 4 floats, beyond its data", 300, "B",
-            "memory/tape_entry.beyond_data"),
+    each_ratio(
+        "indexing, gather, scatter_add, cat, transpose copies",
+        1,
+        "indexing/index*",
+        "indexing/gather*",
+        "indexing/scatter_add*",
+        "indexing/cat*",
+        "indexing/transpose_copy*",
+    ),
+    at_most(
+        "tape entry of a binary op on 4 floats, beyond its data",
+        300,
+        "B",
+        "memory/tape_entry.beyond_data",
+    ),
     completes("chain of 1,000,000 with an 8 MB stack", "scaling/chain_1e6_stack_8192_KiB*"),
     completes("chain of 1,000,000 with `ulimit -s 512`", "scaling/chain_1e6_stack_512_KiB*"),
-    growth("time per entry from 10^4 to 10^6 (quadratic would be 100x)", 2, "scaling/chain_1e4",
-           "scaling/chain_1e6", ("build", "sweep", "free")),
+    growth(
+        "time per entry from 10^4 to 10^6 (quadratic would be 100x)",
+        2,
+        "scaling/chain_1e4",
+        "scaling/chain_1e6",
+        ("build", "sweep", "free"),
+    ),
     at_most("import", 0.1, "s", "import/import"),
     at_most("wheel with OpenBLAS", 20e6, "B", "build/clean_build.wheel"),
     at_most("wheel without OpenBLAS", 12e6, "B", "build/clean_build.wheel_without_openblas"),

@@ -56,6 +56,8 @@ class device:
     """
 
     __slots__ = ("index", "type")
+    type: str
+    index: int | None
     _KNOWN = ("cpu", "cuda", "meta", "mps", "xpu")
 
     def __init__(self, type: Any, index: int | None = None) -> None:

@@ -1,7 +1,6 @@
 """The dispatch point's capture hook: a whole training step as a flat list of calls."""
 
 import pytest
-
 from library import IS_TORCH, torch
 
 if IS_TORCH:

@@ -9,7 +9,6 @@ import random
 
 import numpy as np
 import pytest
-
 from checks import assert_close, to_numpy
 from library import IS_TORCH, torch
 

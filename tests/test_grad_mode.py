@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-
 from library import IS_TORCH, torch
 
 MODES = [

@@ -4,7 +4,6 @@ import math
 import random
 
 import pytest
-
 from library import IS_TORCH, torch
 
 if IS_TORCH:

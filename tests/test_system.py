@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-
 from library import IS_TORCH, torch
 
 own = pytest.mark.skipif(IS_TORCH, reason="tapegrad's own interface")

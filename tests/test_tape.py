@@ -6,7 +6,6 @@ import sys
 import threading
 
 import pytest
-
 from library import IS_TORCH, torch
 
 

@@ -37,8 +37,18 @@ with tempfile.TemporaryDirectory() as folder:
     sources, out = Path(folder) / "sources", Path(folder) / "wheel"
     sources.mkdir()
     copy_sources(sources)
-    command = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation",
-               "--quiet", "--wheel-dir", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        ".",
+        "--no-deps",
+        "--no-build-isolation",
+        "--quiet",
+        "--wheel-dir",
+        str(out),
+    ]
     start = time.perf_counter()
     built = subprocess.run(command, cwd=sources, capture_output=True, text=True)
     elapsed = time.perf_counter() - start

@@ -45,8 +45,9 @@ class Inputs:
         if sum(array.nbytes for array in self._arrays.values()) > 1 << 30:
             self._arrays.clear()
 
-    def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0,
-                dtype: str = "float32") -> Any:
+    def uniform(
+        self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: str = "float32"
+    ) -> Any:
         key = ("uniform", shape, low, high, dtype, self._next())
         return self._tensor(key, lambda rng: rng.uniform(low, high, shape).astype(dtype))
 
@@ -58,8 +59,9 @@ class Inputs:
         self._drawn += 1
         return self._drawn
 
-    def _tensor(self, key: tuple[Any, ...],
-                draw: Callable[[np.random.Generator], np.ndarray]) -> Any:
+    def _tensor(
+        self, key: tuple[Any, ...], draw: Callable[[np.random.Generator], np.ndarray]
+    ) -> Any:
         if key not in self._arrays:
             self._arrays[key] = draw(np.random.default_rng(key[-1]))
         return self._torch.from_numpy(self._arrays[key]).clone()
@@ -87,8 +89,13 @@ def fingerprint(value: Any) -> list[Any]:
     numbers = array.reshape(-1)[::step].astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     mean, scale = (finite.mean(), np.abs(finite).mean()) if finite.size else (0.0, 0.0)
-    return [str(array.dtype), list(array.shape), float(mean), float(scale),
-            int(numbers.size - finite.size)]
+    return [
+        str(array.dtype),
+        list(array.shape),
+        float(mean),
+        float(scale),
+        int(numbers.size - finite.size),
+    ]
 
 
 def compile_sampler(statements: list[str], namespace: dict[str, Any]) -> Callable[..., Any]:
@@ -153,8 +160,9 @@ class Worker:
         reader = getattr(getattr(self._torch, "_C", None), "pointwise_table", None)
         return {"table": None if reader is None else [dict(entry) for entry in reader()]}
 
-    def prepare(self, setup: str, statements: list[str], check: str | None, looped: bool,
-                target: float) -> dict[str, Any]:
+    def prepare(
+        self, setup: str, statements: list[str], check: str | None, looped: bool, target: float
+    ) -> dict[str, Any]:
         """Build the state of a case, run it once, and find how many runs fill a sample."""
         self.release()
         self._inputs.start_case()
@@ -171,8 +179,11 @@ class Worker:
         self._iterations = self._calibrate(sample, target) if looped else 1
         seconds = sum(sample(self._iterations))
         self._warm_up = looped and seconds < WARM_UP_LIMIT
-        return {"fingerprint": agreed, "iterations": self._iterations,
-                "seconds": seconds * self._iterations}
+        return {
+            "fingerprint": agreed,
+            "iterations": self._iterations,
+            "seconds": seconds * self._iterations,
+        }
 
     def sample(self, core: int, share: float) -> dict[str, Any]:
         """One timed loop of the calibrated length, or a share of it, pinned to the given core."""
@@ -208,8 +219,7 @@ class Worker:
         }
 
     @staticmethod
-    def _evaluate(statements: list[str], check: str | None,
-                  namespace: dict[str, Any]) -> list[Any]:
+    def _evaluate(statements: list[str], check: str | None, namespace: dict[str, Any]) -> list[Any]:
         if check is None:
             try:
                 code = compile(statements[0], "<statement>", "eval")
@@ -253,8 +263,10 @@ def serve(module: str) -> None:
             reply = getattr(worker, request.pop("do"))(**request)
         except Exception as error:
             worker.release()
-            reply = {"error": f"{type(error).__name__}: {error}".split("\n")[0],
-                     "traceback": traceback.format_exc()}
+            reply = {
+                "error": f"{type(error).__name__}: {error}".split("\n")[0],
+                "traceback": traceback.format_exc(),
+            }
         replies.write(json.dumps(reply) + "\n")
 
 

@@ -69,10 +69,14 @@ def cases(table: object) -> list[Benchmark]:
     for name, leaf in _DERIVATIVES.items():
         statement = _STATEMENTS[name][0]
         recorded = f"{leaf}.requires_grad_()\ny = {statement}\ng = uniform(*y.shape)\n"
-        found.append(Case(
-            "indexing", f"{name}.grad", f"torch.autograd.grad(y, {leaf}, g, retain_graph=True)",
-            _setup(statement) + recorded,
-        ))
+        found.append(
+            Case(
+                "indexing",
+                f"{name}.grad",
+                f"torch.autograd.grad(y, {leaf}, g, retain_graph=True)",
+                _setup(statement) + recorded,
+            )
+        )
     return found
 
 

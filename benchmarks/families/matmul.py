@@ -21,8 +21,7 @@ _OTHERS = {
     "batched_64x64x64x64": ((64, 64, 64), (64, 64, 64), "a @ b"),
     "batched_512x16x16x16": ((512, 16, 16), (512, 16, 16), "torch.bmm(a, b)"),
     "batched_8x256x256x256": ((8, 256, 256), (8, 256, 256), "torch.bmm(a, b)"),
-    "batched_transposed_64x64x64x64": (
-        (64, 64, 64), (64, 64, 64), "a @ b.transpose(1, 2)"),
+    "batched_transposed_64x64x64x64": ((64, 64, 64), (64, 64, 64), "a @ b.transpose(1, 2)"),
     "batched_shared_right_32x64x128x128": ((32, 64, 128), (128, 128), "a @ b"),
 }
 
@@ -37,7 +36,13 @@ def cases(table: object) -> list[Benchmark]:
                 f"b = uniform(*{shape_b}, dtype={dtype!r})\n"
                 f"bias = uniform(256, dtype={dtype!r})\n"
             )
-            found.append(Case(
-                "matmul", f"{name}.{dtype}", statement, setup, quick=name != "square_2048",
-            ))
+            found.append(
+                Case(
+                    "matmul",
+                    f"{name}.{dtype}",
+                    statement,
+                    setup,
+                    quick=name != "square_2048",
+                )
+            )
     return found

@@ -21,22 +21,36 @@ _EVERYWHERE = (-4.0, 4.0)
 
 _RANGES = {
     **dict.fromkeys(
-        ("log", "log2", "log10", "sqrt", "rsqrt", "pow", "xlogy", "digamma", "lgamma"), _POSITIVE),
+        ("log", "log2", "log10", "sqrt", "rsqrt", "pow", "xlogy", "digamma", "lgamma"), _POSITIVE
+    ),
     **dict.fromkeys(("asin", "acos", "atanh", "erfinv"), _INSIDE_UNIT),
     **dict.fromkeys(("acosh",), _ABOVE_ONE),
     **dict.fromkeys(("log1p",), (-0.9, 8.0)),
 }
 
 # Divisors stay away from zero: the speed of dividing by it is of no interest.
-_DIVIDING = frozenset({
-    "div", "div_floor", "div_trunc", "floor_divide", "remainder", "fmod", "true_divide", "addcdiv",
-    "reciprocal",
-})
+_DIVIDING = frozenset(
+    {
+        "div",
+        "div_floor",
+        "div_trunc",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "true_divide",
+        "addcdiv",
+        "reciprocal",
+    }
+)
 
 # Integer ops, with the range of the second operand.
 _INTEGER = {
-    "bitwise_and": 1 << 16, "bitwise_or": 1 << 16, "bitwise_xor": 1 << 16, "bitwise_not": 1 << 16,
-    "bitwise_left_shift": 8, "bitwise_right_shift": 8,
+    "bitwise_and": 1 << 16,
+    "bitwise_or": 1 << 16,
+    "bitwise_xor": 1 << 16,
+    "bitwise_not": 1 << 16,
+    "bitwise_left_shift": 8,
+    "bitwise_right_shift": 8,
 }
 
 # Spellings of what is not `name(inputs...)`; `f` is what `find(name)` gives where it is used.
@@ -58,14 +72,20 @@ _CONDITIONED = {"where": ("a", "b"), "masked_fill": ("a",)}
 
 # Stands in for the table when neither side has one (PyTorch against itself).
 _SAMPLE_TABLE: Sequence[dict[str, Any]] = (
-    *({"name": name, "kind": "unary", "differentiable": True}
-      for name in ("neg", "exp", "log", "sin", "tanh", "sigmoid", "relu", "gelu", "erf", "acosh")),
-    *({"name": name, "kind": "binary", "differentiable": True}
-      for name in ("add", "mul", "div", "pow", "atan2")),
+    *(
+        {"name": name, "kind": "unary", "differentiable": True}
+        for name in ("neg", "exp", "log", "sin", "tanh", "sigmoid", "relu", "gelu", "erf", "acosh")
+    ),
+    *(
+        {"name": name, "kind": "binary", "differentiable": True}
+        for name in ("add", "mul", "div", "pow", "atan2")
+    ),
     {"name": "eq", "kind": "binary", "differentiable": False},
     {"name": "bitwise_and", "kind": "binary", "differentiable": False},
-    *({"name": name, "kind": "ternary", "differentiable": True}
-      for name in ("where", "lerp", "addcmul")),
+    *(
+        {"name": name, "kind": "ternary", "differentiable": True}
+        for name in ("where", "lerp", "addcmul")
+    ),
 )
 
 
@@ -105,8 +125,10 @@ def _inputs(name: str, kind: str, numel: int) -> str:
         lines.append(f"f = find({name!r})")
     if name in _INTEGER:
         high = {"x": 1 << 16, "a": 1 << 16, "b": _INTEGER[name]}
-        lines += [f"{operand} = integers({numel}, high={high[operand]}, dtype='int32')"
-                  for operand in _OPERANDS[kind]]
+        lines += [
+            f"{operand} = integers({numel}, high={high[operand]}, dtype='int32')"
+            for operand in _OPERANDS[kind]
+        ]
         return "\n".join(lines) + "\n"
     low, high_bound = _RANGES.get(name, _EVERYWHERE)
     operands = (*_CONDITIONED[name], "c") if name in _CONDITIONED else _OPERANDS[kind]

@@ -21,5 +21,14 @@ def size(table: object) -> list[Benchmark]:
 
 def build(table: object) -> list[Benchmark]:
     units = {"wheel": "B", "wheel_without_openblas": "B"}
-    return [Probe("build", "clean_build", "clean_build.py", units=units, rounds=1, only_a=True,
-                  estimate=240)]
+    return [
+        Probe(
+            "build",
+            "clean_build",
+            "clean_build.py",
+            units=units,
+            rounds=1,
+            only_a=True,
+            estimate=240,
+        )
+    ]

@@ -48,6 +48,9 @@ def _derivative(name: str, statement: str, setup: str) -> Case:
         "g = uniform(*y.shape)\n"
     )
     return Case(
-        "reductions", f"{name}.grad", "torch.autograd.grad(y, x, g, retain_graph=True)", setup,
+        "reductions",
+        f"{name}.grad",
+        "torch.autograd.grad(y, x, g, retain_graph=True)",
+        setup,
         quick=False,
     )

@@ -67,8 +67,13 @@ def cases(table: object) -> list[Benchmark]:
         found.append(Case("small", name, statement, _SETUP, check=check))
     found.append(Case("small", "requires_grad", "a.detach().requires_grad_()", _SETUP))
     found.append(Case("small", "example", _EXAMPLE, check="x.grad"))
-    found.append(Case(
-        "small", "example.leaf_made_before", "y = x * x + torch.sin(x)\ny.backward()",
-        "x = torch.tensor(2.0, requires_grad=True)", check="x.grad",
-    ))
+    found.append(
+        Case(
+            "small",
+            "example.leaf_made_before",
+            "y = x * x + torch.sin(x)\ny.backward()",
+            "x = torch.tensor(2.0, requires_grad=True)",
+            check="x.grad",
+        )
+    )
     return found

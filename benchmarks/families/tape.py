@@ -20,10 +20,8 @@ _GRAPHS = {
     "chain_sin": ("y = x\nfor _ in range(100):\n    y = y.sin()", 100),
     "diamonds": ("y = x\nfor _ in range(33):\n    y = (y * w) + (y * 0.1)", 99),
     "fan_out": ("y = x * w\nfor _ in range(50):\n    y = y + x * w", 101),
-    "wide": (
-        "branches = [x * w for _ in range(100)]\ny = torch.stack(branches).sum(0)", 102),
-    "layers": (
-        "y = x\nfor _ in range(25):\n    y = torch.tanh(m @ y + b) + y", 100),
+    "wide": ("branches = [x * w for _ in range(100)]\ny = torch.stack(branches).sum(0)", 102),
+    "layers": ("y = x\nfor _ in range(25):\n    y = torch.tanh(m @ y + b) + y", 100),
 }
 
 
@@ -35,17 +33,27 @@ def cases(table: object) -> list[Benchmark]:
         for name, (forward, entries) in _GRAPHS.items()
     ]
     found.append(Case("tape", "chain.forward_and_free", _CHAIN, setup, check="y", per=100))
-    found.append(Case(
-        "tape", "chain.sweep_only", "torch.autograd.grad(y, (x, w), g, retain_graph=True)",
-        setup + _CHAIN, per=100,
-    ))
-    found.append(Case(
-        "tape", "chain.second_order",
-        "y = x\nfor _ in range(20):\n    y = y * w\n"
-        "first, = torch.autograd.grad(y, x, g, create_graph=True)\n"
-        "second, = torch.autograd.grad(first, w, g)",
-        setup, check="second", per=20,
-    ))
+    found.append(
+        Case(
+            "tape",
+            "chain.sweep_only",
+            "torch.autograd.grad(y, (x, w), g, retain_graph=True)",
+            setup + _CHAIN,
+            per=100,
+        )
+    )
+    found.append(
+        Case(
+            "tape",
+            "chain.second_order",
+            "y = x\nfor _ in range(20):\n    y = y * w\n"
+            "first, = torch.autograd.grad(y, x, g, create_graph=True)\n"
+            "second, = torch.autograd.grad(first, w, g)",
+            setup,
+            check="second",
+            per=20,
+        )
+    )
     return found
 
 
@@ -54,20 +62,33 @@ def scaling(table: object) -> list[Benchmark]:
     setup = "w = torch.ones(4).requires_grad_()\ng = torch.ones(4)"
     found: list[Benchmark] = [
         Case(
-            "scaling", f"chain_1e{exponent}", "", setup, check="w.grad", per=10**exponent,
+            "scaling",
+            f"chain_1e{exponent}",
+            "",
+            setup,
+            check="w.grad",
+            per=10**exponent,
             phases=(
                 ("build", f"y = w\nfor _ in range({10**exponent}):\n    y = y * w"),
                 ("sweep", "y.backward(g)"),
                 ("free", "y = None"),
             ),
-            budget=4.0, least_rounds=3, quick=exponent < 6,
+            budget=4.0,
+            least_rounds=3,
+            quick=exponent < 6,
         )
         for exponent in (4, 5, 6)
     ]
     found.extend(
         Probe(
-            "scaling", f"chain_1e6_stack_{kib}_KiB", "long_chain.py", ("1000000",),
-            rounds=1, stack_kib=kib, estimate=16, quick=False,
+            "scaling",
+            f"chain_1e6_stack_{kib}_KiB",
+            "long_chain.py",
+            ("1000000",),
+            rounds=1,
+            stack_kib=kib,
+            estimate=16,
+            quick=False,
         )
         for kib in (8192, 512)
     )

@@ -12,6 +12,9 @@ void arange(const OpCall& call);    // start, step
 void linspace(const OpCall& call);  // start, end, base (0: linear)
 void eye(const OpCall& call);
 
+// nextafter.cpp
+void nextafter_half(const OpCall& call);  // of 16-bit floats; all contiguous
+
 // copy.cpp
 void copy(const OpCall& call);
 void has_zero(const OpCall& call);

@@ -76,7 +76,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
 }
 
 Tensor linspace(double start, double end, int64_t steps, DType dtype) {
-  if (dtype == DType::Bool) fail_unsupported_dtype("linspace", dtype);
+  if (dtype == DType::Bool && steps > 1) fail_unsupported_dtype("linspace", dtype);
   TAPEGRAD_CHECK(steps >= 0, "linspace: number of steps must be non-negative, got ", steps);
   Tensor out = empty("linspace", DimVector{steps}, dtype);
   dispatch(linspace_op, {}, {start, end, 0.0}, {out});
@@ -84,7 +84,7 @@ Tensor linspace(double start, double end, int64_t steps, DType dtype) {
 }
 
 Tensor logspace(double start, double end, int64_t steps, double base, DType dtype) {
-  if (dtype == DType::Bool) fail_unsupported_dtype("logspace", dtype);
+  if (dtype == DType::Bool && steps > 1) fail_unsupported_dtype("logspace", dtype);
   TAPEGRAD_CHECK(steps >= 0, "logspace: number of steps must be non-negative, got ", steps);
   Tensor out = empty("logspace", DimVector{steps}, dtype);
   dispatch(linspace_op, {}, {start, end, base}, {out});

@@ -113,6 +113,8 @@ Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Te
 
 Tensor add_product(const char* op, const char* node_name, const Tensor& x, const Tensor& a,
                    const Tensor& b, Scalar beta, Scalar alpha) {
+  TAPEGRAD_CHECK(x.dtype() != DType::Bool || beta.as_double() == 0, op,
+                 ": result type int64 can't be cast to the desired output type bool");
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
   check_inner(op, a, b);
@@ -186,6 +188,7 @@ Tensor mv(const Tensor& a, const Tensor& x) {
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == DType::Bool) fail_unsupported_dtype("dot", a.dtype());
   TAPEGRAD_CHECK(a.dim() == 1 && b.dim() == 1, "dot: 1D tensors expected, but got ", a.dim(),
                  "D and ", b.dim(), "D tensors");
   TAPEGRAD_CHECK(a.size(0) == b.size(0), "dot: inconsistent tensor size, expected tensors to have "

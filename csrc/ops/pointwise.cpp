@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "cpu/kernels.h"
 #include "graph/view.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -64,11 +65,13 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
       if (common == DType::Bool) fail_unsupported_dtype(info.name, common);
       break;
     case PointwiseId::hardtanh:
-      TAPEGRAD_CHECK(common != DType::UInt8 || params[0].as_double() >= 0,
+      TAPEGRAD_CHECK(common != DType::UInt8 || params.empty() || params[0].as_double() >= 0,
                      "hardtanh: cannot do hardtanh on an unsigned type with negative limits");
       break;
-    case PointwiseId::nextafter:
-      if (is_reduced_float(common)) fail_unsupported_dtype(info.name, common);
+    case PointwiseId::softshrink:
+      TAPEGRAD_CHECK(params.empty() || params[0].as_double() >= 0,
+                     "softshrink: lambda must be greater or equal to 0, but found to be ",
+                     params[0].as_double());
       break;
     case PointwiseId::sub:
       for (const Tensor* operand : operands)
@@ -183,8 +186,24 @@ void check_divisor(const PointwiseInfo& info, Operands operands, DType compute) 
                  ": ZeroDivisionError: an integer divisor is zero");
 }
 
+const Op nextafter_half_op{"nextafter_half", {cpu::nextafter_half, nullptr}};
+
+// 16-bit floats are computed in float32 everywhere else, but their neighbours are other numbers.
+void execute_nextafter_half(Operands operands, DType dtype, const Tensor& out) {
+  Tensor values[2];
+  for (int i = 0; i < 2; ++i) {
+    values[i] = Tensor(TensorImpl::empty(dtype, out.sizes(), out.numel()));
+    copy_into(values[i], *operands[i]);
+  }
+  Tensor result(TensorImpl::empty(dtype, out.sizes(), out.numel()));
+  dispatch(nextafter_half_op, {values[0], values[1]}, {}, {result});
+  copy_into(out, result);
+}
+
 void execute(const PointwiseInfo& info, Operands operands, Params params, DType compute,
              const Tensor& out) {
+  if (info.op.id == PointwiseId::nextafter && is_reduced_float(compute))
+    return execute_nextafter_half(operands, compute, out);
   if (is_integral(compute)) [[unlikely]] {
     check_divisor(info, operands, compute);
     if (info.dtypes == PointwiseDTypes::Rounding) return copy_into(out, *operands[0]);

@@ -292,7 +292,10 @@ Tensor make_range(const Arguments& a) {
   double start = a.real(0, 0), end = a.scalar(1).as_double(), step = a.real(2, 1);
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
+  if (dtype == DType::Bool) fail_unsupported_dtype("range", dtype);
   TAPEGRAD_CHECK(step != 0, "range: step must be nonzero");
+  TAPEGRAD_CHECK(std::isfinite(start) && std::isfinite(end), "range: unsupported range: ", start,
+                 " -> ", end);
   TAPEGRAD_CHECK(step > 0 ? end >= start : end <= start,
                  "range: upper bound and lower bound inconsistent with step sign");
   double count = std::floor((end - start) / step) + 1;

@@ -268,6 +268,17 @@ bool is_internal(PointwiseId id) {
 }
 
 bool has_inplace(const PointwiseInfo& info) {
+  switch (info.op.id) {
+    case PointwiseId::maximum:
+    case PointwiseId::minimum:
+    case PointwiseId::fmax:
+    case PointwiseId::fmin:
+    case PointwiseId::logaddexp:
+    case PointwiseId::logaddexp2:
+      return false;  // as in PyTorch
+    default:
+      break;
+  }
   return info.dtypes != PointwiseDTypes::Test || info.arity == 2 ||
          info.op.id == PointwiseId::logical_not;
 }
@@ -509,9 +520,6 @@ void bind_special(Binder& b) {
   b.method("where", [](const Tensor& self, const Tensor& condition, const nb::object& other) {
     return where_any(condition, nb::cast(self), other, {});
   }, "condition"_a, "other"_a, "Elements of self where condition holds, of other elsewhere.");
-  b.both("rsub", [](const Tensor& x, const nb::object& other) {
-    return nb::steal<nb::object>(PyNumber_Subtract(other.ptr(), nb::cast(x).ptr()));
-  }, "other"_a, "other - input.");
   b.function("gelu", [](const Tensor& input, const std::string& approximate) {
     TAPEGRAD_CHECK(approximate == "none" || approximate == "tanh",
                    "gelu: approximate argument must be either none or tanh, got ", approximate);

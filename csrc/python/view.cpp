@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "graph/record.h"
 #include "ops/copy.h"
 #include "python/binding.h"
 
@@ -91,11 +92,19 @@ Tensor t(const Tensor& x) {
   return x.dim() < 2 ? view(x, x.sizes()) : transpose(x, 0, 1);
 }
 
-// In-place changes of shape: self takes over the geometry of a view of it.
-Tensor take_geometry(const Tensor& self, const Tensor& y) {
-  TAPEGRAD_CHECK(!self->meta(), "in-place shape change: only supported on tensors without history; "
-                 "use the out-of-place form");
+// In-place changes of shape: self takes over geometry and history of a view of what it was.
+template <class View>
+Tensor become_view(const char* op, const Tensor& self, View&& make) {
+  bool recording = should_record(self);
+  TAPEGRAD_CHECK(!recording || !is_leaf(self), op,
+                 ": a leaf Variable that requires grad is being used in an in-place operation; use "
+                 "the out-of-place form");
+  Tensor before = alias(self, self.sizes(), self.strides(), self->offset());
+  if (Node* node = grad_fn(self))
+    set_history(before, Ref<Node>(node), self->meta()->output_number);
+  Tensor y = make(before);
   self->set_geometry(y.sizes(), y.strides(), y->offset());
+  if (recording) set_history(self, Ref<Node>(grad_fn(y)), y->meta()->output_number);
   return self;
 }
 
@@ -152,7 +161,11 @@ void bind_dimensions(Binder& b) {
   b.both("swapaxes", transpose, "axis0"_a, "axis1"_a, "A view with two dimensions swapped.");
   b.both("swapdims", transpose, "dim0"_a, "dim1"_a, "A view with two dimensions swapped.");
   b.both("t", t, "The transpose of a matrix.");
-  b.both("adjoint", matrix_transpose, "The transpose of the last two dimensions.");
+  b.both("adjoint", [](const Tensor& x) {
+    TAPEGRAD_CHECK(x.dim() != 1, "adjoint: only supported on matrices or batches of matrices, got a "
+                   "1-D tensor");
+    return x.dim() == 0 ? x : matrix_transpose(x);
+  }, "The transpose of the last two dimensions.");
   b.both("movedim", movedim, "source"_a, "destination"_a, "Moves dimensions to other positions.");
   b.both("moveaxis", movedim, "source"_a, "destination"_a, "Moves dimensions to other positions.");
   b.both("squeeze", [](const Tensor& x) { return squeeze(x); },
@@ -160,18 +173,22 @@ void bind_dimensions(Binder& b) {
   b.both("squeeze", [](const Tensor& x, const IntList& dim) { return squeeze(x, dim); }, "dim"_a,
          "Drops the given dimensions where they have size one.");
   b.both("unsqueeze", unsqueeze, "dim"_a, "Inserts a dimension of size one.");
-  b.method("squeeze_", [](const Tensor& self) { return take_geometry(self, squeeze(self)); },
+  b.method("squeeze_", [](const Tensor& self) {
+    return become_view("squeeze_", self, [](const Tensor& x) { return squeeze(x); });
+  },
            "squeeze() in place.");
   b.method("squeeze_", [](const Tensor& self, const IntList& dim) {
-    return take_geometry(self, squeeze(self, dim));
+    return become_view("squeeze_", self, [&](const Tensor& x) { return squeeze(x, dim); });
   }, "dim"_a, "squeeze() in place.");
   b.method("unsqueeze_", [](const Tensor& self, int64_t dim) {
-    return take_geometry(self, unsqueeze(self, dim));
+    return become_view("unsqueeze_", self, [&](const Tensor& x) { return unsqueeze(x, dim); });
   }, "dim"_a, "unsqueeze() in place.");
   b.method("transpose_", [](const Tensor& self, int64_t dim0, int64_t dim1) {
-    return take_geometry(self, transpose(self, dim0, dim1));
+    return become_view("transpose_", self,
+                       [&](const Tensor& x) { return transpose(x, dim0, dim1); });
   }, "dim0"_a, "dim1"_a, "transpose() in place.");
-  b.method("t_", [](const Tensor& self) { return take_geometry(self, t(self)); }, "t() in place.");
+  b.method("t_", [](const Tensor& self) { return become_view("t_", self, t); },
+           "t() in place.");
 }
 
 }  // namespace

@@ -77,6 +77,8 @@ class _Pair(NamedTuple):
         right = self.right_layout.run(tensors[self.right])
         result = getattr(_C, self.product)(left, right)
         if self.summed:
+            if result.dtype == _C.bool:
+                raise NotImplementedError("einsum: expected a number dtype to sum over, got bool")
             result = result.sum(self.summed, dtype=result.dtype)
         return result if self.shape is None else result.reshape(self.shape)
 

@@ -112,6 +112,7 @@ def grad(
     targets = _as_targets("grad", inputs)
     grad_roots = _as_gradients("grad", "grad_outputs", grad_outputs, len(roots))
     retain = create_graph if retain_graph is None else retain_graph
+    grads: Sequence[Tensor | None]
     if is_grads_batched:
         grads = _batched_sweeps(roots, grad_roots, retain, create_graph, targets)
     else:

@@ -4,7 +4,7 @@ import dtypes as dt
 import numpy as np
 from scipy import special
 
-from op_db.pointwise import INTEGERS, NOT_A_TENSOR, log_sigmoid, torch_only
+from op_db.pointwise import INTEGERS, NOT_A_TENSOR, VECTOR, log_sigmoid, torch_only
 from op_db.row import Bad, Op, Skip, Tolerance
 from op_db.sampler import unary
 
@@ -74,12 +74,25 @@ def hardsigmoid(x):
     return np.clip(x + 3, 0, 6) / 6
 
 
+def hardshrink(x, lambd=0.5):
+    return np.where(np.abs(x) <= lambd, 0, x)
+
+
+def softshrink(x, lambd=0.5):
+    return np.where(np.abs(x) <= lambd, 0, x - np.copysign(lambd, x))
+
+
+def threshold(x, threshold, value):
+    return np.where(x <= threshold, value, x)
+
+
 # Where an activation subtracts nearly equal values in the result's own precision, a few units of
 # the operands' rounding remain in results close to zero.
 CANCELS = Tolerance(relative=6, absolute=4)
 GELU = {"avoid": (), "inplace": None, "tolerance": CANCELS}
 SLOPES = ({}, {"negative_slope": 0.25})
 ALPHAS = ({}, {"alpha": 1.5})
+LAMBDAS = ({}, {"lambd": 1.5})
 
 ROWS = (
     row(
@@ -148,6 +161,51 @@ ROWS = (
         avoid=(-3.0, 3.0),
         tolerance=CANCELS,
         skips=(Skip("test_second_gradient", "not implemented in PyTorch", library="torch"),),
+    ),
+    row(
+        "hardshrink",
+        hardshrink,
+        avoid=(-0.5, 0.5, -1.5, 1.5),
+        kwargs=LAMBDAS,
+        inplace=None,
+        signed_zero=False,
+    ),
+    row(
+        "softshrink",
+        softshrink,
+        avoid=(-0.5, 0.5, -1.5, 1.5),
+        kwargs=LAMBDAS,
+        inplace=None,
+        signed_zero=False,
+        bad=(*REFUSES_INTEGERS, Bad(VECTOR, -1.0, raises=RuntimeError, text="lambd.*-1")),
+    ),
+    row(
+        "tanhshrink",
+        lambda x: x - np.tanh(x),
+        avoid=(),
+        dtypes=dt.NUMBERS,
+        result="float",
+        inplace=None,
+        signed_zero=False,
+        tolerance=Tolerance(relative=6, absolute=4, half=2),
+        bad=(),
+    ),
+    Op(
+        "threshold",
+        threshold,
+        unary(
+            avoid=(1.0, -2.0),
+            kwargs=({"threshold": 1, "value": 3}, {"threshold": -2, "value": 0}),
+        ),
+        path="nn.functional.threshold",
+        dtypes=dt.FLOATS + dt.SIGNED,
+        inplace="kwarg",
+        bad=(
+            Bad(VECTOR, "a", 1.0, raises=TypeError, text="str|threshold"),
+            Bad("a", 1.0, 1.0, raises=TypeError, text="str|Tensor"),
+            Bad(VECTOR, raises=TypeError, text="threshold|argument"),
+        ),
+        skips=(Skip("test_inplace_refuses_expanded", "PyTorch writes anyway", library="torch"),),
     ),
     row(
         "nn.functional.sigmoid",

@@ -1,5 +1,7 @@
 """Rows of the ops that make tensors from shapes, numbers, lists, arrays and grids."""
 
+import warnings
+
 import dtypes as dt
 import numpy as np
 
@@ -169,6 +171,59 @@ def inferred_dtype(sample):
     return {"b": "bool", "i": "int64", "f": dt.DEFAULT_FLOAT}[kind]
 
 
+def deprecated(name):
+    """Return a wrapper that calls a function without hearing its warnings."""
+
+    def wrapper(library):
+        def call(*args, **kwargs):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return getattr(library, name)(*args, **kwargs)
+
+        return call
+
+    return wrapper
+
+
+def closed_range(start, end, step=1, dtype=None):
+    """Both ends belong to the range."""
+    return start + step * np.arange(int((end - start) / step) + 1)
+
+
+def closed_range_samples(sampler):
+    dtype = Dtype(sampler.dtype)
+    yield Sample(1, 5, dtype=dtype)
+    yield Sample(1, 8, 3, dtype=dtype)
+    yield Sample(9, 2, -2, dtype=dtype)
+    yield Sample(2, 2, dtype=dtype)
+    if dt.is_float(sampler.dtype):
+        yield Sample(0.0, 1.0, 0.25, dtype=dtype)
+
+
+def strided_samples(sampler):
+    for size, stride in (((2, 3), (3, 1)), ((2, 3), (1, 2)), ((), ()), ((0, 3), (1, 1))):
+        yield Sample(size, stride, dtype=Dtype(sampler.dtype))
+
+
+def number_samples(sampler):
+    for number in (1, 0, True, 2.5) if dt.is_float(sampler.dtype) else (1, 0, True):
+        yield Sample(number, dtype=Dtype(sampler.dtype))
+
+
+def buffer_samples(sampler):
+    """Bytes of numbers, whole and in part."""
+    array = dt.cast(np.array([1, 0, 3, 1]), sampler.dtype)
+    size, dtype = array.itemsize, Dtype(sampler.dtype)
+    yield Sample(bytearray(array), dtype=dtype)
+    yield Sample(bytearray(array), dtype=dtype, count=2)
+    yield Sample(bytearray(array), dtype=dtype, count=2, offset=size)
+    yield Sample(bytearray(array), dtype=dtype, offset=3 * size)
+
+
+def from_buffer(buffer, dtype, count=-1, offset=0):
+    return np.frombuffer(bytes(buffer), str(dtype), count, offset)
+
+
 def array_samples(sampler):
     for shape in ((2, 3), (), (0, 2)):
         yield Sample(sampler.value(shape).array)
@@ -212,6 +267,27 @@ FILLED = (
             Bad((2,), "a", raises=TypeError, text="str|fill_value"),
             Bad((2,), None, raises=TypeError, text="None|fill_value"),
             Bad((-1,), 1, raises=RuntimeError, text="-1|negative"),
+        ),
+    ),
+    Op(
+        "empty_strided",
+        lambda size, stride, dtype=None: Unspecified(tuple(size)),
+        strided_samples,
+        **CREATES,
+        bad=(
+            Bad((2, 3), (1,), raises=RuntimeError, text="2.*1"),
+            Bad((2, -3), (1, 1), raises=RuntimeError, text="-3"),
+            Bad((2, 3), (1, -1), raises=RuntimeError, text="-1"),
+        ),
+    ),
+    Op(
+        "scalar_tensor",
+        from_data,
+        number_samples,
+        **CREATES,
+        bad=(
+            Bad("a", raises=TypeError, text="str"),
+            Bad([1], raises=TypeError, text="list"),
         ),
     ),
     Op(
@@ -265,6 +341,18 @@ SEQUENCES = (
         path="arange",
         out=True,
         **{**CREATES, "dtypes": ("float32",), "result": arange_default_dtype},
+    ),
+    Op(
+        "range",
+        closed_range,
+        closed_range_samples,
+        wrapper=deprecated("range"),
+        **{**CREATES, "dtypes": dt.NUMBERS},
+        bad=(
+            Bad(0, 5, 0, raises=RuntimeError, text="step"),
+            Bad(0, 5, -1, raises=RuntimeError, text="step|bound"),
+            Bad(0, float("nan"), raises=RuntimeError, text="nan"),
+        ),
     ),
     Op(
         "linspace",
@@ -358,6 +446,20 @@ CONVERSIONS = (
         **{**CREATES, "dtypes": ("float32",), "result": inferred_dtype},
     ),
     Op("as_tensor", from_data, data_samples, **CREATES, bad=BAD_DATA),
+    Op("asarray", from_data, data_samples, **CREATES, bad=BAD_DATA),
+    Op(
+        "frombuffer",
+        from_buffer,
+        buffer_samples,
+        **{**CREATES, "dtypes": HOLDABLE},
+        bad=(
+            Bad(3, dtype=Dtype("int32"), raises=ValueError, text="buffer"),
+            Bad(bytearray(), dtype=Dtype("int32"), raises=ValueError, text="0"),
+            Bad(bytearray(4), dtype=Dtype("int32"), offset=2, raises=ValueError, text="multiple"),
+            Bad(bytearray(4), dtype=Dtype("int32"), count=2, raises=ValueError, text="2"),
+            Bad(bytearray(4), raises=TypeError, text="dtype"),
+        ),
+    ),
     Op(
         "from_numpy",
         lambda array: array,

@@ -262,6 +262,84 @@ def index_put_samples(sampler):
         yield Sample(sampler.value((3, 4)), (sampler.index((0,), 3),), sampler.value((4,)))
 
 
+def index_fill(x, dim, index, value):
+    if x.ndim == 0:
+        return np.full_like(x, value) if index.size else x
+    x = np.moveaxis(x.copy(), dim, 0)
+    x[index] = value
+    return np.moveaxis(x, 0, dim)
+
+
+def index_fill_samples(sampler):
+    yield Sample(sampler.value((4, 3)), 0, sampler.index((2,), 4), sampler.scalar())
+    yield Sample(sampler.value((2, 4, 3)), -2, sampler.index((3,), 4), sampler.value(()))
+    yield Sample(sampler.value((5,)), 0, sampler.index((), 5), sampler.scalar())
+    yield Sample(sampler.value(()), 0, indices(0), sampler.scalar())
+    if not sampler.gradient:
+        yield Sample(sampler.value((4, 3)), 1, sampler.index((0,), 3), sampler.scalar())
+
+
+def put(x, index, source, accumulate=False):
+    flat = x.copy().reshape(-1)
+    if accumulate:
+        np.add.at(flat, index.reshape(-1), source.reshape(-1))
+    else:
+        flat[index.reshape(-1)] = source.reshape(-1)
+    return flat.reshape(x.shape)
+
+
+def put_samples(sampler):
+    places = Value(sampler.permutation(12).array[:4], "int64", differentiable=False)
+    yield Sample(sampler.value((3, 4)), places, sampler.value((4,)))
+    yield Sample(sampler.value((3, 4)), indices([0, -1], [5, 7]), sampler.value((4,)))
+    yield Sample(sampler.value((3, 4)), sampler.index((5,), 12), sampler.value((5,)), True)
+    yield Sample(sampler.value(()), indices(0), sampler.value((1,)))
+    if not sampler.gradient:
+        yield Sample(sampler.value((3, 4)), sampler.index((0,), 12), sampler.value((0,)))
+
+
+REDUCTIONS = {
+    "sum": (np.add, 0.0),
+    "mean": (np.add, 0.0),
+    "prod": (np.multiply, 1.0),
+    "amax": (np.maximum, -np.inf),
+    "amin": (np.minimum, np.inf),
+}
+
+
+def scatter_reduce(x, dim, index, src, reduce, include_self=True):
+    """The mean of integers is rounded down."""
+    function, neutral = REDUCTIONS[reduce]
+    key = along(x, dim, index) if x.ndim else index
+    flat = np.atleast_1d(x).astype(np.float64)
+    counts = np.full(flat.shape, float(include_self))
+    np.add.at(counts, key, 1)
+    if not include_self:
+        flat[key] = neutral
+    function.at(flat, key, src[tuple(slice(0, n) for n in index.shape)])
+    if reduce == "mean":
+        flat = flat / np.maximum(counts, 1)
+    return (flat if x.dtype.kind == "f" else np.floor(flat)).reshape(x.shape)
+
+
+def scatter_reduce_samples(*reductions):
+    def samples(sampler):
+        def value(*shape):
+            return sampler.value(shape, 0.5, 3.0)
+
+        for reduce in reductions:
+            for include_self in (True, False):
+                way = {"reduce": reduce, "include_self": include_self}
+                yield Sample(value(3, 4), 0, sampler.index((5, 4), 3), value(5, 4), **way)
+                yield Sample(value(2, 4), -1, sampler.index((2, 3), 4), value(2, 3), **way)
+                yield Sample(value(), 0, indices(0), value(1), **way)
+                if not sampler.gradient:
+                    yield Sample(value(3, 4), 0, sampler.index((0, 4), 3), value(2, 4), **way)
+                    yield Sample(value(2, 4), 1, sampler.index((2, 3), 4), value(2, 5), **way)
+
+    return samples
+
+
 def take_samples(sampler):
     yield Sample(sampler.value((3, 4)), sampler.index((5,), 12))
     yield Sample(sampler.value((3, 4)), sampler.index((2, 2), 12, negative=True))
@@ -520,6 +598,68 @@ GATHERING = (
             Bad(MATRIX, (indices(0),), floats(5), raises=RuntimeError, text="5"),
             Bad(MATRIX, (indices(0),), DOUBLES, raises=RuntimeError, text="type"),
         ),
+    ),
+    Op(
+        "index_fill",
+        index_fill,
+        index_fill_samples,
+        method="index_fill",
+        inplace="index_fill_",
+        **COMMON,
+        bad=(
+            Bad(MATRIX, 0, indices(7), 1.0, raises=IndexError, text=OUT_OF_RANGE),
+            Bad(MATRIX, 3, indices(0), 1.0, raises=IndexError, text="3"),
+            Bad(MATRIX, 0, FLOATING_INDEX, 1.0, raises=IndexError, text="int64|vector"),
+            Bad(MATRIX, 0, indices(0), floats(2), raises=RuntimeError, text="0-dim"),
+        ),
+    ),
+    Op(
+        "put",
+        put,
+        put_samples,
+        method="put",
+        inplace="put_",
+        dtypes=dt.NUMBERS,
+        result="same",
+        tolerance=SUMS,
+        bad=(
+            Bad(MATRIX, indices(7), floats(1), raises=IndexError, text="7.*6"),
+            Bad(MATRIX, indices(0), floats(2), raises=IndexError, text="number of elements"),
+            Bad(MATRIX, indices(0), DOUBLES, raises=(RuntimeError, IndexError), text="type|number"),
+            Bad(MATRIX, FLOATING_INDEX, floats(1), raises=RuntimeError, text="long|int"),
+        ),
+    ),
+    *(
+        Op(
+            name,
+            scatter_reduce,
+            scatter_reduce_samples(*reductions),
+            path="scatter_reduce",
+            method="scatter_reduce",
+            inplace="scatter_reduce_",
+            out=True,
+            dtypes=dt.NUMBERS,
+            result="same",
+            tolerance=SUMS,
+            gradient_order=order,
+            bad=(
+                Bad(
+                    MATRIX,
+                    0,
+                    indices([7]),
+                    floats(1, 1),
+                    reductions[0],
+                    raises=RuntimeError,
+                    text=OUT_OF_RANGE,
+                ),
+                Bad(MATRIX, 0, indices([0]), floats(1, 1), "up", raises=RuntimeError, text="up"),
+                Bad(MATRIX, 0, indices([0]), DOUBLES, "sum", raises=RuntimeError, text="dtype"),
+            ),
+        )
+        for name, reductions, order in (
+            ("scatter_reduce", ("sum", "mean", "amax", "amin"), 2),
+            ("scatter_reduce.prod", ("prod",), 1),
+        )
     ),
     Op(
         "take",

@@ -85,6 +85,20 @@ def sinc(x):
     return np.where(x == 0, 1.0, sine / (np.pi * np.where(x == 0, 1, x)))
 
 
+def signbit_samples(sampler):
+    """Signed zeros and infinities, but no NaN: nothing says what sign a NaN has."""
+    yield from unary()(sampler)
+    if dt.is_float(sampler.dtype):
+        signs = dt.cast([0.0, -0.0, np.inf, -np.inf], sampler.dtype)
+        yield Sample(Value(signs, sampler.dtype))
+
+
+def polygamma_samples(sampler):
+    for order in (0, 1, 2, 3):
+        for shape in ((), (5,), (2, 3)) if sampler.gradient else ((), (5,), (2, 3), (0, 2)):
+            yield Sample(order, sampler.value(shape, 0.5, 9.0))
+
+
 def log_sigmoid(x):
     return -np.logaddexp(0, -x)
 
@@ -199,6 +213,23 @@ SPECIAL_FUNCTIONS = (
     row("erfinv", erfinv, -0.95, 0.95, signed_zero=False, tolerance=LOOSE),
     row("lgamma", lgamma, 0.2, 9.0, tolerance=LOOSE),
     row("digamma", digamma, 0.2, 9.0, tolerance=Tolerance(relative=8, absolute=8)),
+    Op(
+        "polygamma",
+        special.polygamma,
+        polygamma_samples,
+        dtypes=dt.ALL,
+        result="float",
+        tolerance=Tolerance(relative=16, absolute=8),
+        skips=(
+            Skip("test_forward", "PyTorch's trigamma has ten digits", ("float64",), "torch"),
+            Skip("test_parity", "PyTorch's trigamma has ten digits", ("float64",)),
+        ),
+        bad=(
+            Bad(-1, VECTOR, raises=RuntimeError, text="negative"),
+            Bad(1, "text", raises=TypeError, text="Tensor|str"),
+            Bad(1.5, VECTOR, raises=TypeError, text="int|float"),
+        ),
+    ),
 )
 
 ROUNDING = (
@@ -230,6 +261,20 @@ ROUNDING = (
 PREDICATES = tuple(
     row(name, reference, result="bool", gradient_order=0, inplace=None, out=False)
     for name, reference in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite))
+)
+
+SIGNS = (
+    Op(
+        "signbit",
+        np.signbit,
+        signbit_samples,
+        dtypes=dt.ALL,
+        result="bool",
+        gradient_order=0,
+        method="signbit",
+        out=True,
+        bad=NOT_A_TENSOR,
+    ),
 )
 
 LOGIC = (
@@ -267,6 +312,7 @@ ROWS = (
     + SPECIAL_FUNCTIONS
     + ROUNDING
     + PREDICATES
+    + SIGNS
     + LOGIC
     + REPLACING
 )

@@ -94,6 +94,24 @@ def in_place(name, *args, bad, dtypes=dt.FLOATS):
     )
 
 
+def geometric_samples(sampler):
+    for shape in ((2, 3), (), (0, 2)):
+        yield Sample(sampler.value(shape), 0.25)
+
+
+def bounded_samples(sampler):
+    """Random integers in the shape of a tensor, below a bound and between two."""
+    for shape in ((2, 3), (), (0, 2)):
+        yield Sample(sampler.value(shape), 5)
+        yield Sample(sampler.value(shape), 2, 9)
+        yield Sample(sampler.value(shape), 2, 9, dtype=Dtype("int32"))
+
+
+def rate_samples(sampler):
+    for shape in ((2, 3), (), (0,)):
+        yield Sample(sampler.value(shape, 0.0, 9.0))
+
+
 def values(*numbers):
     return Value(np.array(numbers, np.float32), "float32")
 
@@ -204,6 +222,53 @@ ROWS = (
         bad=(
             Bad(MATRIX, -1.0, raises=RuntimeError, text="lambda|-1"),
             Bad(MATRIX, 0.0, raises=RuntimeError, text="lambda|0"),
+        ),
+    ),
+    Op(
+        "randint_like",
+        shape_of,
+        bounded_samples,
+        dtypes=dt.NUMBERS,
+        result=given_or_own,
+        gradient_order=0,
+        bad=(
+            Bad(MATRIX, 5, 5, raises=RuntimeError, text="5"),
+            Bad("a", 5, raises=TypeError, text="str|Tensor"),
+        ),
+    ),
+    Op(
+        "poisson",
+        shape_of,
+        rate_samples,
+        dtypes=dt.FLOATS,
+        result="same",
+        gradient_order=0,
+        bad=(
+            Bad(values(-1.0), raises=RuntimeError, text="rate"),
+            Bad(INTEGERS, raises=RuntimeError, text="int64|Long"),
+        ),
+    ),
+    in_place(
+        "cauchy_", 2.0, 0.5, bad=(Bad(MATRIX, 0.0, -1.0, raises=RuntimeError, text="sigma.*-1"),)
+    ),
+    in_place(
+        "log_normal_", 2.0, 0.5, bad=(Bad(MATRIX, 0.0, -1.0, raises=RuntimeError, text="std.*-1"),)
+    ),
+    in_place(
+        "random_", 0, 2, dtypes=dt.ALL, bad=(Bad(MATRIX, 5, 5, raises=RuntimeError, text="5"),)
+    ),
+    Op(
+        "geometric_",
+        shape_of,
+        geometric_samples,
+        wrapper=written("geometric_"),
+        path="Tensor.geometric_",
+        dtypes=dt.NUMBERS,
+        result="same",
+        gradient_order=0,
+        bad=(
+            Bad(MATRIX, 0.0, raises=RuntimeError, text="p.*0"),
+            Bad(MATRIX, 1.5, raises=RuntimeError, text="p.*1.5"),
         ),
     ),
     in_place(

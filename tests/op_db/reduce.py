@@ -119,6 +119,24 @@ def scan(function):
     return reference
 
 
+def running_extreme(better):
+    """Reference of cummax and cummin: of equal elements the latest counts, and a NaN stays."""
+
+    def reference(x, dim):
+        if x.ndim == 0:
+            return x, np.array(0)
+        lines = np.moveaxis(x, dim, 0)
+        values, places = lines.copy(), np.zeros(lines.shape, np.int64)
+        for i in range(1, len(lines)):
+            last = values[i - 1]
+            wins = np.isnan(lines[i]) | (~np.isnan(last) & better(lines[i], last))
+            values[i] = np.where(wins, lines[i], last)
+            places[i] = np.where(wins, i, places[i - 1])
+        return np.moveaxis(values, 0, dim), np.moveaxis(places, 0, dim)
+
+    return reference
+
+
 def extreme(function):
     """Reference of amax, amin and the one-argument max and min: the dtype stays."""
 
@@ -310,6 +328,48 @@ ACCUMULATING = (
     ),
 )
 
+LINES = tuple((shape, {"dim": kwargs["dim"]}) for shape, kwargs in ONE_DIM)
+
+SCANS = (
+    *(
+        Op(
+            f"{name}.own_dtype",
+            scan(reference),
+            reducing(*LINES, low=0.5, high=1.5, large=False),
+            path=name,
+            method=name,
+            inplace=f"{name}_",
+            dtypes=dt.NUMBERS,
+            result="sum",
+            tolerance=Tolerance(relative=32, half=4),
+        )
+        for name, reference in (("cumsum", np.cumsum), ("cumprod", np.cumprod))
+    ),
+    *(
+        Op(
+            name,
+            running_extreme(better),
+            reducing(*LINES, large=False),
+            method=name,
+            dtypes=dt.ALL,
+            result=lambda sample: [sample.args[0].dtype, "int64"],
+            tolerance=Tolerance(relative=0, half=0),
+            out=True,
+            bad=bad_dims(),
+        )
+        for name, better in (("cummax", np.greater_equal), ("cummin", np.less_equal))
+    ),
+    Op(
+        "logcumsumexp",
+        scan(np.logaddexp.accumulate),
+        reducing(*LINES, nan=False),
+        method="logcumsumexp",
+        tolerance=Tolerance(relative=16, absolute=32),
+        out=True,
+        bad=(*bad_dims(), Bad(INTEGER_MATRIX, dim=1, raises=RuntimeError, text="int64|Long")),
+    ),
+)
+
 NO_ELEMENTS = (Bad(EMPTY, raises=RuntimeError, text="numel|empty|no identity|zero|0|dim"),)
 NO_ELEMENTS_ALONG = (Bad(EMPTY, dim=0, raises=IndexError, text="empty|zero|size|numel|0"),)
 DISTINCT = {"distinct": True, "large": False}
@@ -453,12 +513,11 @@ MOMENTS = (
     ),
 )
 
-SOFT_CASES = tuple((shape, {"dim": kwargs["dim"]}) for shape, kwargs in ONE_DIM)
 SOFTMAXES = tuple(
     Op(
         f"{prefix}{name}",
         soft(reference),
-        reducing(*SOFT_CASES, nan=False, extra=DTYPES),
+        reducing(*LINES, nan=False, extra=DTYPES),
         dtypes=dt.FLOATS,
         result=own_or_given,
         tolerance=Tolerance(relative=8, absolute=8),
@@ -469,5 +528,16 @@ SOFTMAXES = tuple(
     for prefix in ("", "nn.functional.")
     for name, reference in (("softmax", special.softmax), ("log_softmax", special.log_softmax))
 )
+SOFTMIN = (
+    Op(
+        "softmin",
+        soft(lambda x, **axis: special.softmax(-x, **axis)),
+        reducing(*LINES, nan=False, extra=DTYPES),
+        path="nn.functional.softmin",
+        result=own_or_given,
+        tolerance=Tolerance(relative=8, absolute=8),
+        bad=(*bad_dims(), Bad(INTEGER_MATRIX, dim=1, raises=RuntimeError, text="int64|Long")),
+    ),
+)
 
-ROWS = ACCUMULATING + EXTREMES + TRUTH + MOMENTS + SOFTMAXES
+ROWS = ACCUMULATING + SCANS + EXTREMES + TRUTH + MOMENTS + SOFTMAXES + SOFTMIN

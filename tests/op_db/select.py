@@ -55,6 +55,17 @@ def clamp_samples(sampler):
     yield Sample(first, max=high)
 
 
+def bound_samples(sampler):
+    """One bound, a number or a tensor, with its place away from the values under gradients."""
+    for shape in ((4,), (), (2, 3)) if sampler.gradient else ((4,), (), (2, 3), (0, 2), (67,)):
+        yield Sample(sampler.value(shape, avoid=(1.0,)), 1)
+    if sampler.gradient:
+        values = sampler.distinct((2, 3))
+        yield Sample(values, Value(values.array[0] + 0.1, sampler.dtype))
+    else:
+        yield Sample(sampler.value((2, 3)), sampler.value((3,)))
+
+
 def clamp(x, min=None, max=None):
     if min is not None:
         x = np.maximum(x, min)
@@ -130,6 +141,20 @@ ROWS = (
             Bad(FLOATING, MISMATCHED[0], raises=RuntimeError, text="size|shape"),
             Bad(FLOATING, "low", "high", raises=TypeError, text="str|clamp|clip"),
         ),
+    ),
+    *(
+        Op(
+            name,
+            lambda x, bound, of=reference: of(x, bound),
+            bound_samples,
+            dtypes=dt.NUMBERS,
+            **variants(name),
+            bad=(
+                Bad(FLOATING, MISMATCHED[0], raises=RuntimeError, text="size|shape"),
+                Bad(FLOATING, "low", raises=TypeError, text="str|clamp"),
+            ),
+        )
+        for name, reference in (("clamp_min", np.maximum), ("clamp_max", np.minimum))
     ),
     Op(
         "lerp",

@@ -226,6 +226,26 @@ RESHAPING = (
         bad=(out_of_range(0, 2, dim=2),),
     ),
     row(
+        "t",
+        np.transpose,
+        case((2, 3)),
+        case((3,)),
+        case(()),
+        case((0, 3)),
+        view=True,
+        bad=(Bad(CUBE, raises=RuntimeError, text="2.*3"),),
+    ),
+    row(
+        "adjoint",
+        lambda x: np.swapaxes(x, -2, -1),
+        case((2, 3)),
+        case((2, 3, 4)),
+        case((0, 3)),
+        view=True,
+        missing=NO_SCALAR,
+        bad=(Bad(VECTOR, raises=RuntimeError, text="matri"),),
+    ),
+    row(
         "permute",
         np.transpose,
         case((2, 3, 4), (2, 0, 1)),
@@ -252,6 +272,104 @@ RESHAPING = (
             Bad(CUBE, (0, 1), (0,), raises=RuntimeError, text="source.*destination|same number"),
             Bad(CUBE, (0, 0), (0, 1), raises=RuntimeError, text="dim|repeat"),
         ),
+    ),
+)
+
+
+def reshaped_in_place(name):
+    """Return a wrapper that changes the shape of a copy by an in-place method."""
+
+    def wrapper(library):
+        def reshape(x, *args):
+            copy = x.clone()
+            answer = getattr(copy, name)(*args)
+            assert answer is copy
+            return answer
+
+        return reshape
+
+    return wrapper
+
+
+def in_place(name, reference, *cases, **fields):
+    wrapper = reshaped_in_place(name)
+    fields = {"path": f"Tensor.{name}", "wrapper": wrapper, "method": None, **fields}
+    return row(name, reference, *cases, **fields)
+
+
+def resized(library):
+    def resize(x, *size):
+        return x.detach().contiguous().clone().resize_(*size)
+
+    return resize
+
+
+def set_to(library):
+    def set_(x):
+        return library.empty(0, dtype=x.dtype).set_(x)
+
+    return set_
+
+
+IN_PLACE = (
+    in_place(
+        "squeeze_",
+        squeeze,
+        case((1, 3, 1)),
+        case((1, 3, 1), 0),
+        case((1, 3, 1), (0, -1)),
+        case(()),
+        case((1, 0)),
+        bad=(out_of_range(5, dim=5),),
+    ),
+    in_place(
+        "unsqueeze_",
+        lambda x, dim: np.expand_dims(x, dim),
+        case((2, 3), 1),
+        case((2, 3), -1),
+        case((), 0),
+        case((0,), 1),
+        bad=(out_of_range(4, dim=4),),
+    ),
+    in_place(
+        "transpose_",
+        np.swapaxes,
+        case((2, 3), 0, 1),
+        case((2, 3, 4), 0, -1),
+        case((0, 3), 0, 1),
+        missing=NO_SCALAR,
+        bad=(out_of_range(0, 2, dim=2),),
+    ),
+    in_place(
+        "t_",
+        np.transpose,
+        case((2, 3)),
+        case((3,)),
+        case(()),
+        case((0, 3)),
+        bad=(Bad(CUBE, raises=RuntimeError, text="2.*3"),),
+    ),
+    in_place(
+        "resize_",
+        lambda x, *shape: x.reshape(-1)[: np.prod(sizes(shape), dtype=int)].reshape(sizes(shape)),
+        case((2, 3), 3, 2),
+        case((2, 3), (2, 2)),
+        case((5,), (3,)),
+        case((), (1, 1)),
+        case((0, 3), 3, 0),
+        wrapper=resized,
+        gradient_order=0,
+        bad=(Bad(MATRIX, -1, raises=RuntimeError, text="negative|overflow"),),
+    ),
+    in_place(
+        "set_",
+        lambda x: x,
+        case((2, 3)),
+        case(()),
+        case((0, 3)),
+        wrapper=set_to,
+        gradient_order=0,
+        view=True,
     ),
 )
 
@@ -668,4 +786,4 @@ CASTING = (
     ),
 )
 
-ROWS = RESHAPING + EXPANDING + SELECTING + JOINING + REPEATING + COPYING + CASTING
+ROWS = RESHAPING + IN_PLACE + EXPANDING + SELECTING + JOINING + REPEATING + COPYING + CASTING
