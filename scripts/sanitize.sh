@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 python=$(realpath -s "$1")
 shift
 folder=build/sanitize
+export PATH="$(dirname "$python"):$PATH"
 cmake -S . -B $folder -G Ninja -DTAPEGRAD_SANITIZE=ON -DTAPEGRAD_IN_TREE=OFF \
   -DCMAKE_INSTALL_PREFIX=$folder/site -DPython_EXECUTABLE="$python"
 cmake --build $folder -j2

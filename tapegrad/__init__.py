@@ -1,20 +1,20 @@
 """tapegrad: PyTorch's programming model, light, with a tape that is an object.
 
-    >>> import tapegrad as torch
-    >>> x = torch.tensor(2.0, requires_grad=True)
-    >>> y = x * x + torch.sin(x)
-    >>> y.backward()
-    >>> x.grad
-    tensor(3.5839)
+>>> import tapegrad as torch
+>>> x = torch.tensor(2.0, requires_grad=True)
+>>> y = x * x + torch.sin(x)
+>>> y.backward()
+>>> x.grad
+tensor(3.5839)
 """
+# ruff: noqa: F401, F403, E402
 
 from math import e, inf, nan, pi
 from pathlib import Path as _Path
 
 from tapegrad import _C
-from tapegrad._version import __version__
-from tapegrad._C import *  # noqa: F403
-from tapegrad._C import Tensor, dtype
+from tapegrad._C import *
+from tapegrad._C import Tensor
 from tapegrad._types import (
     Size,
     channels_last,
@@ -25,19 +25,29 @@ from tapegrad._types import (
     preserve_format,
     strided,
 )
+from tapegrad._version import __version__
 
 # Parts of the native module that are no part of the public one.
-for _name in ("build_info", "install_source_lines", "live_counts", "pointwise_table", "run_backward",
-              "set_blas_library"):
+_INTERNAL = (
+    "build_info",
+    "install_source_lines",
+    "live_counts",
+    "pointwise_table",
+    "run_backward",
+    "set_blas_library",
+)
+for _name in _INTERNAL:
     del globals()[_name]
-_C.install_source_lines(str(_Path(__file__).parent))
-_LIBRARY = _Path(__file__).parent / "lib" / "libscipy_openblas.so"
-if _LIBRARY.exists():
-    _C.set_blas_library(str(_LIBRARY))
+
+_FOLDER = _Path(__file__).parent
+_C.install_source_lines(str(_FOLDER))
+_OPENBLAS = _FOLDER / "lib" / "libscipy_openblas.so"
+if _OPENBLAS.exists():
+    _C.set_blas_library(str(_OPENBLAS))
 
 from tapegrad import __config__, _aliases, _composed, _tensor, autograd, cuda, nn, return_types
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
-from tapegrad.autograd import (
+from tapegrad.autograd import (  # type: ignore[assignment]
     enable_grad,
     inference_mode,
     is_inference_mode_enabled,
@@ -49,6 +59,7 @@ for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:
         for _name in (_row["name"], _row["name"] + "_"):
             globals().pop(_name, None)
+
 _tensor.install()
 globals().update(_composed.FUNCTIONS)
 for _name, _value in _composed.METHODS.items():

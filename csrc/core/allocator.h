@@ -12,10 +12,10 @@
 namespace tapegrad {
 
 struct MemoryStats {
-  int64_t live_bytes = 0;    // handed out and not returned, rounded to size classes
-  int64_t peak_bytes = 0;    // the largest live_bytes since start or reset
-  int64_t cached_bytes = 0;  // kept in bins for reuse
-  int64_t allocations = 0;   // calls of allocate since start
+  int64_t live_bytes = 0;          // handed out and not returned, rounded to size classes
+  int64_t peak_bytes = 0;          // the largest live_bytes since start or reset
+  int64_t cached_bytes = 0;        // kept in bins for reuse
+  int64_t allocations = 0;         // calls of allocate since start
   int64_t system_allocations = 0;  // those that had to ask the system
   int64_t live_allocations = 0;
 };

@@ -8,8 +8,6 @@ namespace tapegrad {
 enum class DeviceType : uint8_t { CPU, CUDA };
 inline constexpr int kDeviceTypes = 2;
 
-constexpr const char* name(DeviceType device) {
-  return device == DeviceType::CPU ? "cpu" : "cuda";
-}
+constexpr const char* name(DeviceType device) { return device == DeviceType::CPU ? "cpu" : "cuda"; }
 
 }  // namespace tapegrad

@@ -20,7 +20,7 @@ enum class DType : uint8_t {
   BFloat16,
   Float32,
   Float64,
-  Complex64,   // reserved: the enumeration and the promotion table know them, the kernels follow
+  Complex64,  // reserved: the enumeration and the promotion table know them, the kernels follow
   Complex128,
 };
 inline constexpr int kDTypeCount = 12;
@@ -28,8 +28,8 @@ inline constexpr int kDTypeCount = 12;
 enum class DTypeCategory : uint8_t { Bool, Integer, Floating, Complex };
 
 struct DTypeInfo {
-  const char* name;       // "float32"
-  const char* short_name; // "float": PyTorch's alias, or the same as name
+  const char* name;        // "float32"
+  const char* short_name;  // "float": PyTorch's alias, or the same as name
   uint8_t itemsize;
   DTypeCategory category;
 };

@@ -69,9 +69,11 @@ inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
   OpCall call{op, inputs, attributes, outputs};
   DeviceType device = outputs[0]->device();
   Kernel kernel = op.kernels[static_cast<int>(device)];
-  if (!kernel) [[unlikely]] fail_no_kernel(op, device);
+  if (!kernel) [[unlikely]]
+    fail_no_kernel(op, device);
   kernel(call);
-  if (capturing) [[unlikely]] capturing->append(call);
+  if (capturing) [[unlikely]]
+    capturing->append(call);
 }
 
 // The same for calls off the hottest path: handles in braces.

@@ -94,7 +94,8 @@ constexpr uint8_t mentioned_operands(std::string_view text, int arity) {
 // Computes n elements. Operands are contiguous, of the compute type; the output is too, or one byte
 // per element for a Test. A derivative's operands are g, the inputs and y; those not mentioned in
 // its text are null.
-using TileKernel = void (*)(void* out, const void* const* operands, int64_t n, const Scalar* params);
+using TileKernel = void (*)(void* out, const void* const* operands, int64_t n,
+                            const Scalar* params);
 
 struct PointwiseKernels {
   TileKernel value[kComputeTypes];
@@ -105,9 +106,9 @@ struct PointwiseKernels {
 // it computes in, then the parameters.
 struct PointwiseOp : Op {
   PointwiseId id;
-  int8_t derivative;                 // -1: the value; else of which input
-  bool is_test;                      // writes one byte per element
-  uint8_t slots[kGradOperands];      // the kernel operand that input i is
+  int8_t derivative;             // -1: the value; else of which input
+  bool is_test;                  // writes one byte per element
+  uint8_t slots[kGradOperands];  // the kernel operand that input i is
 };
 
 }  // namespace tapegrad

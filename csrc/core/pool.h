@@ -35,7 +35,8 @@ inline void* pool_allocate(size_t bytes) {
   if (!kPoolEnabled || bytes > kPoolLimit) return ::operator new(bytes);
   size_t slot = (bytes + kPoolGranule - 1) / kPoolGranule;
   void* head = pool_lists[slot].head;
-  if (!head) [[unlikely]] return pool_refill(slot * kPoolGranule);
+  if (!head) [[unlikely]]
+    return pool_refill(slot * kPoolGranule);
   pool_lists[slot].head = *static_cast<void**>(head);
   return head;
 }

@@ -24,9 +24,7 @@ class Scalar {
   constexpr bool is_float() const { return kind_ == Kind::Float; }
   constexpr bool is_bool() const { return kind_ == Kind::Bool; }
 
-  constexpr double as_double() const {
-    return is_float() ? float_ : static_cast<double>(int_);
-  }
+  constexpr double as_double() const { return is_float() ? float_ : static_cast<double>(int_); }
   constexpr int64_t as_int() const { return is_float() ? static_cast<int64_t>(float_) : int_; }
   constexpr bool as_bool() const { return is_float() ? float_ != 0 : int_ != 0; }
   constexpr DType as_dtype() const { return static_cast<DType>(int_); }

@@ -76,7 +76,8 @@ DimVector wrap_dims(const char* op, Sizes dims, int64_t rank) {
   uint64_t seen = 0;
   for (int64_t dim : dims) {
     int64_t d = wrap_dim(op, dim, rank);
-    TAPEGRAD_CHECK(!(seen >> d & 1), op, ": dim ", d, " appears multiple times in the list of dims");
+    TAPEGRAD_CHECK(!(seen >> d & 1), op, ": dim ", d,
+                   " appears multiple times in the list of dims");
     seen |= uint64_t{1} << d;
     wrapped.push_back(d);
   }
@@ -155,8 +156,7 @@ bool view_strides(Sizes sizes, Sizes strides, Sizes to, DimVector& out) {
   int64_t view_numel = 1;
   for (int64_t dim = static_cast<int64_t>(sizes.size()) - 1; dim >= 0; --dim) {
     run_numel *= sizes[dim];
-    bool run_ends = dim == 0 || (sizes[dim - 1] != 1 &&
-                                 strides[dim - 1] != run_numel * run_stride);
+    bool run_ends = dim == 0 || (sizes[dim - 1] != 1 && strides[dim - 1] != run_numel * run_stride);
     if (!run_ends) continue;
     while (target >= 0 && (view_numel < run_numel || to[target] == 1)) {
       out[target] = view_numel * run_stride;

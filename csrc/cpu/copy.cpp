@@ -80,8 +80,8 @@ void copy_range(const CopyPlan& plan, int64_t begin, int64_t end) {
   plan.nest.for_each_run_of_two(
       begin, end - begin,
       [&](int64_t to, int64_t to_stride, int64_t from, int64_t from_stride, int64_t length) {
-        copy_run(plan, to, to_stride, from, from_stride, length);
-      });
+    copy_run(plan, to, to_stride, from, from_stride, length);
+  });
 }
 
 }  // namespace
@@ -120,9 +120,8 @@ void has_zero(const OpCall& call) {
       const T* data = x.data_as<T>();
       nest.for_each_run(0, 0, x.numel(),
                         [&](int64_t offset, int64_t stride, int64_t, int64_t length) {
-                          for (int64_t i = 0; i < length; ++i)
-                            found |= data[offset + i * stride] == T(0);
-                        });
+        for (int64_t i = 0; i < length; ++i) found |= data[offset + i * stride] == T(0);
+      });
     });
   }
   *call.out().data_as<bool>() = found;
@@ -140,8 +139,9 @@ void embed(const OpCall& call) {
     using T = decltype(type);
     T* target = to.data_as<T>();
     const T* source = from.data_as<T>();
-    nest.for_each_run_of_two(0, to.numel(), [&](int64_t offset0, int64_t stride0, int64_t offset1,
-                                                int64_t stride1, int64_t length) {
+    nest.for_each_run_of_two(
+        0, to.numel(),
+        [&](int64_t offset0, int64_t stride0, int64_t offset1, int64_t stride1, int64_t length) {
       for (int64_t i = 0; i < length; ++i) {
         T& place = target[offset0 + i * stride0];
         place = T(place + source[offset1 + i * stride1]);

@@ -23,8 +23,8 @@ void for_each_run(const TensorImpl& out, Body&& body) {
   auto range = [&](int64_t begin, int64_t end) {
     nest.for_each_run(0, begin, end - begin,
                       [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
-                        body(offset, stride, begin + done, length);
-                      });
+      body(offset, stride, begin + done, length);
+    });
   };
   if (out.numel() <= kGrain) return range(0, out.numel());
   BlockingSection blocking;
@@ -74,7 +74,7 @@ void linspace(const OpCall& call) {
     for (int64_t i = 0; i < count; ++i) {
       // From both ends, so that the last element is exact and the whole is symmetric.
       double value = i < count / 2 || count == 1 ? start + step * static_cast<double>(i)
-                                   : end - step * static_cast<double>(count - 1 - i);
+                                                 : end - step * static_cast<double>(count - 1 - i);
       data[i] = Scalar(base == 0 ? value : std::pow(base, value)).as<T>();
     }
   });

@@ -221,13 +221,13 @@ void write_all(const IndexWalk& walk, const T* values, bool constant) {
   if (steps >= block)
     parallel_for(0, steps, std::max<int64_t>(1, kGrain / (block * walk.tuples)),
                  [&](int64_t begin, int64_t end) {
-                   write_part<Block>(walk, values, constant, {begin, end, 0, block});
-                 });
+      write_part<Block>(walk, values, constant, {begin, end, 0, block});
+    });
   else
     parallel_for(0, block, std::max<int64_t>(32, kGrain / (steps * walk.tuples)),
                  [&](int64_t begin, int64_t end) {
-                   write_part<Block>(walk, values, constant, {0, steps, begin, end});
-                 });
+      write_part<Block>(walk, values, constant, {0, steps, begin, end});
+    });
 }
 
 }  // namespace

@@ -5,9 +5,9 @@ namespace tapegrad::cpu {
 
 // Which indices are legal, and what an illegal one raises: PyTorch's ops differ.
 enum class IndexRule : int {
-  Wrap,            // negative ones count from the end; IndexError
-  NoWrap,          // IndexError
-  NoWrapRuntime,   // RuntimeError
+  Wrap,           // negative ones count from the end; IndexError
+  NoWrap,         // IndexError
+  NoWrapRuntime,  // RuntimeError
 };
 
 // How a scattered value meets what is there.

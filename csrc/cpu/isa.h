@@ -18,25 +18,25 @@ const char* isa_name();
 }  // namespace tapegrad::cpu
 
 #if defined(__x86_64__)
-#define TAPEGRAD_ISA_TABLE(Type, NAME)       \
-  namespace v2 {                             \
-  extern const Type NAME;                    \
-  }                                          \
-  namespace v3 {                             \
-  extern const Type NAME;                    \
-  }                                          \
-  namespace v4 {                             \
-  extern const Type NAME;                    \
-  }                                          \
-  inline const Type& best_##NAME() {         \
-    switch (isa()) {                         \
-      case Isa::V4:                          \
-        return v4::NAME;                     \
-      case Isa::V3:                          \
-        return v3::NAME;                     \
-      default:                               \
-        return v2::NAME;                     \
-    }                                        \
+#define TAPEGRAD_ISA_TABLE(Type, NAME) \
+  namespace v2 {                       \
+  extern const Type NAME;              \
+  }                                    \
+  namespace v3 {                       \
+  extern const Type NAME;              \
+  }                                    \
+  namespace v4 {                       \
+  extern const Type NAME;              \
+  }                                    \
+  inline const Type& best_##NAME() {   \
+    switch (isa()) {                   \
+      case Isa::V4:                    \
+        return v4::NAME;               \
+      case Isa::V3:                    \
+        return v3::NAME;               \
+      default:                         \
+        return v2::NAME;               \
+    }                                  \
   }
 #else
 #define TAPEGRAD_ISA_TABLE(Type, NAME) \

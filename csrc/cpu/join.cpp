@@ -13,8 +13,8 @@ namespace tapegrad::cpu {
 
 namespace {
 
-constexpr int64_t kGrain = 32768;      // elements
-constexpr int64_t kShortPiece = 64;    // bytes: below, a call of memcpy costs more than the copying
+constexpr int64_t kGrain = 32768;    // elements
+constexpr int64_t kShortPiece = 64;  // bytes: below, a call of memcpy costs more than the copying
 constexpr int64_t kBlockBytes = 16384;
 
 // What one input contributes to every row of the output. Lengths are in bytes.
@@ -114,9 +114,8 @@ void cat(const OpCall& call) {
   if (bytes <= kBlockBytes && !(is_short && rows.count > 16)) return copy_pieces(rows, 0, bytes);
   BlockingSection blocking;
   if (!is_short)
-    return parallel_for(0, bytes, kGrain * item, [&](int64_t begin, int64_t end) {
-      copy_pieces(rows, begin, end);
-    });
+    return parallel_for(0, bytes, kGrain * item,
+                        [&](int64_t begin, int64_t end) { copy_pieces(rows, begin, end); });
   bool two = rows.pieces.size() == 2 && rows.pieces[0].length == item && rows.length == 2 * item;
   int64_t grain = std::max<int64_t>(1, kGrain * item / rows.length);
   visit_itemsize(out.dtype(), [&](auto type) {
@@ -139,8 +138,8 @@ void flip(const OpCall& call) {
   auto item = static_cast<int64_t>(itemsize(out.dtype()));
   auto reverse = best_index_table().reverse[item_slot(itemsize(out.dtype()))];
   auto range = [&](int64_t begin, int64_t end) {
-    nest.for_each_run_of_two(begin, end - begin, [&](int64_t to, int64_t, int64_t from, int64_t,
-                                                     int64_t length) {
+    nest.for_each_run_of_two(begin, end - begin,
+                             [&](int64_t to, int64_t, int64_t from, int64_t, int64_t length) {
       reverse(call.in(0).data_as<char>() + from * item, length, out.data_as<char>() + to * item);
     });
   };

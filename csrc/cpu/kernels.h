@@ -21,7 +21,7 @@ void has_zero(const OpCall& call);
 void embed(const OpCall& call);  // adds the input to the output, whose places may overlap
 
 // join.cpp
-void cat(const OpCall& call);       // the joined dimension
+void cat(const OpCall& call);  // the joined dimension
 void flip(const OpCall& call);
 void triangle(const OpCall& call);  // diagonal, whether the upper one
 void repeat_indices(const OpCall& call);

@@ -24,8 +24,8 @@ struct Num {
   T v;
 
   static constexpr bool kFloating = std::is_floating_point_v<T>;
-  using Unsigned = typename std::conditional_t<kFloating, std::type_identity<T>,
-                                               std::make_unsigned<T>>::type;
+  using Unsigned =
+      typename std::conditional_t<kFloating, std::type_identity<T>, std::make_unsigned<T>>::type;
 
   Num() = default;
   constexpr Num(T value) : v(value) {}
@@ -107,10 +107,10 @@ struct Num {
 
 #define TAPEGRAD_FORWARD(NAME) \
   friend Num NAME(Num a) { return math::NAME(a.v); }
-#define TAPEGRAD_FORWARD_WIDE(NAME)                        \
-  friend Num NAME(Num a) {                                 \
-    if constexpr (kWide) return math::wide::NAME(a.v);     \
-    else return math::NAME(a.v);                           \
+#define TAPEGRAD_FORWARD_WIDE(NAME)                    \
+  friend Num NAME(Num a) {                             \
+    if constexpr (kWide) return math::wide::NAME(a.v); \
+    else return math::NAME(a.v);                       \
   }
 #define TAPEGRAD_FORWARD_2(NAME) \
   friend Num NAME(Num a, Num b) { return math::NAME(a.v, b.v); }

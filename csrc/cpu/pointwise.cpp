@@ -47,8 +47,7 @@ struct Plan {
 };
 
 TileKernel find_kernel(const PointwiseOp& op, ComputeType type) {
-  const PointwiseKernels& kernels =
-      best_pointwise_table().kernels[static_cast<int>(op.id)];
+  const PointwiseKernels& kernels = best_pointwise_table().kernels[static_cast<int>(op.id)];
   TileKernel kernel = op.derivative < 0 ? kernels.value[static_cast<int>(type)]
                                         : kernels.grad[op.derivative][static_cast<int>(type)];
   if (!kernel) fail_unsupported_dtype(op.name, dtype_of_compute(type));
@@ -117,9 +116,9 @@ void gather(const Plan& plan, int index, int64_t begin, int64_t count, char* til
   auto step = static_cast<int64_t>(itemsize(plan.compute));
   plan.nest.for_each_run(index, begin, count,
                          [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
-                           operand.convert(operand.data + offset * itemsize(operand.dtype), stride,
-                                           tile + done * step, 1, length);
-                         });
+    operand.convert(operand.data + offset * itemsize(operand.dtype), stride, tile + done * step, 1,
+                    length);
+  });
 }
 
 void scatter(const Plan& plan, int64_t begin, int64_t count, const char* tile) {
@@ -127,10 +126,9 @@ void scatter(const Plan& plan, int64_t begin, int64_t count, const char* tile) {
   auto step = static_cast<int64_t>(itemsize(plan.produced));
   plan.nest.for_each_run(0, begin, count,
                          [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
-                           auto* to = const_cast<char*>(operand.data);
-                           operand.convert(tile + done * step, 1,
-                                           to + offset * itemsize(operand.dtype), stride, length);
-                         });
+    auto* to = const_cast<char*>(operand.data);
+    operand.convert(tile + done * step, 1, to + offset * itemsize(operand.dtype), stride, length);
+  });
 }
 
 void run_range(const Plan& plan, int64_t begin, int64_t end) {

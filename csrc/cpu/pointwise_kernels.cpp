@@ -83,13 +83,16 @@ template <class T>
 struct GradOperands {
   const T *g, *a, *b, *c, *y;
   explicit GradOperands(const void* const* operands)
-      : g(static_cast<const T*>(operands[0])), a(static_cast<const T*>(operands[1])),
-        b(static_cast<const T*>(operands[2])), c(static_cast<const T*>(operands[3])),
+      : g(static_cast<const T*>(operands[0])),
+        a(static_cast<const T*>(operands[1])),
+        b(static_cast<const T*>(operands[2])),
+        c(static_cast<const T*>(operands[3])),
         y(static_cast<const T*>(operands[4])) {}
 };
 
 template <class Rule, int I, class S, class T>
-void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end, const Scalar* params) {
+void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end,
+               const Scalar* params) {
   constexpr uint8_t kMask = mentioned_operands(Rule::kGrad[I], Rule::kArity);
   const Params<S> p(params);
   // Operands that the text does not mention are null and are not read.

@@ -46,8 +46,7 @@ void sample(const OpCall& call, const Sampler& sampler, const SampleParams& para
     for (int64_t tile = begin; tile < end;) {
       const int64_t first = tile * per_tile, left = numel - first;
       const bool in_place = direct && left >= per_tile;
-      const int64_t tiles =
-          std::min(end - tile, in_place ? left / per_tile : kBufferTiles);
+      const int64_t tiles = std::min(end - tile, in_place ? left / per_tile : kBufferTiles);
       if (params.probabilities)
         local.probabilities =
             static_cast<const char*>(params.probabilities) + first * probability_size;

@@ -121,8 +121,8 @@ TAPEGRAD_INLINE void integers_wide(int64_t* y, Words words, int64_t, const Sampl
   const auto first = static_cast<uint64_t>(params.first);
   for (int i = 0; i < kTileWords / 2; ++i) {
     const uint64_t word = wide_word(words, i);
-    const auto scaled = static_cast<uint64_t>(
-        static_cast<unsigned __int128>(word) * params.length >> 64);
+    const auto scaled =
+        static_cast<uint64_t>(static_cast<unsigned __int128>(word) * params.length >> 64);
     y[i] = static_cast<int64_t>(first + (params.length == 0 ? word : scaled));
   }
 }

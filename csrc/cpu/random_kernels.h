@@ -11,11 +11,11 @@ namespace tapegrad::cpu {
 struct SampleParams {
   uint64_t seed;
   double a, b;
-  double limit;       // of a uniform variable: the largest value below its open end
-  int64_t first;      // of a range of integers
-  uint64_t length;    // of that range; 0 means 2^64
+  double limit;        // of a uniform variable: the largest value below its open end
+  int64_t first;       // of a range of integers
+  uint64_t length;     // of that range; 0 means 2^64
   uint64_t threshold;  // of a Bernoulli variable: words below it are ones
-  int bits;           // resolution of a uniform float
+  int bits;            // resolution of a uniform float
   const void* probabilities;
 };
 
@@ -33,9 +33,9 @@ inline constexpr int64_t kMinPerTile = kTileWords / 2;
 
 struct RandomTable {
   Sampler uniform[2], normal[2], exponential[2], cauchy[2], log_normal[2];  // float32, float64
-  Sampler geometric;                        // float64
-  Sampler integers[2], bernoulli[2];        // from one word, from two
-  Sampler bernoulli_each[2];                // float32, float64 probabilities
+  Sampler geometric;                                                        // float64
+  Sampler integers[2], bernoulli[2];  // from one word, from two
+  Sampler bernoulli_each[2];          // float32, float64 probabilities
 };
 TAPEGRAD_ISA_TABLE(RandomTable, random_table)
 

@@ -318,8 +318,8 @@ void choose_axes(Plan& plan, const TensorImpl& x, uint64_t mask) {
 }
 
 const ReduceKernel& find_kernel(const OpCall& call, ReduceKind kind, DType dtype) {
-  const ReduceKernel& kernel = best_reduce_table().kernels[static_cast<int>(kind)]
-                                                          [static_cast<int>(reduce_type(dtype))];
+  const ReduceKernel& kernel =
+      best_reduce_table().kernels[static_cast<int>(kind)][static_cast<int>(reduce_type(dtype))];
   if (!kernel.rows) fail_unsupported_dtype(call.op.name, dtype);
   return kernel;
 }

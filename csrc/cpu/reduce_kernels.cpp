@@ -134,8 +134,7 @@ struct NonZero {
 
 // Folds n elements into kLanes independent accumulators and those into one.
 template <int kLanes, class Lane, class A, class Step, class Combine>
-TAPEGRAD_INLINE Lane fold_lanes(const A* x, int64_t n, Lane identity, Step step,
-                                Combine combine) {
+TAPEGRAD_INLINE Lane fold_lanes(const A* x, int64_t n, Lane identity, Step step, Combine combine) {
   alignas(64) Lane lanes[kLanes];
   for (int k = 0; k < kLanes; ++k) lanes[k] = identity;
   int64_t i = 0;
@@ -150,8 +149,7 @@ TAPEGRAD_INLINE Lane fold_lanes(const A* x, int64_t n, Lane identity, Step step,
 }
 
 template <class Lane, class A, class Step, class Combine>
-TAPEGRAD_INLINE Lane fold_chunk(const A* x, int64_t n, Lane identity, Step step,
-                                Combine combine) {
+TAPEGRAD_INLINE Lane fold_chunk(const A* x, int64_t n, Lane identity, Step step, Combine combine) {
   if (n >= 4 * kManyLanes) return fold_lanes<kManyLanes>(x, n, identity, step, combine);
   if (n >= kFewLanes) return fold_lanes<kFewLanes>(x, n, identity, step, combine);
   Lane result = identity;
@@ -274,8 +272,8 @@ struct Arg {
   // The first of equal values wins.
   static void merge(State& into, State from) {
     if (from.index < 0) return;
-    const bool same = into.value == from.value ||
-                      (into.value != into.value && from.value != from.value);
+    const bool same =
+        into.value == from.value || (into.value != into.value && from.value != from.value);
     if (into.index < 0 || Order::beats(from.value, into.value) || (same && from.index < into.index))
       into = from;
   }
@@ -308,8 +306,7 @@ struct Moments {
     A squares = fold_chunk(
         x, n, A(0), [center](A element) { return (element - center) * (element - center); }, add);
     const double count = static_cast<double>(n), residue = shift;
-    merge(state, {count, center + if_finite(residue) / count,
-                  squares - residue * residue / count});
+    merge(state, {count, center + if_finite(residue) / count, squares - residue * residue / count});
   }
 
   [[gnu::noinline]] static void tile(const A* x, const ColumnStrip& strip, State* states) {
@@ -344,8 +341,7 @@ struct Moments {
         const double delta = mean - states[c].mean;
         states[c].count = total;
         states[c].mean = move_mean(states[c].mean, mean, weight);
-        states[c].deviation +=
-            (squares[c] - residue * residue * inverse) + delta * delta * cross;
+        states[c].deviation += (squares[c] - residue * residue * inverse) + delta * delta * cross;
       }
     }
   }
@@ -407,8 +403,7 @@ struct LogSumExp {
       if (begin > 0)
         for (int64_t c = 0; c < columns; ++c) sum[c] *= math::exp(old[c] - shift[c]);
       for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < columns; ++c)
-          sum[c] += math::exp(first[r * stride + c] - shift[c]);
+        for (int64_t c = 0; c < columns; ++c) sum[c] += math::exp(first[r * stride + c] - shift[c]);
     }
     bool fresh = true;
     for (int64_t c = 0; c < columns; ++c) fresh &= states[c].sum == 0;
@@ -460,8 +455,7 @@ template <class R>
 void rows(const ReduceSource& source, const RowStrip& strip, void* target) {
   using A = typename R::Input;
   auto* states = static_cast<typename R::State*>(target);
-  if (strip.length <= kShortRow && strip.rows >= 8)
-    return short_rows<R>(source, strip, states);
+  if (strip.length <= kShortRow && strip.rows >= 8) return short_rows<R>(source, strip, states);
   alignas(64) A buffer[kChunk];
   for (int64_t r = 0; r < strip.rows; ++r) {
     for (int64_t i = 0; i < strip.length; i += kChunk) {
@@ -484,8 +478,7 @@ template <class R>
 void columns(const ReduceSource& source, const ColumnStrip& strip, void* target) {
   using A = typename R::Input;
   auto* states = static_cast<typename R::State*>(target);
-  if (!source.load)
-    return R::tile(reinterpret_cast<const A*>(source.data), strip, states);
+  if (!source.load) return R::tile(reinterpret_cast<const A*>(source.data), strip, states);
   alignas(64) A buffer[kLoadElements];
   const int64_t step = kLoadElements / strip.columns;
   for (int64_t r = 0; r < strip.rows; r += step) {
@@ -613,8 +606,14 @@ template <class R>
 constexpr ReduceKernel make_kernel(decltype(ReduceKernel::finish) finish, DType first,
                                    DType second = DType::Int64) {
   static_assert(sizeof(typename R::State) <= kMaxStateBytes);
-  return {sizeof(typename R::State), {first, second}, init<R>, rows<R>,
-          columns<R>,                merge<R>,        fold<R>, finish};
+  return {sizeof(typename R::State),
+          {first, second},
+          init<R>,
+          rows<R>,
+          columns<R>,
+          merge<R>,
+          fold<R>,
+          finish};
 }
 
 template <class R, class Out, class Finish>

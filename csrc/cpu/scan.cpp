@@ -131,8 +131,7 @@ void scan(const OpCall& call, ScanKind kind) {
     return;
   }
   const int64_t grain = std::max<int64_t>(1, kGrain / plan.geometry.length);
-  parallel_for(0, lines, grain,
-               [&](int64_t begin, int64_t end) { scan_lines(plan, begin, end); });
+  parallel_for(0, lines, grain, [&](int64_t begin, int64_t end) { scan_lines(plan, begin, end); });
 }
 
 }  // namespace
@@ -158,13 +157,12 @@ void recurrence(const OpCall& call) {
   BlockingSection blocking;
   parallel_for(0, g.outer, std::max<int64_t>(1, kGrain / (g.length * g.inner)),
                [&](int64_t begin, int64_t end) {
-                 for (int64_t block = begin; block < end; ++block) {
-                   const int64_t at = (block * g.length * g.inner + start) * item;
-                   run(static_cast<const char*>(a.data()) + at,
-                       static_cast<const char*>(call.in(1).data()) + at,
-                       static_cast<char*>(call.out().data()) + at, strip);
-                 }
-               });
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t at = (block * g.length * g.inner + start) * item;
+      run(static_cast<const char*>(a.data()) + at, static_cast<const char*>(call.in(1).data()) + at,
+          static_cast<char*>(call.out().data()) + at, strip);
+    }
+  });
 }
 
 }  // namespace tapegrad::cpu

@@ -116,8 +116,7 @@ void offsets(const void* source, const ScanStrip& strip, void* state) {
     for (; t + kLanes <= strip.length; t += kLanes)
       for (int l = 0; l < kLanes; ++l)
         Rule::step(lanes[l], static_cast<Value<T>>(x[(t + l) * strip.step]));
-    for (; t < strip.length; ++t)
-      Rule::step(lanes[0], static_cast<Value<T>>(x[t * strip.step]));
+    for (; t < strip.length; ++t) Rule::step(lanes[0], static_cast<Value<T>>(x[t * strip.step]));
     // A total of one rule is an element of the same rule, only wider.
     states[k + 1] = states[k];
     for (int l = 0; l < kLanes; ++l) {

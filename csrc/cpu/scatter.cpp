@@ -158,8 +158,8 @@ bool all_in_range(const LineWalk& walk, const int64_t* index, Cut cut) {
     if (walk.index_step() == 0) length = 1;
     for_each_tile(index + first, walk.index_step(), length,
                   [&](const int64_t* tile, int64_t, int64_t n) {
-                    good &= best_index_table().in_range(tile, n, walk.size, 0);
-                  });
+      good &= best_index_table().in_range(tile, n, walk.size, 0);
+    });
   });
   return good;
 }
@@ -180,9 +180,8 @@ template <ScatterMode kMode, class T>
 
 // Places are random, so what a later turn of the loop needs is fetched ahead.
 template <ScatterMode kMode, class T>
-[[gnu::always_inline]] inline void scatter_dense_run(T* base, const int64_t* index,
-                                                     const T* source, int64_t n, int64_t stride,
-                                                     int64_t step) {
+[[gnu::always_inline]] inline void scatter_dense_run(T* base, const int64_t* index, const T* source,
+                                                     int64_t n, int64_t stride, int64_t step) {
   constexpr int64_t kAhead = 16;
   int64_t i = 0;
   for (; i + kAhead < n; ++i) {
@@ -221,9 +220,8 @@ void in_cuts(const LineWalk& walk, bool with_line, Body&& body) {
   BlockingSection blocking;
   if (cut.end == 0) return body(walk.whole());
   int64_t grain = std::max<int64_t>(1, kGrain / (numel / cut.end));
-  parallel_for(0, cut.end, grain, [&](int64_t begin, int64_t end) {
-    body(Cut{cut.dim, begin, end});
-  });
+  parallel_for(0, cut.end, grain,
+               [&](int64_t begin, int64_t end) { body(Cut{cut.dim, begin, end}); });
 }
 
 template <class T, class Body>

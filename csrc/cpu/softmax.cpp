@@ -47,8 +47,7 @@ void softmax_lines(const Block& block, const char* x, char* y, int64_t begin, in
   const int64_t n = block.length, step = kSoftmaxChunk * block.itemsize;
   x += begin * n * block.itemsize;
   y += begin * n * block.itemsize;
-  if (n <= kShortLine && end - begin >= 8)
-    return block.kernels.short_lines(x, y, end - begin, n);
+  if (n <= kShortLine && end - begin >= 8) return block.kernels.short_lines(x, y, end - begin, n);
   const int64_t chunks = (n + kSoftmaxChunk - 1) / kSoftmaxChunk;
   double inline_top;
   auto tops = chunks > 1 ? std::make_unique<double[]>(chunks) : nullptr;
@@ -152,9 +151,8 @@ void forward(const OpCall& call, bool log) {
   }
   const Strips strips(block, numel <= kGrain ? 1 : num_threads());
   auto work = [&](int64_t begin, int64_t end) {
-    strips.run(block, begin, end, [&](int64_t at, int64_t columns) {
-      softmax_strip(block, x + at, y + at, columns);
-    });
+    strips.run(block, begin, end,
+               [&](int64_t at, int64_t columns) { softmax_strip(block, x + at, y + at, columns); });
   };
   if (numel <= kGrain) return work(0, strips.total);
   BlockingSection blocking;
@@ -183,8 +181,7 @@ void backward(const OpCall& call, bool log) {
   const bool by_lines = block.inner == 1;
   if (numel <= kGrain) return by_lines ? lines(0, block.outer) : columns(0, strips.total);
   BlockingSection blocking;
-  if (by_lines)
-    parallel_for(0, block.outer, std::max<int64_t>(1, kGrain / block.length), lines);
+  if (by_lines) parallel_for(0, block.outer, std::max<int64_t>(1, kGrain / block.length), lines);
   else parallel_for(0, strips.total, 1, columns);
 }
 

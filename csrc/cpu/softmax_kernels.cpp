@@ -93,8 +93,7 @@ void open_line(const void* source, void* target, int64_t n, void* top_out, Softm
 }
 
 template <class T, bool kLog>
-void close_line(const void* source, void* target, int64_t n, const void* top,
-                SoftmaxState state) {
+void close_line(const void* source, void* target, int64_t n, const void* top, SoftmaxState state) {
   [[maybe_unused]] auto* x = static_cast<const T*>(source);
   auto* y = static_cast<T*>(target);
   if constexpr (kLog) {
@@ -223,8 +222,7 @@ void line_backward(const void* grad, const void* output, void* grad_x, int64_t n
 }
 
 template <class T, bool kLog>
-void columns_backward(const void* grad, const void* output, void* grad_x,
-                      const SoftmaxTile& tile) {
+void columns_backward(const void* grad, const void* output, void* grad_x, const SoftmaxTile& tile) {
   auto* g = static_cast<const T*>(grad);
   auto* y = static_cast<const T*>(output);
   auto* out = static_cast<T*>(grad_x);
@@ -237,16 +235,16 @@ void columns_backward(const void* grad, const void* output, void* grad_x,
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t at = r * tile.row_stride;
     for (int64_t c = 0; c < tile.columns; ++c)
-      out[at + c] = kLog ? g[at + c] - math::exp(y[at + c]) * sum[c]
-                         : (g[at + c] - sum[c]) * y[at + c];
+      out[at + c] =
+          kLog ? g[at + c] - math::exp(y[at + c]) * sum[c] : (g[at + c] - sum[c]) * y[at + c];
   }
 }
 
 template <class T, bool kLog>
 constexpr SoftmaxKernels make_kernels() {
-  return {open_line<T, kLog>,     close_line<T, kLog>,      merge_states,
-          fill_lowest<T>,         open_tile<T, kLog>,       close_tile<T, kLog>,
-          short_lines<T, kLog>,   line_backward<T, kLog>,   columns_backward<T, kLog>};
+  return {open_line<T, kLog>,   close_line<T, kLog>,    merge_states,
+          fill_lowest<T>,       open_tile<T, kLog>,     close_tile<T, kLog>,
+          short_lines<T, kLog>, line_backward<T, kLog>, columns_backward<T, kLog>};
 }
 
 }  // namespace

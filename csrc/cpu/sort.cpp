@@ -21,8 +21,8 @@ namespace tapegrad::cpu {
 
 namespace {
 
-constexpr int64_t kShortRow = 96;     // below, comparing beats the radix passes' fixed cost
-constexpr int64_t kGrain = 8192;      // elements for which a second thread pays
+constexpr int64_t kShortRow = 96;  // below, comparing beats the radix passes' fixed cost
+constexpr int64_t kGrain = 8192;   // elements for which a second thread pays
 constexpr int64_t kParallelRow = 65536;
 constexpr int64_t kChunk = 512;
 constexpr int kBuckets = 256;

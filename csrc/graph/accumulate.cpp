@@ -13,7 +13,9 @@ class AccumulateGrad final : public Node {
   ~AccumulateGrad() override { leaf->meta()->node = nullptr; }
   const char* name() const override { return "AccumulateGrad"; }
   // The sweep accumulates by itself: it knows whether the buffer may be taken over.
-  void vjp(Gradients, Gradients) override { fail("AccumulateGrad: has no inputs to differentiate"); }
+  void vjp(Gradients, Gradients) override {
+    fail("AccumulateGrad: has no inputs to differentiate");
+  }
 
   Tensor leaf;
 };

@@ -57,8 +57,9 @@ void Node::stamp() {
 }
 
 Tensor Node::saved(size_t i) const {
-  TAPEGRAD_CHECK(!released_, "backward: trying to backward through the graph a second time: ",
-                 name(), ", recorded at ", line(),
+  TAPEGRAD_CHECK(!released_,
+                 "backward: trying to backward through the graph a second time: ", name(),
+                 ", recorded at ", line(),
                  ", has already freed its saved values; specify retain_graph=True in the first "
                  "backward if you need to go through the graph again");
   return saved_values()[i].get(*this);
@@ -114,8 +115,8 @@ Tensor SavedValue::get(const Node& owner) const {
   TAPEGRAD_CHECK(version == version_, owner.name(),
                  ": one of the variables needed for gradient computation has been modified by an "
                  "inplace operation: a tensor of shape ",
-                 to_string(tensor_.sizes()), ", saved at ", owner.line(), ", is at version ", version,
-                 "; expected version ", version_,
+                 to_string(tensor_.sizes()), ", saved at ", owner.line(), ", is at version ",
+                 version, "; expected version ", version_,
                  " instead; use an out-of-place op there, or save a .clone()");
   if (!is_output_ || !grad_enabled) return tensor_;
   // With its history, so that the derivative of the derivative finds its way.

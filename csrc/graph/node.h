@@ -51,9 +51,7 @@ class Node {
   std::span<SavedValue> saved_values() const {
     return {at<SavedValue>(edges_offset_ + edge_count_ * sizeof(Edge)), saved_count_};
   }
-  void save_input(size_t i, const Tensor& tensor) {
-    saved_values()[i] = SavedValue::input(tensor);
-  }
+  void save_input(size_t i, const Tensor& tensor) { saved_values()[i] = SavedValue::input(tensor); }
   void save_output(size_t i, const Tensor& tensor) {
     saved_values()[i] = SavedValue::output(tensor);
   }
@@ -112,9 +110,9 @@ class Node {
     return reinterpret_cast<T*>(const_cast<char*>(reinterpret_cast<const char*>(this)) + offset);
   }
   std::span<Output> outputs() const {
-    return {at<Output>(edges_offset_ + edge_count_ * sizeof(Edge) +
-                       saved_count_ * sizeof(SavedValue)),
-            output_count_};
+    return {
+        at<Output>(edges_offset_ + edge_count_ * sizeof(Edge) + saved_count_ * sizeof(SavedValue)),
+        output_count_};
   }
   static size_t trailing_bytes(size_t edge_count, size_t saved_count,
                                std::span<const Tensor> outputs);

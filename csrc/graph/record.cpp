@@ -47,7 +47,8 @@ Node* grad_fn(const Tensor& tensor) {
 Edge gradient_edge(const Tensor& tensor) {
   AutogradMeta* meta = tensor->meta();
   if (!meta || !requires_grad(tensor)) return {};
-  if (meta->extra) [[unlikely]] update_view_history(tensor);
+  if (meta->extra) [[unlikely]]
+    update_view_history(tensor);
   if (!meta->is_leaf) return {Ref<Node>(meta->node), meta->output_number};
   return {accumulator_of(tensor), 0};
 }

@@ -61,8 +61,8 @@ void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number);
 template <class N, class... Arguments>
 N& record(std::initializer_list<const Tensor*> inputs, std::span<const Tensor> outputs,
           size_t saved_count, Arguments&&... arguments) {
-  Ref<N> node = Node::create<N>(inputs.size(), saved_count, outputs,
-                                std::forward<Arguments>(arguments)...);
+  Ref<N> node =
+      Node::create<N>(inputs.size(), saved_count, outputs, std::forward<Arguments>(arguments)...);
   std::span<Edge> edges = node->edges();
   size_t i = 0;
   for (const Tensor* input : inputs) edges[i++] = gradient_edge(*input);

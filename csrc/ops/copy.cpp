@@ -176,7 +176,7 @@ bool has_zero(const Tensor& x) {
 void check_inplace(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
-         "the update in no_grad(), or write to a .clone()");
+             "the update in no_grad(), or write to a .clone()");
   if (recording) check_view_write(op, self);
   check_no_internal_overlap(op, self);
 }

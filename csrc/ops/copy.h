@@ -10,8 +10,8 @@ namespace tapegrad {
 // Elements of `from`, broadcast and converted, into `to`. Neither bumped nor recorded.
 void copy_into(const Tensor& to, const Tensor& from);
 
-Tensor clone(const Tensor& x);       // the same memory order where dense, recorded
-Tensor contiguous(const Tensor& x);  // x itself if it is contiguous, else a recorded copy
+Tensor clone(const Tensor& x);              // the same memory order where dense, recorded
+Tensor contiguous(const Tensor& x);         // x itself if it is contiguous, else a recorded copy
 Tensor cast(const Tensor& x, DType dtype);  // x itself if it has that dtype
 // A copy made outside the tape that stands at the same place in the graph as x.
 Tensor clone_with_history(const Tensor& x);

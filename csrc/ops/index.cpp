@@ -88,8 +88,10 @@ DimVector tuple_sizes(const char* op, std::span<const Tensor> columns) {
       std::string shapes;
       for (const Tensor& each : columns)
         shapes += (shapes.empty() ? "" : ", ") + to_string(each.sizes());
-      fail<IndexError>(op, ": shape mismatch: indexing tensors could not be broadcast together "
-                       "with shapes ", shapes);
+      fail<IndexError>(op,
+                       ": shape mismatch: indexing tensors could not be broadcast together "
+                       "with shapes ",
+                       shapes);
     }
     sizes = merged;
   }
@@ -206,8 +208,7 @@ struct IndexPutBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     std::vector<Tensor> list = saved_list(*this, dims);
     const Tensor& g = grads[0];
-    if (needs(0))
-      grad_inputs[0] = accumulate ? g : index_put(g, list, zeros({}, g.dtype()), false);
+    if (needs(0)) grad_inputs[0] = accumulate ? g : index_put(g, list, zeros({}, g.dtype()), false);
     if (needs(1)) grad_inputs[1] = index(g, list);
   }
   DimVector dims;
@@ -340,15 +341,15 @@ void check_source(const char* op, const Tensor& x, int64_t dim, const Tensor& in
   int64_t count = source.dim() == 0 ? 1 : 0;
   TAPEGRAD_CHECK(source.dim() == x.dim(), op,
                  ": source tensor shape must match self tensor shape, excluding the specified "
-                 "dimension, got self.shape = ", to_string(x.sizes()),
-                 " source.shape = ", to_string(source.sizes()));
+                 "dimension, got self.shape = ",
+                 to_string(x.sizes()), " source.shape = ", to_string(source.sizes()));
   for (int64_t d = 0; d < x.dim(); ++d) {
     if (d == dim) count = source.size(d);
     else
       TAPEGRAD_CHECK(source.size(d) == x.size(d), op,
                      ": source tensor shape must match self tensor shape, excluding the specified "
-                     "dimension, got self.shape = ", to_string(x.sizes()),
-                     " source.shape = ", to_string(source.sizes()));
+                     "dimension, got self.shape = ",
+                     to_string(x.sizes()), " source.shape = ", to_string(source.sizes()));
   }
   TAPEGRAD_CHECK(index.numel() == count, op, ": number of indices (", index.numel(),
                  ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
@@ -376,8 +377,8 @@ void write_along(const Op& op, const Tensor& self, int64_t dim, const Tensor& in
 void write_index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                      Scalar alpha) {
   check_source("index_add_", self, wrap_dim("index_add_", dim, self.dim()), index, source);
-  write_along(index_add_op, self, dim, index, scaled(source, alpha), true,
-              IndexRule::NoWrapRuntime, false);
+  write_along(index_add_op, self, dim, index, scaled(source, alpha), true, IndexRule::NoWrapRuntime,
+              false);
 }
 
 void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
@@ -393,8 +394,10 @@ void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, cons
 }
 
 void write_index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  TAPEGRAD_CHECK(value.dim() == 0, "index_fill_: only supports a 0-dimensional value tensor, but "
-                 "got a tensor with ", value.dim(), " dimensions");
+  TAPEGRAD_CHECK(value.dim() == 0,
+                 "index_fill_: only supports a 0-dimensional value tensor, but "
+                 "got a tensor with ",
+                 value.dim(), " dimensions");
   TAPEGRAD_CHECK_AS(IndexError, index.dtype() == DType::Int64,
                     "index_fill_: expected dtype int64 for index, got ", name(index.dtype()),
                     "; call .long() first");
@@ -496,8 +499,8 @@ Tensor take(const Tensor& x, const Tensor& place) {
 
 Tensor put(const Tensor& x, const Tensor& place, const Tensor& source, bool accumulate) {
   check_put("put", x, place, source);
-  Tensor flat = index_put(reshape(x, DimVector{-1}), {&place, 1}, reshape(source, place.sizes()),
-                          accumulate);
+  Tensor flat =
+      index_put(reshape(x, DimVector{-1}), {&place, 1}, reshape(source, place.sizes()), accumulate);
   return reshape(flat, x.sizes());
 }
 

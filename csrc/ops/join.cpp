@@ -159,9 +159,9 @@ void check_cat(const Tensor& first, const Tensor& x, size_t position, int64_t di
                  first.dim(), " and ", x.dim());
   for (int64_t d = 0; d < x.dim(); ++d)
     TAPEGRAD_CHECK(d == dim || x.size(d) == first.size(d),
-                   "cat: sizes of tensors must match except in dimension ", dim,
-                   ". Expected size ", first.size(d), " but got size ", x.size(d),
-                   " for tensor number ", position, " in the list");
+                   "cat: sizes of tensors must match except in dimension ", dim, ". Expected size ",
+                   first.size(d), " but got size ", x.size(d), " for tensor number ", position,
+                   " in the list");
 }
 
 }  // namespace
@@ -229,7 +229,8 @@ RepeatPlan plan_repeat(const Tensor& x, Sizes repeats) {
     int64_t total;
     TAPEGRAD_CHECK(!__builtin_mul_overflow(size, repeats[i], &total) && repeats[i] >= 0,
                    "repeat: expected repeats that are not negative and whose product with the "
-                   "sizes can be addressed, got ", to_string(repeats));
+                   "sizes can be addressed, got ",
+                   to_string(repeats));
     plan.out_sizes.push_back(total);
     plan.repeat_dims.push_back(static_cast<int64_t>(plan.split_sizes.size()));
     plan.split_sizes.push_back(repeats[i]);
@@ -323,10 +324,11 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<i
   bool same_for_all = repeats.dim() == 0 || repeats.size(0) == 1;
   TAPEGRAD_CHECK(same_for_all || repeats.size(0) == source.size(d),
                  "repeat_interleave: repeats must have the same size as input along dim, but got "
-                 "repeats.size(0) = ", repeats.dim() == 0 ? 1 : repeats.size(0), " and input.size(",
-                 d, ") = ", source.size(d));
-  Tensor counts = same_for_all ? expand(reshape(repeats, DimVector{1}), DimVector{source.size(d)})
-                               : repeats;
+                 "repeats.size(0) = ",
+                 repeats.dim() == 0 ? 1 : repeats.size(0), " and input.size(", d,
+                 ") = ", source.size(d));
+  Tensor counts =
+      same_for_all ? expand(reshape(repeats, DimVector{1}), DimVector{source.size(d)}) : repeats;
   return index_select(source, d, repeat_interleave_indices(counts, output_size));
 }
 

@@ -134,8 +134,10 @@ void fill_masked(const Tensor& out, const Tensor& x, const Tensor& mask, const T
 
 void check_fill(const char* op, const Tensor& mask, const Tensor& value) {
   check_mask(op, mask);
-  TAPEGRAD_CHECK(value.dim() == 0, op, ": only supports a 0-dimensional value tensor, but got a "
-                 "tensor with ", value.dim(), " dimensions");
+  TAPEGRAD_CHECK(value.dim() == 0, op,
+                 ": only supports a 0-dimensional value tensor, but got a "
+                 "tensor with ",
+                 value.dim(), " dimensions");
 }
 
 }  // namespace

@@ -22,8 +22,10 @@ namespace {
 const Op matmul_op{"matmul", {cpu::matmul, nullptr}};
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  TAPEGRAD_CHECK(a.dtype() == b.dtype(), op, ": expected both operands to have the same dtype, but "
-                 "got ", name(a.dtype()), " and ", name(b.dtype()), "; cast one with .to()");
+  TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,
+                 ": expected both operands to have the same dtype, but "
+                 "got ",
+                 name(a.dtype()), " and ", name(b.dtype()), "; cast one with .to()");
   // An empty product has no elements to multiply.
   if (a.dtype() == DType::Bool && a.numel() > 0 && b.numel() > 0)
     fail_unsupported_dtype(op, a.dtype());
@@ -36,8 +38,8 @@ void check_inner(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 void check_rank(const char* op, const char* operand, const Tensor& x, int64_t rank) {
-  TAPEGRAD_CHECK(x.dim() == rank, op, ": ", operand, " must be a ", rank, "-D tensor, got ", x.dim(),
-                 "-D");
+  TAPEGRAD_CHECK(x.dim() == rank, op, ": ", operand, " must be a ", rank, "-D tensor, got ",
+                 x.dim(), "-D");
 }
 
 // The kernel reads a matrix if one of its two dimensions has stride one.
@@ -56,7 +58,10 @@ Tensor readable(const Tensor& x) {
 
 // out = alpha * a @ b + beta * out, where a, b and out have the same rank.
 void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b, Scalar alpha, Scalar beta) {
-  if (a.dtype() == DType::Bool) return fill_into(out, false);
+  if (a.dtype() == DType::Bool) {
+    if (beta.as_double() == 0) fill_into(out, false);
+    return;
+  }
   dispatch(matmul_op, {readable(a), readable(b)}, {alpha, beta}, {out});
 }
 
@@ -113,8 +118,6 @@ Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Te
 
 Tensor add_product(const char* op, const char* node_name, const Tensor& x, const Tensor& a,
                    const Tensor& b, Scalar beta, Scalar alpha) {
-  TAPEGRAD_CHECK(x.dtype() != DType::Bool || beta.as_double() == 0, op,
-                 ": result type int64 can't be cast to the desired output type bool");
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
   check_inner(op, a, b);
@@ -158,9 +161,9 @@ Tensor align_rank(const Tensor& x, int64_t rank) {
 
 bool folds_without_copy(const Tensor& a) {
   DimVector strides;
-  return a.numel() > 0 && view_strides(a.sizes(), a.strides(),
-                                       DimVector{a.numel() / a.size(a.dim() - 1),
-                                                 a.size(a.dim() - 1)}, strides);
+  return a.numel() > 0 &&
+         view_strides(a.sizes(), a.strides(),
+                      DimVector{a.numel() / a.size(a.dim() - 1), a.size(a.dim() - 1)}, strides);
 }
 
 }  // namespace
@@ -174,7 +177,8 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 Tensor bmm(const Tensor& a, const Tensor& b) {
   check_rank("bmm", "batch1", a, 3);
   check_rank("bmm", "batch2", b, 3);
-  TAPEGRAD_CHECK(a.size(0) == b.size(0), "bmm: expected both to have the same number of batches, got ",
+  TAPEGRAD_CHECK(a.size(0) == b.size(0),
+                 "bmm: expected both to have the same number of batches, got ",
                  to_string(a.sizes()), " and ", to_string(b.sizes()));
   return multiply("bmm", "BmmBackward0", a, b);
 }
@@ -182,8 +186,8 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 Tensor mv(const Tensor& a, const Tensor& x) {
   check_rank("mv", "self", a, 2);
   check_rank("mv", "vec", x, 1);
-  TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x", a.size(1),
-                 "), vec (", x.size(0), ")");
+  TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x",
+                 a.size(1), "), vec (", x.size(0), ")");
   return squeeze(multiply("mv", "MvBackward0", a, unsqueeze(x, 1)), DimVector{1});
 }
 
@@ -191,8 +195,10 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   if (a.dtype() == DType::Bool) fail_unsupported_dtype("dot", a.dtype());
   TAPEGRAD_CHECK(a.dim() == 1 && b.dim() == 1, "dot: 1D tensors expected, but got ", a.dim(),
                  "D and ", b.dim(), "D tensors");
-  TAPEGRAD_CHECK(a.size(0) == b.size(0), "dot: inconsistent tensor size, expected tensors to have "
-                 "the same number of elements, but got ", a.size(0), " and ", b.size(0));
+  TAPEGRAD_CHECK(a.size(0) == b.size(0),
+                 "dot: inconsistent tensor size, expected tensors to have "
+                 "the same number of elements, but got ",
+                 a.size(0), " and ", b.size(0));
   return view(multiply("dot", "DotBackward0", unsqueeze(a, 0), unsqueeze(b, 1)), {});
 }
 
@@ -203,8 +209,10 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  TAPEGRAD_CHECK(a.dim() > 0 && b.dim() > 0, "matmul: both arguments need to be at least 1D, but "
-                 "they are ", a.dim(), "D and ", b.dim(), "D");
+  TAPEGRAD_CHECK(a.dim() > 0 && b.dim() > 0,
+                 "matmul: both arguments need to be at least 1D, but "
+                 "they are ",
+                 a.dim(), "D and ", b.dim(), "D");
   if (a.dim() == 2 && b.dim() == 2) return multiply("matmul", "MmBackward0", a, b);
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
@@ -227,14 +235,18 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   check_rank("addmm", "mat1", a, 2);
   check_rank("addmm", "mat2", b, 2);
+  TAPEGRAD_CHECK(x.dtype() != DType::Bool || beta.as_double() == 0,
+                 "addmm: result type int64 can't be cast to the desired output type bool");
   return add_product("addmm", "AddmmBackward0", x, a, b, beta, alpha);
 }
 
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   check_rank("baddbmm", "batch1", a, 3);
   check_rank("baddbmm", "batch2", b, 3);
-  TAPEGRAD_CHECK(a.size(0) == b.size(0), "baddbmm: expected both batches to have the same number, "
-                 "got ", to_string(a.sizes()), " and ", to_string(b.sizes()));
+  TAPEGRAD_CHECK(a.size(0) == b.size(0),
+                 "baddbmm: expected both batches to have the same number, "
+                 "got ",
+                 to_string(a.sizes()), " and ", to_string(b.sizes()));
   return add_product("baddbmm", "BaddbmmBackward0", x, a, b, beta, alpha);
 }
 

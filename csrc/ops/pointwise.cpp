@@ -34,7 +34,8 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
   if (info.op.id == PointwiseId::where) operands = operands.subspan(1);
   DType first = (*operands[0]).dtype();
   // Only the bounds of clamp() take part in promotion; other parameters follow the tensors.
-  bool counts_params = info.op.id == PointwiseId::clamp_min || info.op.id == PointwiseId::clamp_max ||
+  bool counts_params = info.op.id == PointwiseId::clamp_min ||
+                       info.op.id == PointwiseId::clamp_max ||
                        info.op.id == PointwiseId::clamp_between;
   bool plain = !(*operands[0])->is_wrapped_number() && (!counts_params || is_floating(first));
   for (const Tensor* operand : operands.subspan(1))
@@ -48,7 +49,8 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
 }
 
 [[noreturn]] void fail_bool(const PointwiseInfo& info) {
-  fail<Error>(info.name, ": bool tensors are not supported; use logical_not, logical_xor or bitwise "
+  fail<Error>(info.name,
+              ": bool tensors are not supported; use logical_not, logical_xor or bitwise "
               "ops, or convert with .int() first");
 }
 
@@ -85,10 +87,10 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
                        name(operand->dtype()));
       break;
     case PointwiseId::pow:
-      TAPEGRAD_CHECK(!is_integral(common) || !(*operands[1])->is_wrapped_number() ||
-                         operands[1]->dtype() != DType::Int64 ||
-                         *operands[1]->data<int64_t>() >= 0,
-                     "pow: integers to negative integer powers are not allowed; call .float() first");
+      TAPEGRAD_CHECK(
+          !is_integral(common) || !(*operands[1])->is_wrapped_number() ||
+              operands[1]->dtype() != DType::Int64 || *operands[1]->data<int64_t>() >= 0,
+          "pow: integers to negative integer powers are not allowed; call .float() first");
       break;
     default:
       break;
@@ -332,8 +334,7 @@ Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands value
   Ref<Node> node;
   if (info.param_count > 0)
     node = Node::create<PointwiseParamNode>(info.arity, saved_count, outputs, info, mask, params);
-  else
-    node = Node::create<PointwiseNode>(info.arity, saved_count, outputs, info, mask);
+  else node = Node::create<PointwiseNode>(info.arity, saved_count, outputs, info, mask);
   for (int i = 0; i < info.arity; ++i) node->edges()[i] = std::move(edges[i]);
   node->stamp();
   size_t next = 0;

@@ -53,17 +53,17 @@ void pointwise_inplace(PointwiseId id, Operands operands, Params params);
 #define UNARY(NAME, ...) \
   inline Tensor NAME(const Tensor& x) { return pointwise(PointwiseId::NAME, {{&x}}); }
 #define ACTIVATION UNARY
-#define BINARY(NAME, ...)                                                                       \
-  inline Tensor NAME(const Tensor& a, const Tensor& b) {                                        \
-    const Tensor* operands[] = {&a, &b};                                                        \
-    return pointwise(PointwiseId::NAME, operands);                                              \
-  }                                                                                             \
-  inline Tensor NAME(const Tensor& a, double b) { return NAME(a, wrapped_number(b)); }          \
+#define BINARY(NAME, ...)                                                              \
+  inline Tensor NAME(const Tensor& a, const Tensor& b) {                               \
+    const Tensor* operands[] = {&a, &b};                                               \
+    return pointwise(PointwiseId::NAME, operands);                                     \
+  }                                                                                    \
+  inline Tensor NAME(const Tensor& a, double b) { return NAME(a, wrapped_number(b)); } \
   inline Tensor NAME(double a, const Tensor& b) { return NAME(wrapped_number(a), b); }
-#define TERNARY(NAME, ...)                                                     \
-  inline Tensor NAME(const Tensor& a, const Tensor& b, const Tensor& c) {      \
-    const Tensor* operands[] = {&a, &b, &c};                                   \
-    return pointwise(PointwiseId::NAME, operands);                             \
+#define TERNARY(NAME, ...)                                                \
+  inline Tensor NAME(const Tensor& a, const Tensor& b, const Tensor& c) { \
+    const Tensor* operands[] = {&a, &b, &c};                              \
+    return pointwise(PointwiseId::NAME, operands);                        \
   }
 #include "pointwise.def"
 #undef UNARY
@@ -84,9 +84,9 @@ inline Tensor polygamma(double n, const Tensor& x) {
 }
 
 inline Tensor operator-(const Tensor& a) { return neg(a); }
-#define TAPEGRAD_OPERATOR(SYMBOL, NAME)                                                            \
-  inline Tensor operator SYMBOL(const Tensor& a, const Tensor& b) { return NAME(a, b); }            \
-  inline Tensor operator SYMBOL(const Tensor& a, double b) { return NAME(a, b); }                   \
+#define TAPEGRAD_OPERATOR(SYMBOL, NAME)                                                  \
+  inline Tensor operator SYMBOL(const Tensor& a, const Tensor& b) { return NAME(a, b); } \
+  inline Tensor operator SYMBOL(const Tensor& a, double b) { return NAME(a, b); }        \
   inline Tensor operator SYMBOL(double a, const Tensor& b) { return NAME(a, b); }
 TAPEGRAD_OPERATOR(+, add)
 TAPEGRAD_OPERATOR(-, sub)

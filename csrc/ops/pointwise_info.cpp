@@ -18,11 +18,20 @@ struct ParamList {
   const char* names[kMaxParams] = {};
   Scalar defaults[kMaxParams];
 };
-#define P0 ParamList{}
-#define P1(A, A_DEFAULT) ParamList{1, {#A}, {A_DEFAULT}}
-#define P2(A, A_DEFAULT, B, B_DEFAULT) ParamList{2, {#A, #B}, {A_DEFAULT, B_DEFAULT}}
-#define P3(A, A_DEFAULT, B, B_DEFAULT, C, C_DEFAULT) \
-  ParamList{3, {#A, #B, #C}, {A_DEFAULT, B_DEFAULT, C_DEFAULT}}
+#define P0 \
+  ParamList {}
+#define P1(A, A_DEFAULT)   \
+  ParamList {              \
+    1, {#A}, { A_DEFAULT } \
+  }
+#define P2(A, A_DEFAULT, B, B_DEFAULT)    \
+  ParamList {                             \
+    2, {#A, #B}, { A_DEFAULT, B_DEFAULT } \
+  }
+#define P3(A, A_DEFAULT, B, B_DEFAULT, C, C_DEFAULT)     \
+  ParamList {                                            \
+    3, {#A, #B, #C}, { A_DEFAULT, B_DEFAULT, C_DEFAULT } \
+  }
 
 constexpr Derivative::Kind kind_of(std::string_view text) {
   if (text == "none") return Derivative::Kind::None;

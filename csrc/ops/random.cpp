@@ -82,8 +82,8 @@ void overwrite(const char* op, const char* node_name, const Tensor& self, Sample
 }
 
 void check_continuous(const char* op, DType dtype) {
-  TAPEGRAD_CHECK(is_floating(dtype), op,
-                 ": a continuous distribution needs a floating dtype, got ", name(dtype));
+  TAPEGRAD_CHECK(is_floating(dtype), op, ": a continuous distribution needs a floating dtype, got ",
+                 name(dtype));
 }
 
 double largest(DType dtype) {

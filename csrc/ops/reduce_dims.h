@@ -12,8 +12,8 @@ namespace tapegrad {
 
 // The reduced dimensions of an input, as kernels and tape entries keep them.
 struct ReducedDims {
-  uint64_t mask = 0;    // bit d: dimension d is reduced
-  DimVector sizes;      // the input's
+  uint64_t mask = 0;  // bit d: dimension d is reduced
+  DimVector sizes;    // the input's
   bool keepdim = false;
 
   // Checked; an empty list means all.

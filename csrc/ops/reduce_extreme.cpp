@@ -65,8 +65,10 @@ void record_shared(const Tensor& x, const Tensor& y, const ReducedDims& dims,
 
 // The extreme of everything: an empty tensor is refused in PyTorch's words.
 void check_any_element(const char* op, const Tensor& x) {
-  TAPEGRAD_CHECK(x.numel() > 0, op, ": expected reduction dim to be specified for input.numel() "
-                 "== 0, got shape ", to_string(x.sizes()), "; specify dim=");
+  TAPEGRAD_CHECK(x.numel() > 0, op,
+                 ": expected reduction dim to be specified for input.numel() "
+                 "== 0, got shape ",
+                 to_string(x.sizes()), "; specify dim=");
 }
 
 Tensor shared_extreme(const Op& op, const Tensor& x, Sizes dims, bool keepdim,

@@ -80,8 +80,8 @@ TensorPair run_moments(const Moments& moments, const Tensor& x, Sizes dims, doub
   std::span<const Tensor> used(outputs, moments.with_mean ? 2 : 1);
   dispatch(var_op, std::span<const Tensor>(&x, 1), attributes, used);
   if (should_record(x)) {
-    auto& node = record<MomentsBackward>({&x}, used, moments.root ? 2 : 1, moments, reduced,
-                                         correction);
+    auto& node =
+        record<MomentsBackward>({&x}, used, moments.root ? 2 : 1, moments, reduced, correction);
     node.save_input(0, x);
     if (moments.root) node.save_output(1, outputs[0]);
   }

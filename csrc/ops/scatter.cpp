@@ -117,14 +117,13 @@ Scattered check_scatter(const char* op, const Tensor& self, int64_t dim, const T
   check_index_shape(op, self, result.dim, index);
   if (source.dim() == 0) return result;
   TAPEGRAD_CHECK(source.dim() == rank_at_least_one(index), op,
-                 ": index tensor must have the same number of dimensions as src, got ",
-                 index.dim(), " and ", source.dim());
+                 ": index tensor must have the same number of dimensions as src, got ", index.dim(),
+                 " and ", source.dim());
   for (int64_t d = 0; d < index.dim(); ++d) {
     TAPEGRAD_CHECK(index.size(d) <= source.size(d), op, ": expected index ",
                    to_string(index.sizes()), " to be no larger size than src ",
                    to_string(source.sizes()));
-    if (index.size(d) < source.size(d))
-      result.source = narrow(result.source, d, 0, index.size(d));
+    if (index.size(d) < source.size(d)) result.source = narrow(result.source, d, 0, index.size(d));
   }
   return result;
 }
@@ -248,8 +247,10 @@ void reduce_into(const Tensor& y, const Scattered& operands, ScatterReduce reduc
   if (reduce == ScatterReduce::Mean && y.dtype() == DType::Bool)
     fail_unsupported_dtype("scatter_reduce", y.dtype());
   if (!include_self)
-    write(y, {operands.dim, operands.index,
-              scalar_tensor(neutral_element(reduce, y.dtype()), y.dtype())}, ScatterMode::Set);
+    write(y,
+          {operands.dim, operands.index,
+           scalar_tensor(neutral_element(reduce, y.dtype()), y.dtype())},
+          ScatterMode::Set);
   write(y, operands, mode_of(reduce));
   if (reduce != ScatterReduce::Mean || operands.index.numel() == 0) return;
   GradMode off(false);
@@ -319,11 +320,11 @@ void ScatterReduceBackward::product_vjp(const Tensor& g, Gradients grad_inputs) 
   }
   if (!needs(1)) return;
   Tensor is_zero = eq(source, 0);
-  Tensor zeros_met = scatter_add(zeros(self.sizes(), g.dtype()), dim, index,
-                                 cast(is_zero, g.dtype()));
+  Tensor zeros_met =
+      scatter_add(zeros(self.sizes(), g.dtype()), dim, index, cast(is_zero, g.dtype()));
   Tensor only_zero = logical_and(is_zero, eq(gather(zeros_met, dim, index), 1));
-  Tensor others = scatter_reduce(self, dim, index, masked_fill(source, only_zero, one), reduce,
-                                 include_self);
+  Tensor others =
+      scatter_reduce(self, dim, index, masked_fill(source, only_zero, one), reduce, include_self);
   Tensor divided = div(gather(mul(g, result), dim, index), masked_fill(source, is_zero, one));
   grad_inputs[1] = where(only_zero, gather(mul(g, others), dim, index), divided);
 }
@@ -372,11 +373,11 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_
   TAPEGRAD_CHECK(index.dtype() == DType::Int64,
                  "take_along_dim: dtype of indices should be int64 but got ", name(index.dtype()),
                  "; call .long() first");
-  if (!dim)
-    return take_along_dim(reshape(x, DimVector{-1}), reshape(index, DimVector{-1}), 0);
+  if (!dim) return take_along_dim(reshape(x, DimVector{-1}), reshape(index, DimVector{-1}), 0);
   TAPEGRAD_CHECK(x.dim() == index.dim(),
                  "take_along_dim: input and indices should have the same number of dimensions, but "
-                 "got ", x.dim(), " dimensions for input, and ", index.dim(), " for indices");
+                 "got ",
+                 x.dim(), " dimensions for input, and ", index.dim(), " for indices");
   int64_t d = wrap_dim("take_along_dim", *dim, x.dim());
   DimVector x_sizes(x.sizes()), index_sizes(index.sizes());
   if (x.dim() > 0) {

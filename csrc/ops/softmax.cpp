@@ -44,8 +44,7 @@ struct SoftmaxBackwardDataBackward final : Node {
     const Tensor& u = grads[0];
     Tensor g = saved(0), y = saved(1);
     if (needs(0)) grad_inputs[0] = softmax_backward(u, y, dim);
-    if (needs(1))
-      grad_inputs[1] = u * (g - sum_along(g * y, dim)) - g * sum_along(u * y, dim);
+    if (needs(1)) grad_inputs[1] = u * (g - sum_along(g * y, dim)) - g * sum_along(u * y, dim);
   }
   int64_t dim;
 };

@@ -176,7 +176,7 @@ Unique unique(const Tensor& x, std::optional<int64_t> dim) {
   if (x.dim() == 0) return unique(reshape(x, DimVector{1}), 0);
   for (int64_t k = 0; k < x.dim(); ++k)
     TAPEGRAD_CHECK(k == d || x.size(k) > 0, "unique: there are 0 sized dimensions, and they aren't "
-                   "selected, so unique cannot be applied");
+                                            "selected, so unique cannot be applied");
   Tensor moved = contiguous(transpose(detach(x), 0, d));
   Tensor order = empty("unique", DimVector{x.size(d)}, DType::Int64);
   dispatch(sort_rows_op, {moved}, {}, {order});
@@ -193,12 +193,13 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
                  "searchsorted: boundaries tensor should have positive dimension, but got 0");
   TAPEGRAD_CHECK(values.dim() > 0 || sequence.dim() == 1,
                  "searchsorted: input value can be a scalar only when boundaries tensor dimension "
-                 "is 1, but we got ", sequence.dim());
-  bool fits = sequence.dim() == 1 ||
-              (sequence.dim() == values.dim() &&
-               same_sizes(sequence.sizes().first(sequence.dim() - 1),
-                          values.sizes().first(values.dim() - 1)));
-  TAPEGRAD_CHECK(fits, "searchsorted: boundaries tensor should be 1 dimension or the first N-1 "
+                 "is 1, but we got ",
+                 sequence.dim());
+  bool fits = sequence.dim() == 1 || (sequence.dim() == values.dim() &&
+                                      same_sizes(sequence.sizes().first(sequence.dim() - 1),
+                                                 values.sizes().first(values.dim() - 1)));
+  TAPEGRAD_CHECK(fits,
+                 "searchsorted: boundaries tensor should be 1 dimension or the first N-1 "
                  "dimensions of boundaries tensor and input value tensor must match, but we got ",
                  to_string(sequence.sizes()), " and ", to_string(values.sizes()));
   ResultType type;
@@ -213,8 +214,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
                    "searchsorted: boundary and sorter must have the same size, but got ",
                    to_string(sequence.sizes()), " and ", to_string(sorter.sizes()));
     TAPEGRAD_CHECK(sorter.dtype() == DType::Int64,
-                   "searchsorted: sorter must be a tensor of int64 but got ",
-                   name(sorter.dtype()));
+                   "searchsorted: sorter must be a tensor of int64 but got ", name(sorter.dtype()));
     Tensor extremes(TensorImpl::empty(DType::Int64, DimVector{2}, 2));
     inputs.push_back(contiguous(sorter));
     dispatch(bounds_op, {inputs.back()}, {}, {extremes});

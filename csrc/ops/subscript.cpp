@@ -35,7 +35,8 @@ int64_t contiguous_stride(const Tensor& x, int64_t d) {
 void Subscript::check_next(const char* what) const {
   TAPEGRAD_CHECK_AS(IndexError, x_.dim() > 0, what,
                     " of a 0-dim tensor is invalid; use .item() to convert it to a number");
-  TAPEGRAD_CHECK_AS(IndexError, left() > 0, "index: too many indices for tensor of dimension ", x_.dim());
+  TAPEGRAD_CHECK_AS(IndexError, left() > 0, "index: too many indices for tensor of dimension ",
+                    x_.dim());
 }
 
 void Subscript::append(int64_t size, int64_t step) {

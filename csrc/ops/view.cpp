@@ -128,8 +128,10 @@ Tensor part(const char* name, const Tensor& x, int64_t dim, int64_t start, int64
 }  // namespace
 
 Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int64_t> offset) {
-  TAPEGRAD_CHECK(sizes.size() == strides.size(), "as_strided: mismatch in length of strides and "
-                 "shape: ", strides.size(), " and ", sizes.size());
+  TAPEGRAD_CHECK(sizes.size() == strides.size(),
+                 "as_strided: mismatch in length of strides and "
+                 "shape: ",
+                 strides.size(), " and ", sizes.size());
   int64_t start = offset.value_or(x->offset());
   TAPEGRAD_CHECK(start >= 0, "as_strided: storage_offset must be non-negative, got ", start);
   int64_t numel = checked_numel("as_strided", sizes);
@@ -149,7 +151,7 @@ Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int
   Tensor y = make_view(x, sizes, strides, start);
   if (should_record(x)) {
     TAPEGRAD_CHECK(x.is_contiguous(), "as_strided: a gradient through it needs a contiguous input; "
-                   "call .contiguous() first");
+                                      "call .contiguous() first");
     Geometry place{DimVector(sizes), DimVector(strides), start - x->offset()};
     TAPEGRAD_CHECK(place.offset >= 0 && (numel == 0 || last - x->offset() < x.numel()),
                    "as_strided: a gradient through it needs the view to stay inside the input");
@@ -161,8 +163,8 @@ Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int
 Tensor view(const Tensor& x, Sizes requested) {
   DimVector sizes = infer_sizes("view", requested, x.numel());
   DimVector strides;
-  TAPEGRAD_CHECK(view_strides(x.sizes(), x.strides(), sizes, strides),
-                 "view: size ", to_string(sizes), " is not compatible with input tensor's size ",
+  TAPEGRAD_CHECK(view_strides(x.sizes(), x.strides(), sizes, strides), "view: size ",
+                 to_string(sizes), " is not compatible with input tensor's size ",
                  to_string(x.sizes()), " and stride ", to_string(x.strides()),
                  " (at least one dimension spans across two contiguous subspaces); use "
                  ".reshape(...) instead");
@@ -187,8 +189,10 @@ Tensor expand(const Tensor& x, Sizes requested) {
   size_t lead = requested.size() - x.dim();
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] != -1) continue;
-    TAPEGRAD_CHECK(i >= lead, "expand: the expanded size of the tensor (-1) isn't allowed in a "
-                   "leading, non-existing dimension ", i);
+    TAPEGRAD_CHECK(i >= lead,
+                   "expand: the expanded size of the tensor (-1) isn't allowed in a "
+                   "leading, non-existing dimension ",
+                   i);
     sizes[i] = x.size(i - lead);
   }
   checked_numel("expand", sizes);
@@ -262,7 +266,8 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
-  TAPEGRAD_CHECK_AS(IndexError, x.dim() > 0, "select: cannot index a 0-dim tensor; use item() to "
+  TAPEGRAD_CHECK_AS(IndexError, x.dim() > 0,
+                    "select: cannot index a 0-dim tensor; use item() to "
                     "convert a 0-dim tensor to a number");
   int64_t d = wrap_dim("select", dim, x.dim());
   int64_t size = x.size(d);
@@ -328,8 +333,8 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1) {
                  ", ", dim1);
   auto diagonal_of = [&](Sizes sizes, Sizes strides, int64_t start) {
     Geometry g{DimVector(sizes), DimVector(strides), start};
-    int64_t length = offset >= 0 ? std::min(sizes[a], sizes[b] - offset)
-                                 : std::min(sizes[a] + offset, sizes[b]);
+    int64_t length =
+        offset >= 0 ? std::min(sizes[a], sizes[b] - offset) : std::min(sizes[a] + offset, sizes[b]);
     if (length > 0) g.offset += offset >= 0 ? offset * strides[b] : -offset * strides[a];
     g.sizes.push_back(std::max<int64_t>(length, 0));
     g.strides.push_back(strides[a] + strides[b]);
@@ -359,8 +364,8 @@ std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim
     TAPEGRAD_CHECK(!__builtin_add_overflow(total, length, &total), "split: sizes too large");
   }
   TAPEGRAD_CHECK(total == x.size(d), "split: expects split_sizes to sum exactly to ", x.size(d),
-                 " (input tensor's size at dimension ", d, "), but got split_sizes=",
-                 to_string(lengths));
+                 " (input tensor's size at dimension ", d,
+                 "), but got split_sizes=", to_string(lengths));
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (int64_t length : lengths) {

@@ -9,12 +9,12 @@
 namespace tapegrad {
 
 Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int64_t> offset);
-Tensor view(const Tensor& x, Sizes sizes);      // RuntimeError when a copy would be needed
-Tensor reshape(const Tensor& x, Sizes sizes);   // copies when it must
-Tensor expand(const Tensor& x, Sizes sizes);    // -1 keeps a size
+Tensor view(const Tensor& x, Sizes sizes);     // RuntimeError when a copy would be needed
+Tensor reshape(const Tensor& x, Sizes sizes);  // copies when it must
+Tensor expand(const Tensor& x, Sizes sizes);   // -1 keeps a size
 Tensor permute(const Tensor& x, Sizes dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
-Tensor squeeze(const Tensor& x);                     // all dimensions of size one
+Tensor squeeze(const Tensor& x);  // all dimensions of size one
 Tensor squeeze(const Tensor& x, Sizes dims);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);

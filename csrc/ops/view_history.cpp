@@ -42,8 +42,7 @@ struct EmbedBackward final : Node {
 };
 
 struct ExtractBackward final : Node {
-  ExtractBackward(Sizes sizes, Geometry geometry)
-      : sizes(sizes), geometry(std::move(geometry)) {}
+  ExtractBackward(Sizes sizes, Geometry geometry) : sizes(sizes), geometry(std::move(geometry)) {}
   const char* name() const override { return "AsStridedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = embed(grads[0], sizes, geometry);
@@ -129,8 +128,8 @@ Tensor embed(const Tensor& part, Sizes sizes, const Geometry& geometry) {
 
 Tensor extract(const Tensor& x, const Geometry& geometry) {
   Tensor source = contiguous(x);
-  Tensor place = alias(source, geometry.sizes, geometry.strides,
-                       source->offset() + geometry.offset);
+  Tensor place =
+      alias(source, geometry.sizes, geometry.strides, source->offset() + geometry.offset);
   Tensor y(TensorImpl::empty(x.dtype(), geometry.sizes, place.numel()));
   copy_into(y, place);
   if (should_record(source)) record<ExtractBackward>({&source}, y, 0, source.sizes(), geometry);
@@ -174,12 +173,14 @@ void check_view_write(const char* op, const Tensor& tensor) {
   const AutogradMeta* meta = tensor->meta();
   if (!meta || !meta->extra || !meta->extra->base.defined()) return;
   const Extra& extra = *meta->extra;
-  TAPEGRAD_CHECK(!extra.multi_output_view, op,
-                 ": output of an op with several views (split, chunk, unbind) is a view and is being "
-                 "modified inplace; this is forbidden, use .clone() first");
-  TAPEGRAD_CHECK(!extra.no_grad_view, op,
-                 ": a view was created in no_grad mode and is being modified inplace with grad mode "
-                 "enabled; make the view and the write in the same mode");
+  TAPEGRAD_CHECK(
+      !extra.multi_output_view, op,
+      ": output of an op with several views (split, chunk, unbind) is a view and is being "
+      "modified inplace; this is forbidden, use .clone() first");
+  TAPEGRAD_CHECK(
+      !extra.no_grad_view, op,
+      ": a view was created in no_grad mode and is being modified inplace with grad mode "
+      "enabled; make the view and the write in the same mode");
   TAPEGRAD_CHECK(!(requires_grad(extra.base) && is_leaf(extra.base)), op,
                  ": a view of a leaf Variable that requires grad is being used in an in-place "
                  "operation; wrap the write in no_grad(), or write to a .clone()");
@@ -193,8 +194,8 @@ void rebase_history(const Tensor& tensor, Ref<Node> node) {
   const Tensor& base = extra.base;
   Geometry place = place_in_base(tensor, base);
   size_t edges = node->edges().size();
-  Ref<CopySlices> slices = Node::create<CopySlices>(edges, 0, std::span(&base, 1), std::move(place),
-                                                    node);
+  Ref<CopySlices> slices =
+      Node::create<CopySlices>(edges, 0, std::span(&base, 1), std::move(place), node);
   slices->edges()[0] = gradient_edge(base);
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();

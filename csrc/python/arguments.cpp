@@ -29,8 +29,8 @@ Arguments::Arguments(const Signature& signature, PyObject* self, PyObject* const
     positions_ = {args, static_cast<size_t>(count)};
   } else {
     if (count > signature.positional)
-      fail<TypeError>(signature.function, "() takes ", signature.positional,
-                      " positional argument", signature.positional == 1 ? "" : "s", " but ", count,
+      fail<TypeError>(signature.function, "() takes ", signature.positional, " positional argument",
+                      signature.positional == 1 ? "" : "s", " but ", count,
                       count == 1 ? " was given" : " were given");
     for (Py_ssize_t i = 0; i < count; ++i) values_[i] = args[i];
   }
@@ -176,8 +176,7 @@ void define_fast_method(Binder& b, const Signature& signature, FastFunction func
                         const char* doc) {
   auto* type = reinterpret_cast<PyTypeObject*>(b.tensor_type().ptr());
   PyMethodDef* definition = make_definition(signature, function, doc);
-  nb::setattr(b.tensor_type(), signature.function,
-              nb::steal(PyDescr_NewMethod(type, definition)));
+  nb::setattr(b.tensor_type(), signature.function, nb::steal(PyDescr_NewMethod(type, definition)));
 }
 
 CreationOptions::CreationOptions(const Arguments& arguments, int first, DType default_dtype)
@@ -188,8 +187,7 @@ CreationOptions::CreationOptions(const Arguments& arguments, int first, DType de
                  ": pin_memory needs a CUDA back end, which this build does not have");
   if (is_complex(dtype)) fail_unsupported_dtype(arguments.function(), dtype);
   TAPEGRAD_CHECK(!requires_grad || is_floating(dtype), arguments.function(),
-                 ": only Tensors of floating point dtype can require gradients, got ",
-                 name(dtype));
+                 ": only Tensors of floating point dtype can require gradients, got ", name(dtype));
 }
 
 Tensor CreationOptions::finish(Tensor tensor) const {

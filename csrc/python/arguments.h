@@ -15,9 +15,9 @@ struct Signature {
   static constexpr int kMax = 12;
 
   const char* function;
-  int positional;              // how many of the names may be given by position
-  bool variadic;               // f(2, 3) as well as f((2, 3)): all positions are the first name
-  const char* names[kMax];     // ends with the first null
+  int positional;           // how many of the names may be given by position
+  bool variadic;            // f(2, 3) as well as f((2, 3)): all positions are the first name
+  const char* names[kMax];  // ends with the first null
   mutable PyObject* interned[kMax] = {};  // set when the function is defined
 };
 

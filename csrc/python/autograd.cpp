@@ -15,23 +15,30 @@ namespace {
 
 // The gradient a root starts with: given, or one for a scalar.
 Tensor root_gradient(const Tensor& root, const std::optional<Tensor>& given) {
-  TAPEGRAD_CHECK(requires_grad(root),
-                 "backward: element 0 of tensors does not require grad and does not have a grad_fn");
+  TAPEGRAD_CHECK(
+      requires_grad(root),
+      "backward: element 0 of tensors does not require grad and does not have a grad_fn");
   if (given) {
-    TAPEGRAD_CHECK(same_sizes(given->sizes(), root.sizes()), "backward: mismatch in shape: a "
-                   "gradient of shape ", to_string(given->sizes()), " was given for an output of "
-                   "shape ", to_string(root.sizes()));
+    TAPEGRAD_CHECK(same_sizes(given->sizes(), root.sizes()),
+                   "backward: mismatch in shape: a "
+                   "gradient of shape ",
+                   to_string(given->sizes()),
+                   " was given for an output of "
+                   "shape ",
+                   to_string(root.sizes()));
     return given->dtype() == root.dtype() ? *given : cast(*given, root.dtype());
   }
   TAPEGRAD_CHECK(root.numel() == 1,
                  "backward: grad can be implicitly created only for scalar outputs, got one of "
-                 "shape ", to_string(root.sizes()), "; pass gradient=, or reduce with .sum() first");
+                 "shape ",
+                 to_string(root.sizes()), "; pass gradient=, or reduce with .sum() first");
   return ones(root.sizes(), root.dtype());
 }
 
 std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
                                  const std::vector<std::optional<Tensor>>& given, bool retain_graph,
-                                 bool create_graph, const std::optional<std::vector<Tensor>>& inputs,
+                                 bool create_graph,
+                                 const std::optional<std::vector<Tensor>>& inputs,
                                  bool accumulate) {
   TAPEGRAD_CHECK(roots.size() == given.size(), "backward: got ", roots.size(), " tensors and ",
                  given.size(), " gradients");

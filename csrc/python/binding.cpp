@@ -37,19 +37,17 @@ bool read_int(PyObject* object, int64_t* value) {
 }  // namespace
 
 void bind_types(nb::module_ module) {
-  auto type = nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
-                  .def("__repr__", [](const DTypeObject& d) {
-                    return std::string("torch.") + name(d.dtype);
-                  })
-                  .def("__reduce__", [](const DTypeObject& d) { return std::string(name(d.dtype)); })
-                  .def_prop_ro("is_floating_point",
-                               [](const DTypeObject& d) { return is_floating(d.dtype); })
-                  .def_prop_ro("is_complex", [](const DTypeObject& d) { return is_complex(d.dtype); })
-                  .def_prop_ro("is_signed",
-                               [](const DTypeObject& d) {
-                                 return d.dtype != DType::Bool && d.dtype != DType::UInt8;
-                               })
-                  .def_prop_ro("itemsize", [](const DTypeObject& d) { return itemsize(d.dtype); });
+  auto type =
+      nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
+          .def("__repr__",
+               [](const DTypeObject& d) { return std::string("torch.") + name(d.dtype); })
+          .def("__reduce__", [](const DTypeObject& d) { return std::string(name(d.dtype)); })
+          .def_prop_ro("is_floating_point",
+                       [](const DTypeObject& d) { return is_floating(d.dtype); })
+          .def_prop_ro("is_complex", [](const DTypeObject& d) { return is_complex(d.dtype); })
+          .def_prop_ro("is_signed", [](const DTypeObject& d) {
+    return d.dtype != DType::Bool && d.dtype != DType::UInt8;
+  }).def_prop_ro("itemsize", [](const DTypeObject& d) { return itemsize(d.dtype); });
   for (int i = 0; i < kDTypeCount; ++i) {
     DType dtype = static_cast<DType>(i);
     nb::object object = nb::cast(DTypeObject{dtype});

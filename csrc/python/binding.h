@@ -49,8 +49,7 @@ Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
 // Defines module-level functions and Tensor methods.
 class Binder {
  public:
-  Binder(nb::module_ module, nb::handle tensor_type)
-      : module_(module), tensor_type_(tensor_type) {}
+  Binder(nb::module_ module, nb::handle tensor_type) : module_(module), tensor_type_(tensor_type) {}
 
   // tapegrad.name(input, ...)
   template <class F, class... Extra>
@@ -83,8 +82,8 @@ class Binder {
 template <class F>
 void Binder::property(const char* name, F getter, const char* doc) {
   nb::object function = nb::cpp_function(getter, nb::is_method(), nb::is_getter());
-  nb::object property = nb::module_::import_("builtins")
-                            .attr("property")(function, nb::none(), nb::none(), doc);
+  nb::object property =
+      nb::module_::import_("builtins").attr("property")(function, nb::none(), nb::none(), doc);
   nb::setattr(tensor_type_, name, property);
 }
 
@@ -154,8 +153,7 @@ struct type_caster<tapegrad::python::IntList> {
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     return tapegrad::python::int_list_from_object(source.ptr(), &value.values);
   }
-  static handle from_cpp(const tapegrad::python::IntList& list, rv_policy,
-                         cleanup_list*) noexcept {
+  static handle from_cpp(const tapegrad::python::IntList& list, rv_policy, cleanup_list*) noexcept {
     PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(list.values.size()));
     for (size_t i = 0; tuple && i < list.values.size(); ++i)
       PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(list.values[i]));

@@ -11,17 +11,18 @@ void bind_capture(Binder& b) {
       .def("replay", &Program::replay, "Executes every call again, on the same tensors.")
       .def("__enter__",
            [](Program& program) -> Program& {
-             TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
-             capturing = &program;
-             return program;
-           }, nb::rv_policy::reference)
-      .def("__exit__", [](Program&, nb::args) { capturing = nullptr; })
-      .def("steps", [](const Program& program) {
-        nb::list steps;
-        for (const Program::Step& step : program.steps())
-          steps.append(nb::make_tuple(step.op->name, step.inputs, step.attributes, step.outputs));
-        return steps;
-      }, "(op, inputs, attributes, outputs) of each call.");
+    TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
+    capturing = &program;
+    return program;
+  }, nb::rv_policy::reference)
+      .def("__exit__", [](Program&, nb::args) {
+    capturing = nullptr;
+  }).def("steps", [](const Program& program) {
+    nb::list steps;
+    for (const Program::Step& step : program.steps())
+      steps.append(nb::make_tuple(step.op->name, step.inputs, step.attributes, step.outputs));
+    return steps;
+  }, "(op, inputs, attributes, outputs) of each call.");
 }
 
 }  // namespace tapegrad::python

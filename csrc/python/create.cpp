@@ -151,8 +151,9 @@ Tensor strided(const Arguments& a, DType default_dtype) {
                    to_string(strides));
     if (numel > 0) reach += static_cast<__int128>(sizes[d] - 1) * strides[d];
   }
-  TAPEGRAD_CHECK(reach < (__int128{1} << 58), a.function(), ": storage size overflowed with sizes=",
-                 to_string(sizes), " and strides=", to_string(strides));
+  TAPEGRAD_CHECK(reach < (__int128{1} << 58), a.function(),
+                 ": storage size overflowed with sizes=", to_string(sizes),
+                 " and strides=", to_string(strides));
   Tensor out = empty(a.function(), DimVector{static_cast<int64_t>(reach)}, options.dtype);
   out->set_geometry(sizes, strides, 0);
   return options.finish(std::move(out));
@@ -172,7 +173,8 @@ void warn_copy_construct(const char* function) {
   std::string text =
       concat("To copy construct from a tensor, it is recommended to use "
              "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
-             "rather than ", function, "(sourceTensor).");
+             "rather than ",
+             function, "(sourceTensor).");
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
@@ -316,8 +318,7 @@ Tensor make_logspace(const Arguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
-  return into_given_out(a, 4, options,
-                        logspace(start, end, a.integer(2), a.real(3, 10.0), dtype));
+  return into_given_out(a, 4, options, logspace(start, end, a.integer(2), a.real(3, 10.0), dtype));
 }
 
 Tensor make_eye(const Arguments& a) {

@@ -95,9 +95,16 @@ nb::object export_tensor(const Tensor& x, bool copied) {
   exported->sizes = x.sizes();
   exported->strides = x.strides();
   M& managed = exported->managed;
-  managed.tensor = {x->data(), kDeviceCpu, 0, static_cast<int32_t>(x.dim()), type_code(x.dtype()),
-                    static_cast<uint8_t>(itemsize(x.dtype()) * 8), 1, exported->sizes.data(),
-                    exported->strides.data(), 0};
+  managed.tensor = {x->data(),
+                    kDeviceCpu,
+                    0,
+                    static_cast<int32_t>(x.dim()),
+                    type_code(x.dtype()),
+                    static_cast<uint8_t>(itemsize(x.dtype()) * 8),
+                    1,
+                    exported->sizes.data(),
+                    exported->strides.data(),
+                    0};
   managed.context = exported.get();
   managed.deleter = delete_exported<M>;
   if constexpr (std::is_same_v<M, ManagedVersioned>) {
@@ -170,8 +177,8 @@ Tensor import_tensor(const char* op, PyObject* capsule) {
   DType dtype = imported_dtype(op, source);
   Sizes sizes(source.shape, static_cast<size_t>(source.ndim));
   int64_t numel = checked_numel(op, sizes), reach = numel > 0;
-  DimVector strides = source.strides ? DimVector(Sizes(source.strides, sizes.size()))
-                                     : contiguous_strides(sizes);
+  DimVector strides =
+      source.strides ? DimVector(Sizes(source.strides, sizes.size())) : contiguous_strides(sizes);
   for (size_t d = 0; d < sizes.size(); ++d) {
     TAPEGRAD_CHECK_AS(ValueError, strides[d] >= 0 || sizes[d] <= 1, op,
                       ": negative strides are not supported; copy the array first");
@@ -215,8 +222,7 @@ Tensor tensor_from_dlpack(const char* op, nb::handle source, std::optional<bool>
     x = import_tensor<ManagedVersioned>(op, capsule.ptr());
   else if (PyCapsule_IsValid(capsule.ptr(), Managed::kName))
     x = import_tensor<Managed>(op, capsule.ptr());
-  else
-    fail(op, ": received an invalid capsule; a DLPack capsule can be consumed only once");
+  else fail(op, ": received an invalid capsule; a DLPack capsule can be consumed only once");
   return copy.value_or(false) ? clone(x) : x;
 }
 
@@ -226,13 +232,14 @@ void bind_dlpack(Binder& b) {
            "copy"_a.none() = nb::none(), "A capsule by which another library takes the memory.");
   b.method("__dlpack_device__", [](const Tensor&) { return Version(kDeviceCpu, 0); },
            "Where the memory lies: (1, 0), the CPU.");
-  b.function("from_dlpack", [](nb::handle ext_tensor, nb::handle device, std::optional<bool> copy) {
+  b.function("from_dlpack",
+             [](nb::handle ext_tensor, nb::handle device, std::optional<bool> copy) {
     check_device(device);
     return tensor_from_dlpack("from_dlpack", ext_tensor, copy);
   }, "ext_tensor"_a, nb::kw_only(), "device"_a.none() = nb::none(), "copy"_a.none() = nb::none(),
-     nb::sig("def from_dlpack(ext_tensor: typing.Any, *, device: typing.Any = None, "
-             "copy: bool | None = None) -> Tensor"),
-     R"(A tensor over the memory of another library's array.
+             nb::sig("def from_dlpack(ext_tensor: typing.Any, *, device: typing.Any = None, "
+                     "copy: bool | None = None) -> Tensor"),
+             R"(A tensor over the memory of another library's array.
 
 Args:
     ext_tensor: an object with ``__dlpack__``, or a DLPack capsule, which is consumed.

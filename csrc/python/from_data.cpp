@@ -227,8 +227,7 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
   if (is_plain_number(data)) return from_number(op, data, dtype);
   if (PyList_CheckExact(data)) return from_sequence(op, data, dtype);
   if (is_tensor(data)) return detached(tensor_of(data), dtype);
-  if (is_numpy_array(data))
-    return detached(tensor_from_numpy(op, data, ReadOnly::Allow), dtype);
+  if (is_numpy_array(data)) return detached(tensor_from_numpy(op, data, ReadOnly::Allow), dtype);
   return from_sequence(op, data, dtype);
 }
 

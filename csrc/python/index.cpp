@@ -12,7 +12,8 @@ Tensor value_of(const char* op, const Tensor& x, nb::handle value) {
   if (is_tensor(value.ptr())) return tensor_of(value.ptr());
   Scalar number;
   TAPEGRAD_CHECK_AS(TypeError, scalar_from_object(value.ptr(), &number), op,
-                    ": expected a number or a Tensor as value, got ", Py_TYPE(value.ptr())->tp_name);
+                    ": expected a number or a Tensor as value, got ",
+                    Py_TYPE(value.ptr())->tp_name);
   return fill_value(op, number, x.dtype());
 }
 
@@ -22,9 +23,10 @@ using Out = std::optional<Tensor>;
 
 void bind_index_put(Binder& b) {
   using Indices = std::vector<Tensor>;
-  b.both("index_put", [](const Tensor& x, const Indices& indices, const Tensor& values,
-                         bool accumulate) { return index_put(x, indices, values, accumulate); },
-         "indices"_a, "values"_a, "accumulate"_a = false,
+  b.both("index_put",
+         [](const Tensor& x, const Indices& indices, const Tensor& values, bool accumulate) {
+    return index_put(x, indices, values, accumulate);
+  }, "indices"_a, "values"_a, "accumulate"_a = false,
          R"(A copy with `values` written at the places that index tensors name.
 
 Args:
@@ -36,18 +38,19 @@ Example:
     >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.tensor([1., 2.]), accumulate=True)
     tensor([3., 0., 0.])
 )");
-  b.method("index_put_", [](const Tensor& self, const Indices& indices, const Tensor& values,
-                            bool accumulate) {
+  b.method("index_put_",
+           [](const Tensor& self, const Indices& indices, const Tensor& values, bool accumulate) {
     index_put_(self, indices, values, accumulate);
     return self;
   }, "indices"_a, "values"_a, "accumulate"_a = false, "index_put, in place.");
 }
 
 void bind_index_select(Binder& b) {
-  b.both("index_select", [](const Tensor& x, int64_t dim, const Tensor& index, const Out& out) {
+  b.both("index_select",
+         [](const Tensor& x, int64_t dim, const Tensor& index, const Out& out) {
     return into_out("index_select", index_select(x, dim, index), out);
   }, "dim"_a, "index"_a, nb::kw_only(), "out"_a.none() = nb::none(),
-  R"(Slices along a dimension, chosen by a vector of indices.
+         R"(Slices along a dimension, chosen by a vector of indices.
 
 Args:
     dim: the dimension.
@@ -62,11 +65,13 @@ Example:
 
 void bind_index_add(Binder& b) {
   auto out = "out"_a.none() = nb::none();
-  b.both("index_add", [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
-                         Scalar alpha, const Out& out) {
+  b.both("index_add",
+         [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha,
+            const Out& out) {
     return into_out("index_add", index_add(x, dim, index, source, alpha), out);
-  }, "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = 1, out,
-  R"(A copy to whose slices along a dimension those of `source` are added.
+  },
+         "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = 1, out,
+         R"(A copy to whose slices along a dimension those of `source` are added.
 
 Args:
     dim: the dimension.
@@ -78,19 +83,21 @@ Example:
     >>> torch.index_add(torch.zeros(2), 0, torch.tensor([1, 1]), torch.tensor([1., 2.]))
     tensor([0., 3.])
 )");
-  b.method("index_add_", [](const Tensor& self, int64_t dim, const Tensor& index,
-                            const Tensor& source, Scalar alpha) {
+  b.method(
+      "index_add_",
+      [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha) {
     index_add_(self, dim, index, source, alpha);
     return self;
   }, "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = 1, "index_add, in place.");
 }
 
 void bind_index_copy(Binder& b) {
-  b.both("index_copy", [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
-                          const Out& out) {
+  b.both(
+      "index_copy",
+      [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Out& out) {
     return into_out("index_copy", index_copy(x, dim, index, source), out);
   }, "dim"_a, "index"_a, "source"_a, nb::kw_only(), "out"_a.none() = nb::none(),
-  R"(A copy whose slices along a dimension are replaced by those of `source`.
+      R"(A copy whose slices along a dimension are replaced by those of `source`.
 
 Args:
     dim: the dimension.
@@ -101,17 +108,19 @@ Example:
     >>> torch.index_copy(torch.zeros(3), 0, torch.tensor([2]), torch.tensor([5.]))
     tensor([0., 0., 5.])
 )");
-  b.method("index_copy_", [](const Tensor& self, int64_t dim, const Tensor& index,
-                             const Tensor& source) {
+  b.method("index_copy_",
+           [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
     index_copy_(self, dim, index, source);
     return self;
   }, "dim"_a, "index"_a, "source"_a, "index_copy, in place.");
 }
 
 void bind_index_fill(Binder& b) {
-  b.both("index_fill", [](const Tensor& x, int64_t dim, const Tensor& index, nb::handle value) {
+  b.both("index_fill",
+         [](const Tensor& x, int64_t dim, const Tensor& index, nb::handle value) {
     return index_fill(x, dim, index, value_of("index_fill", x, value));
-  }, "dim"_a, "index"_a, "value"_a, R"(A copy whose slices along a dimension are filled with a value.
+  }, "dim"_a, "index"_a, "value"_a,
+         R"(A copy whose slices along a dimension are filled with a value.
 
 Args:
     dim: the dimension.
@@ -122,18 +131,19 @@ Example:
     >>> torch.index_fill(torch.zeros(3), 0, torch.tensor([0, 2]), 1)
     tensor([1., 0., 1.])
 )");
-  b.method("index_fill_", [](const Tensor& self, int64_t dim, const Tensor& index,
-                             nb::handle value) {
+  b.method("index_fill_",
+           [](const Tensor& self, int64_t dim, const Tensor& index, nb::handle value) {
     index_fill_(self, dim, index, value_of("index_fill_", self, value));
     return self;
   }, "dim"_a, "index"_a, "value"_a, "index_fill, in place.");
 }
 
 void bind_take(Binder& b) {
-  b.both("take", [](const Tensor& x, const Tensor& index, const Out& out) {
+  b.both("take",
+         [](const Tensor& x, const Tensor& index, const Out& out) {
     return into_out("take", take(x, index), out);
   }, "index"_a, nb::kw_only(), "out"_a.none() = nb::none(),
-  R"(Elements at indices into the flattened tensor.
+         R"(Elements at indices into the flattened tensor.
 
 Args:
     index: int64; the result has its shape.
@@ -142,10 +152,11 @@ Example:
     >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([0, -1]))
     tensor([1, 4])
 )");
-  b.both("put", [](const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
+  b.both("put",
+         [](const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
     return put(x, index, source, accumulate);
   }, "index"_a, "source"_a, "accumulate"_a = false,
-  R"(A copy with elements written at indices into the flattened tensor.
+         R"(A copy with elements written at indices into the flattened tensor.
 
 Args:
     index: int64.
@@ -157,8 +168,8 @@ Example:
     tensor([[0., 0.],
             [0., 9.]])
 )");
-  b.method("put_", [](const Tensor& self, const Tensor& index, const Tensor& source,
-                      bool accumulate) {
+  b.method("put_",
+           [](const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
     put_(self, index, source, accumulate);
     return self;
   }, "index"_a, "source"_a, "accumulate"_a = false, "put, in place.");

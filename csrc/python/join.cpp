@@ -60,7 +60,8 @@ Example:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
 )");
-  constexpr const char* kTile = R"(Copies of the whole tensor, as repeat; missing leading repeats are ones.
+  constexpr const char* kTile =
+      R"(Copies of the whole tensor, as repeat; missing leading repeats are ones.
 
 Args:
     dims: how often, for each of the last dimensions.
@@ -93,8 +94,8 @@ Example:
     >>> torch.repeat_interleave(torch.tensor([7, 8]), torch.tensor([1, 2]))
     tensor([7, 8, 8])
 )");
-  b.both("repeat_interleave", [](const Tensor& x, const Tensor& repeats, Size dim,
-                                 Size output_size) {
+  b.both("repeat_interleave",
+         [](const Tensor& x, const Tensor& repeats, Size dim, Size output_size) {
     return repeat_interleave(x, repeats, dim, output_size);
   }, "repeats"_a, dim, nb::kw_only(), output_size);
   b.function("repeat_interleave", [](const Tensor& repeats, Size output_size) {
@@ -119,14 +120,15 @@ Example:
   }, kFlip);
   b.function("flip", [](const Tensor& x, const IntList& dims) { return flip(x, dims); }, "input"_a,
              "dims"_a, kFlip);
-  b.both("roll", [](const Tensor& x, const IntList& shifts, nb::handle dims) {
+  b.both("roll",
+         [](const Tensor& x, const IntList& shifts, nb::handle dims) {
     IntList list;
     TAPEGRAD_CHECK_AS(TypeError, dims.is_none() || int_list_from_object(dims.ptr(), &list.values),
                       "roll: expected dims to be an int, a tuple of ints or None, got ",
                       Py_TYPE(dims.ptr())->tp_name);
     return roll(x, shifts, list);
   }, "shifts"_a, "dims"_a.none() = nb::none(),
-  R"(Moves elements along dimensions; what falls off at one end comes back at the other.
+         R"(Moves elements along dimensions; what falls off at one end comes back at the other.
 
 Args:
     shifts: by how many places, one number for each of `dims`.
@@ -172,10 +174,11 @@ Example:
     triu_(self, diagonal);
     return self;
   }, "diagonal"_a = 0, "triu, in place.");
-  b.both("diag", [](const Tensor& x, int64_t diagonal, const Out& out) {
+  b.both("diag",
+         [](const Tensor& x, int64_t diagonal, const Out& out) {
     return into_out("diag", diag(x, diagonal), out);
   }, "diagonal"_a = 0, nb::kw_only(), out,
-  R"(A matrix with a vector on its diagonal, or the diagonal of a matrix.
+         R"(A matrix with a vector on its diagonal, or the diagonal of a matrix.
 
 Args:
     diagonal: which one: 0 the main one, above 0 above it, below 0 below it.

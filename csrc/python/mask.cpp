@@ -19,11 +19,12 @@ nb::object columns_of(const Tensor& x) {
 }
 
 void bind_nonzero(Binder& b) {
-  b.both("nonzero", [](const Tensor& x, bool as_tuple, const Out& out) -> nb::object {
+  b.both("nonzero",
+         [](const Tensor& x, bool as_tuple, const Out& out) -> nb::object {
     if (as_tuple) return columns_of(x);
     return nb::cast(into_out("nonzero", nonzero(x), out));
   }, nb::kw_only(), "as_tuple"_a = false, "out"_a.none() = nb::none(),
-  R"(The indices of the elements that are not zero.
+         R"(The indices of the elements that are not zero.
 
 Args:
     as_tuple: one vector of indices for each dimension instead of a matrix.
@@ -33,15 +34,15 @@ Example:
     tensor([[1],
             [2]])
 )");
-  b.function("where", [](const Tensor& condition) { return columns_of(condition); },
-             "condition"_a);
+  b.function("where", [](const Tensor& condition) { return columns_of(condition); }, "condition"_a);
 }
 
 void bind_masked_select(Binder& b) {
-  b.both("masked_select", [](const Tensor& x, const Tensor& mask, const Out& out) {
+  b.both("masked_select",
+         [](const Tensor& x, const Tensor& mask, const Out& out) {
     return into_out("masked_select", masked_select(x, mask), out);
   }, "mask"_a, nb::kw_only(), "out"_a.none() = nb::none(),
-  R"(The elements where a mask is true, as a vector.
+         R"(The elements where a mask is true, as a vector.
 
 Args:
     mask: bool, broadcast together with the tensor.

@@ -21,23 +21,24 @@ void bind_product(Binder& b, const char* name, const char* second, const char* d
 template <Tensor (*kProduct)(const Tensor&, const Tensor&, const Tensor&, Scalar, Scalar)>
 void bind_added(Binder& b, const char* name, const char* first, const char* second,
                 const char* doc) {
-  b.both(name, [name](const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta,
-                      Scalar alpha, const Out& out) {
-    return into_out(name, kProduct(input, x, y, beta, alpha), out);
-  }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1), "alpha"_a = Scalar(1),
-     "out"_a.none() = nb::none(), doc);
-  b.method((std::string(name) + "_").c_str(), [](Tensor self, const Tensor& x, const Tensor& y,
-                                                 Scalar beta, Scalar alpha) {
+  b.both(name,
+         [name](const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, Scalar alpha,
+                const Out& out) { return into_out(name, kProduct(input, x, y, beta, alpha), out); },
+         nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1),
+         "alpha"_a = Scalar(1), "out"_a.none() = nb::none(), doc);
+  b.method((std::string(name) + "_").c_str(),
+           [](Tensor self, const Tensor& x, const Tensor& y, Scalar beta, Scalar alpha) {
     copy_(self, kProduct(self, x, y, beta, alpha));
     return self;
   }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1), "alpha"_a = Scalar(1),
-     "The same in place.");
+           "The same in place.");
 }
 
 }  // namespace
 
 void bind_matmul(Binder& b) {
-  bind_product<mm>(b, "mm", "mat2", "The product of two matrices.\n\nExample:\n"
+  bind_product<mm>(b, "mm", "mat2",
+                   "The product of two matrices.\n\nExample:\n"
                    "    >>> torch.mm(torch.eye(2), torch.ones(2, 3)).shape\n"
                    "    torch.Size([2, 3])\n");
   bind_product<bmm>(b, "bmm", "mat2", "The products of two batches of matrices.");

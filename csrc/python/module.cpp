@@ -19,10 +19,9 @@ void translate(const std::exception_ptr& exception, void*) {
 }
 
 void release_lock_in_kernels() {
-  set_blocking_hooks({[]() -> void* { return PyEval_SaveThread(); },
-                      [](void* state) {
-                        PyEval_RestoreThread(static_cast<PyThreadState*>(state));
-                      }});
+  set_blocking_hooks({[]() -> void* { return PyEval_SaveThread(); }, [](void* state) {
+    PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+  }});
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace tapegrad::python {
 namespace {
 
 struct NodeObject {
-  PyObject_HEAD
-  Node* node;  // counted
+  PyObject_HEAD Node* node;  // counted
 };
 
 PyTypeObject* node_type = nullptr;
@@ -34,9 +33,7 @@ PyObject* represent(PyObject* self) {
   return PyUnicode_FromFormat("<%s object at %p>", node_of(self).name(), self);
 }
 
-PyObject* get_name(PyObject* self, PyObject*) {
-  return PyUnicode_FromString(node_of(self).name());
-}
+PyObject* get_name(PyObject* self, PyObject*) { return PyUnicode_FromString(node_of(self).name()); }
 
 PyObject* next_functions(PyObject* self, void*) {
   std::span<Edge> edges = node_of(self).edges();

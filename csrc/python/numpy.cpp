@@ -40,8 +40,7 @@ PyObject* find_numpy_type(const char* name) {
 
 bool is_instance_of_numpy(PyObject* object, PyObject*& cached_type, const char* name) {
   if (!cached_type) cached_type = find_numpy_type(name);
-  return cached_type &&
-         PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(cached_type));
+  return cached_type && PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(cached_type));
 }
 
 [[noreturn]] void fail_dtype(const char* op, PyObject* array) {
@@ -85,10 +84,10 @@ DimVector element_strides(const char* op, const Py_buffer& view) {
 nb::dlpack::dtype exported_dtype(DType dtype) {
   using Code = nb::dlpack::dtype_code;
   auto bits = static_cast<uint8_t>(itemsize(dtype) * 8);
-  auto code = is_floating(dtype)       ? Code::Float
-              : dtype == DType::Bool   ? Code::Bool
-              : dtype == DType::UInt8  ? Code::UInt
-                                       : Code::Int;
+  auto code = is_floating(dtype)      ? Code::Float
+              : dtype == DType::Bool  ? Code::Bool
+              : dtype == DType::UInt8 ? Code::UInt
+                                      : Code::Int;
   return {static_cast<uint8_t>(code), bits, 1};
 }
 
@@ -187,11 +186,9 @@ Tensor tensor_from_buffer(const char* op, PyObject* object, DType dtype, int64_t
   char* data = static_cast<char*>(view->get().buf) + offset;
   check_aligned(op, data, dtype);
   // The view is held as long as the tensor lives: a bytearray cannot be resized meanwhile.
-  Ref<Storage> storage =
-      Storage::borrow(data, static_cast<size_t>(count * item), view.release(),
-                      [](void* held) { delete static_cast<BufferView*>(held); });
-  return Tensor(
-      TensorImpl::create(std::move(storage), dtype, DimVector{count}, DimVector{1}, 0));
+  Ref<Storage> storage = Storage::borrow(data, static_cast<size_t>(count * item), view.release(),
+                                         [](void* held) { delete static_cast<BufferView*>(held); });
+  return Tensor(TensorImpl::create(std::move(storage), dtype, DimVector{count}, DimVector{1}, 0));
 }
 
 nb::object numpy_of(const Tensor& tensor, bool force) {
@@ -212,13 +209,14 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
 }
 
 void bind_numpy(Binder& b) {
-  b.function("from_numpy", [](nb::handle ndarray) {
+  b.function("from_numpy",
+             [](nb::handle ndarray) {
     TAPEGRAD_CHECK_AS(TypeError, is_numpy_array(ndarray.ptr()),
                       "from_numpy: expected np.ndarray (got ", Py_TYPE(ndarray.ptr())->tp_name,
                       ")");
     return tensor_from_numpy("from_numpy", ndarray.ptr(), ReadOnly::Warn);
   }, "ndarray"_a, nb::sig("def from_numpy(ndarray: typing.Any) -> Tensor"),
-     R"(A tensor over the memory of a NumPy array: a write to one is seen in the other.
+             R"(A tensor over the memory of a NumPy array: a write to one is seen in the other.
 
 Args:
     ndarray: the array, with non-negative strides and native byte order.
@@ -231,14 +229,14 @@ Example:
     >>> x
     tensor([10,  2,  3])
 )");
-  b.function("frombuffer", [](nb::handle buffer, DType dtype, int64_t count, int64_t offset,
-                              bool requires_grad) {
+  b.function("frombuffer",
+             [](nb::handle buffer, DType dtype, int64_t count, int64_t offset, bool requires_grad) {
     Tensor x = tensor_from_buffer("frombuffer", buffer.ptr(), dtype, count, offset);
     if (requires_grad) set_requires_grad(x, true);
     return x;
   }, "buffer"_a, nb::kw_only(), "dtype"_a, "count"_a = -1, "offset"_a = 0,
-     "requires_grad"_a = false,
-     R"(A one-dimensional tensor over the memory of an object with a buffer.
+             "requires_grad"_a = false,
+             R"(A one-dimensional tensor over the memory of an object with a buffer.
 
 Args:
     buffer: bytearray, memoryview, array.array, mmap, ...
@@ -264,12 +262,13 @@ Example:
 )");
   b.method("__array__", to_array, "dtype"_a.none() = nb::none(), nb::kw_only(),
            "copy"_a.none() = nb::none(), "What numpy.asarray(tensor) calls.");
-  b.method("__array_wrap__", [](const Tensor&, nb::handle array, nb::handle, bool) {
+  b.method("__array_wrap__",
+           [](const Tensor&, nb::handle array, nb::handle, bool) {
     return tensor_from_numpy("__array_wrap__", array.ptr(), ReadOnly::Allow);
   }, "array"_a, "context"_a.none() = nb::none(), "return_scalar"_a = false,
-     nb::sig("def __array_wrap__(self, array: typing.Any, context: typing.Any = None, "
-             "return_scalar: bool = False) -> Tensor"),
-     "Makes the result of numpy.sin(tensor) and its like a tensor.");
+           nb::sig("def __array_wrap__(self, array: typing.Any, context: typing.Any = None, "
+                   "return_scalar: bool = False) -> Tensor"),
+           "Makes the result of numpy.sin(tensor) and its like a tensor.");
   // With it, results of NumPy's functions on arrays and tensors go through __array_wrap__.
   nb::setattr(b.tensor_type(), "__array_priority__", nb::int_(1000));
 }

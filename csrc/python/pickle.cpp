@@ -25,9 +25,7 @@ void check_tensor(const char* method, nb::handle self) {
                     Py_TYPE(self.ptr())->tp_name);
 }
 
-PyObject* attributes_of(PyObject* self) {
-  return reinterpret_cast<TensorObject*>(self)->dict;
-}
+PyObject* attributes_of(PyObject* self) { return reinterpret_cast<TensorObject*>(self)->dict; }
 
 // _rebuild_tensor(class, bytes, dtype, sizes, strides, requires_grad). A plain C function, because
 // pickle stores those by name.
@@ -66,9 +64,8 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyMethodDef rebuild_functions[] = {
-    {"_rebuild_tensor",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(rebuild_tensor)), METH_FASTCALL,
-     "Makes a tensor from what __reduce_ex__ stored."},
+    {"_rebuild_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(rebuild_tensor)),
+     METH_FASTCALL, "Makes a tensor from what __reduce_ex__ stored."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -78,10 +75,10 @@ nb::object reduce(nb::handle self, nb::handle rebuild) {
   Tensor dense = dense_copy(x);
   nb::bytes data(static_cast<const char*>(dense->data()),
                  static_cast<size_t>(dense.numel()) * itemsize(dense.dtype()));
-  nb::tuple arguments = nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))),
-                                       data, dense.dtype(), IntList{DimVector(dense.sizes())},
-                                       IntList{DimVector(dense.strides())},
-                                       requires_grad(x) && is_leaf(x));
+  nb::tuple arguments =
+      nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))), data,
+                     dense.dtype(), IntList{DimVector(dense.sizes())},
+                     IntList{DimVector(dense.strides())}, requires_grad(x) && is_leaf(x));
   PyObject* attributes = attributes_of(self.ptr());
   if (!attributes || PyDict_GET_SIZE(attributes) == 0) return nb::make_tuple(rebuild, arguments);
   return nb::make_tuple(rebuild, arguments, nb::handle(attributes));

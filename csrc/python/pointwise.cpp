@@ -129,7 +129,8 @@ bool takes_number(PointwiseId id, int operand) {
   if (!object)
     fail<TypeError>(info.name, "() missing required argument '", operand_name(info, i), "'");
   fail<TypeError>(info.name, "(): argument '", operand_name(info, i), "' must be Tensor",
-                  info.arity > 1 && takes_number(info.op.id, i) ? " or Number" : "", ", not ", Py_TYPE(object)->tp_name);
+                  info.arity > 1 && takes_number(info.op.id, i) ? " or Number" : "", ", not ",
+                  Py_TYPE(object)->tp_name);
 }
 
 // The operands as tensors: borrowed, or made of numbers.
@@ -180,8 +181,8 @@ struct ParamValues {
 };
 
 // Turns add(alpha=) and div(rounding_mode=) into the lines that do them.
-PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant, const Tensor* const* operands,
-                           ParamValues& params) {
+PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
+                           const Tensor* const* operands, ParamValues& params) {
   PointwiseId id = info.op.id;
   if (!variant || variant == Py_None) return id;
   if (id == PointwiseId::div) {
@@ -198,8 +199,9 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant, const T
   ResultType type;
   type.add(*operands[0]);
   type.add(*operands[1]);
-  TAPEGRAD_CHECK(!alpha.is_float() || is_floating(type.get()), info.name,
-                 ": for integral input tensors, argument alpha must not be a floating point number");
+  TAPEGRAD_CHECK(
+      !alpha.is_float() || is_floating(type.get()), info.name,
+      ": for integral input tensors, argument alpha must not be a floating point number");
   for (int i = 0; i < 2; ++i)
     TAPEGRAD_CHECK(id == PointwiseId::add || operands[i]->dtype() != DType::Bool, info.name,
                    ": bool tensors are not supported; use logical_xor");
@@ -285,12 +287,14 @@ bool has_inplace(const PointwiseInfo& info) {
 
 std::string documentation(const PointwiseInfo& info, const std::string& name, bool inplace) {
   std::string text = name + "(";
-  for (int i = 0; i < info.arity; ++i)
-    text += std::string(i ? ", " : "") + operand_name(info, i);
+  for (int i = 0; i < info.arity; ++i) text += std::string(i ? ", " : "") + operand_name(info, i);
   for (int i = 0; i < info.param_count; ++i) text += std::string(", ") + info.param_names[i];
   text += std::string(inplace ? "" : ", *, out=None") + ") -> Tensor\n\n";
   text += std::string("Elementwise ") + info.value_text + (inplace ? ", in place" : "") +
-          ", where " + (info.arity == 1 ? "x is" : info.arity == 2 ? "a and b are" : "a, b and c are") +
+          ", where " +
+          (info.arity == 1   ? "x is"
+           : info.arity == 2 ? "a and b are"
+                             : "a, b and c are") +
           " the operand" + (info.arity > 1 ? "s" : "") + ", broadcast together.\n\n";
   constexpr const char* kOf[][3] = {{"x", "", ""}, {"a", "b", ""}, {"a", "b", "c"}};
   for (int i = 0; i < info.arity; ++i) {
@@ -302,10 +306,9 @@ std::string documentation(const PointwiseInfo& info, const std::string& name, bo
 
 PyMethodDef* make_definition(const PointwiseInfo& info, const std::string& name, bool inplace,
                              _PyCFunctionFastWithKeywords function) {
-  return new PyMethodDef{strdup(name.c_str()),
-                         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
-                         METH_FASTCALL | METH_KEYWORDS,
-                         strdup(documentation(info, name, inplace).c_str())};
+  return new PyMethodDef{
+      strdup(name.c_str()), reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+      METH_FASTCALL | METH_KEYWORDS, strdup(documentation(info, name, inplace).c_str())};
 }
 
 void define_function(Binder& b, PyMethodDef* definition) {
@@ -363,7 +366,8 @@ struct Clamp {
     if (min) params[param_count++] = low;
     if (max) params[param_count++] = high;
     id = min && max ? PointwiseId::clamp_between
-                    : min ? PointwiseId::clamp_min : PointwiseId::clamp_max;
+         : min      ? PointwiseId::clamp_min
+                    : PointwiseId::clamp_max;
   }
 
   template <class Run>
@@ -376,8 +380,7 @@ struct Clamp {
   void set_tensors(const char* op, const Bound& min, const Bound& max) {
     if (min) tensors[arity++] = as_tensor(op, *min);
     if (max) tensors[arity++] = as_tensor(op, *max);
-    id = min && max ? PointwiseId::clamp_tensor
-                    : min ? PointwiseId::maximum : PointwiseId::minimum;
+    id = min && max ? PointwiseId::clamp_tensor : min ? PointwiseId::maximum : PointwiseId::minimum;
   }
   static Tensor as_tensor(const char* op, const nb::object& bound) {
     if (is_tensor(bound.ptr())) return tensor_of(bound.ptr());
@@ -408,10 +411,12 @@ Tensor clamp_(const char* op, Tensor self, const Bound& min, const Bound& max) {
 
 void bind_clamp(Binder& b) {
   for (const char* name : {"clamp", "clip"}) {
-    b.both(name, [](const Tensor& x, const Bound& min, const Bound& max,
-                    const std::optional<Tensor>& out) { return clamp("clamp", x, min, max, out); },
-           "min"_a.none() = nb::none(), "max"_a.none() = nb::none(), nb::kw_only(),
-           "out"_a.none() = nb::none(), "Values below min become min, values above max become max.");
+    b.both(
+        name,
+        [](const Tensor& x, const Bound& min, const Bound& max, const std::optional<Tensor>& out) {
+      return clamp("clamp", x, min, max, out);
+    }, "min"_a.none() = nb::none(), "max"_a.none() = nb::none(), nb::kw_only(),
+        "out"_a.none() = nb::none(), "Values below min become min, values above max become max.");
     std::string inplace = std::string(name) + "_";
     b.method(inplace.c_str(), [](Tensor self, const Bound& min, const Bound& max) {
       return clamp_("clamp_", std::move(self), min, max);
@@ -477,7 +482,8 @@ Tensor where_any(const Tensor& condition, const nb::object& input, const nb::obj
 }
 
 void bind_special(Binder& b) {
-  b.both("round", [](const Tensor& x, int64_t decimals, const Out& out) {
+  b.both("round",
+         [](const Tensor& x, int64_t decimals, const Out& out) {
     return into_out("round", round_decimals(x, decimals), out, {&x});
   }, nb::kw_only(), "decimals"_a = 0, "out"_a.none() = nb::none(),
          "The nearest integer, halves to even; or the nearest multiple of 10**-decimals.");
@@ -485,27 +491,30 @@ void bind_special(Binder& b) {
     copy_(self, round_decimals(self, decimals));
     return self;
   }, nb::kw_only(), "decimals"_a = 0, "round() in place.");
-  b.both("nan_to_num", [](const Tensor& x, std::optional<double> nan, std::optional<double> posinf,
-                          std::optional<double> neginf, const Out& out) {
+  b.both("nan_to_num",
+         [](const Tensor& x, std::optional<double> nan, std::optional<double> posinf,
+            std::optional<double> neginf, const Out& out) {
     const Tensor* operands[] = {&x};
-    Tensor y = is_integral(x.dtype())
-                   ? clone(x)
-                   : pointwise(PointwiseId::nan_to_num, operands,
-                               nan_to_num_params(x, nan, posinf, neginf));
+    Tensor y = is_integral(x.dtype()) ? clone(x)
+                                      : pointwise(PointwiseId::nan_to_num, operands,
+                                                  nan_to_num_params(x, nan, posinf, neginf));
     return into_out("nan_to_num", y, out, {&x});
-  }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
-     nb::kw_only(), "out"_a.none() = nb::none(),
-     "Replaces NaN (by 0) and infinities (by the largest finite numbers).");
-  b.method("nan_to_num_", [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
-                             std::optional<double> neginf) {
+  },
+         "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(),
+         "neginf"_a.none() = nb::none(), nb::kw_only(), "out"_a.none() = nb::none(),
+         "Replaces NaN (by 0) and infinities (by the largest finite numbers).");
+  b.method("nan_to_num_",
+           [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
+              std::optional<double> neginf) {
     const Tensor* operands[] = {&self};
     if (is_integral(self.dtype())) self->storage().bump_version();
     else
       pointwise_inplace(PointwiseId::nan_to_num, operands,
                         nan_to_num_params(self, nan, posinf, neginf));
     return self;
-  }, "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(), "neginf"_a.none() = nb::none(),
-     "nan_to_num() in place.");
+  },
+           "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(),
+           "neginf"_a.none() = nb::none(), "nan_to_num() in place.");
   auto polygamma_checked = [](int64_t n, const Tensor& input) {
     TAPEGRAD_CHECK(n >= 0, "polygamma: n must be non-negative, got ", n);
     return n == 0 ? digamma(input) : polygamma(static_cast<double>(n), input);
@@ -516,7 +525,8 @@ void bind_special(Binder& b) {
     return polygamma_checked(n, self);
   }, "n"_a, "The n-th derivative of digamma.");
   b.function("where", where_any, "condition"_a, "input"_a, "other"_a, nb::kw_only(),
-             "out"_a.none() = nb::none(), "Elements of input where condition holds, of other elsewhere.");
+             "out"_a.none() = nb::none(),
+             "Elements of input where condition holds, of other elsewhere.");
   b.method("where", [](const Tensor& self, const Tensor& condition, const nb::object& other) {
     return where_any(condition, nb::cast(self), other, {});
   }, "condition"_a, "other"_a, "Elements of self where condition holds, of other elsewhere.");
@@ -529,7 +539,7 @@ void bind_special(Binder& b) {
 
 const char* dtypes_name(PointwiseDTypes dtypes) {
   constexpr const char* kNames[] = {"Real",     "Floating", "Any",      "Number",
-                                    "Rounding", "Integer", "Integral", "Test"};
+                                    "Rounding", "Integer",  "Integral", "Test"};
   return kNames[static_cast<int>(dtypes)];
 }
 

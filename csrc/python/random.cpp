@@ -54,7 +54,9 @@ Tensor standard_like(const Arguments& a) {
 const Signature kRandint{
     "randint", 3, false, {"low", "high", "size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
 const Signature kRandintLike{
-    "randint_like", 3, false,
+    "randint_like",
+    3,
+    false,
     {"input", "low", "high", TAPEGRAD_CREATION_OPTIONS, "memory_format", "generator"}};
 const Signature kRandperm{
     "randperm", 1, false, {"n", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
@@ -241,32 +243,35 @@ void set_state(Generator& generator, const Tensor& state) {
 
 void bind_generator(Binder& b) {
   auto type = nb::class_<Generator>(b.module(), "Generator", kGeneratorDoc);
-  type.def("__init__", [](Generator* self, nb::handle device) {
-        check_device(device);
-        new (self) Generator();
-      }, "device"_a.none() = nb::none())
-      .def("manual_seed", [](nb::handle self, nb::handle seed) {
-        nb::cast<Generator&>(self).manual_seed(seed_from_object(seed));
-        return nb::borrow(self);
-      }, "seed"_a, nb::sig("def manual_seed(self, seed: int) -> Generator"),
-         "Starts the stream of a seed from its beginning and returns the generator.")
+  type.def("__init__",
+           [](Generator* self, nb::handle device) {
+    check_device(device);
+    new (self) Generator();
+  }, "device"_a.none() = nb::none())
+      .def("manual_seed",
+           [](nb::handle self, nb::handle seed) {
+    nb::cast<Generator&>(self).manual_seed(seed_from_object(seed));
+    return nb::borrow(self);
+  }, "seed"_a, nb::sig("def manual_seed(self, seed: int) -> Generator"),
+           "Starts the stream of a seed from its beginning and returns the generator.")
       .def("seed", &Generator::seed, "Takes a seed from the system and returns it.")
       .def("initial_seed", &Generator::initial_seed, "The seed of the stream.")
       .def("get_state", state_tensor, "The state, as a uint8 tensor.")
       .def("set_state", set_state, "new_state"_a, "Sets the state that get_state() gave.")
       .def("__getstate__", state_tensor)
       .def("__setstate__", [](Generator* self, const Tensor& state) {
-        new (self) Generator();
-        set_state(*self, state);
-      })
-      .def_prop_ro("device", [](const Generator&) { return nb::handle(python_types.cpu_device); },
-                   "Where it generates: the CPU.");
+    new (self) Generator();
+    set_state(*self, state);
+  }).def_prop_ro("device", [](const Generator&) {
+    return nb::handle(python_types.cpu_device);
+  }, "Where it generates: the CPU.");
   b.module().attr("default_generator") = nb::cast(&default_generator(), nb::rv_policy::reference);
-  b.function("manual_seed", [](nb::handle seed) {
+  b.function("manual_seed",
+             [](nb::handle seed) {
     default_generator().manual_seed(seed_from_object(seed));
     return &default_generator();
   }, "seed"_a, nb::rv_policy::reference, nb::sig("def manual_seed(seed: int) -> Generator"),
-     kManualSeedDoc);
+             kManualSeedDoc);
   b.function("seed", [] { return default_generator().seed(); },
              "Seeds the default generator from the system and returns the seed.");
   b.function("initial_seed", [] { return default_generator().initial_seed(); },

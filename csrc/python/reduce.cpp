@@ -24,8 +24,7 @@ template <>
 struct type_caster<tapegrad::python::Dims> {
   NB_TYPE_CASTER(tapegrad::python::Dims, const_name("int | Sequence[int] | None"))
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
-    return source.is_none() ||
-           tapegrad::python::int_list_from_object(source.ptr(), &value.values);
+    return source.is_none() || tapegrad::python::int_list_from_object(source.ptr(), &value.values);
   }
 };
 
@@ -55,10 +54,10 @@ void bind_over_dims(Binder& b, const char* name, F f, const char* doc, const Ext
 void bind_sums(Binder& b) {
   auto dtype = "dtype"_a.none() = nb::none();
   auto out = "out"_a.none() = nb::none();
-  bind_over_dims(b, "sum", [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype,
-                              const Out& out) {
-    return into_out("sum", sum(x, dims, keepdim, dtype), out);
-  }, R"(The sum over all or some dimensions. Integers and bools add up as int64.
+  bind_over_dims(b, "sum",
+                 [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype,
+                    const Out& out) { return into_out("sum", sum(x, dims, keepdim, dtype), out); },
+                 R"(The sum over all or some dimensions. Integers and bools add up as int64.
 
 Args:
     dim: one dimension, several, or None for all.
@@ -68,9 +67,11 @@ Args:
 Example:
     >>> torch.sum(torch.tensor([[1., 2.], [3., 4.]]), dim=0)
     tensor([4., 6.])
-)", dtype, out);
-  bind_over_dims(b, "mean", [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype,
-                               const Out& out) {
+)",
+                 dtype, out);
+  bind_over_dims(
+      b, "mean",
+      [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype, const Out& out) {
     return into_out("mean", mean(x, dims, keepdim, dtype), out);
   }, R"(The mean over all or some dimensions, of a floating dtype.
 
@@ -82,7 +83,8 @@ Args:
 Example:
     >>> torch.mean(torch.tensor([1., 2., 6.]))
     tensor(3.)
-)", dtype, out);
+)",
+      dtype, out);
   b.method("sum_to_size", [](const Tensor& x, const nb::args& size) {
     return sum_to_size(x, int_list_from_args("sum_to_size", size));
   }, R"(The sum over the dimensions that were broadcast, so that the result has the given size.
@@ -109,10 +111,11 @@ Example:
   b.both("prod", [](const Tensor& x, int64_t dim, bool keepdim, MaybeDType dtype, const Out& out) {
     return into_out("prod", prod(x, dim, keepdim, dtype), out);
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), dtype, out);
-  b.both("logsumexp", [](const Tensor& x, const IntList& dims, bool keepdim, const Out& out) {
+  b.both("logsumexp",
+         [](const Tensor& x, const IntList& dims, bool keepdim, const Out& out) {
     return into_out("logsumexp", logsumexp(x, dims, keepdim), out);
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), out,
-     R"(The logarithm of the sum of exponentials, without overflow.
+         R"(The logarithm of the sum of exponentials, without overflow.
 
 Args:
     dim: one dimension, or several.
@@ -126,7 +129,8 @@ Example:
 
 void bind_tests(Binder& b) {
   auto out = "out"_a.none() = nb::none();
-  bind_over_dims(b, "any", [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
+  bind_over_dims(b, "any",
+                 [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
     return into_out("any", any(x, dims, keepdim), out);
   }, R"(Whether any element is nonzero.
 
@@ -137,8 +141,10 @@ Args:
 Example:
     >>> torch.any(torch.tensor([[False, True], [False, False]]), dim=1)
     tensor([ True, False])
-)", out);
-  bind_over_dims(b, "all", [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
+)",
+                 out);
+  bind_over_dims(b, "all",
+                 [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
     return into_out("all", all(x, dims, keepdim), out);
   }, R"(Whether all elements are nonzero.
 
@@ -149,10 +155,10 @@ Args:
 Example:
     >>> torch.all(torch.tensor([[True, True], [False, True]]), dim=1)
     tensor([ True, False])
-)", out);
-  b.both("count_nonzero", [](const Tensor& x, const Dims& dims) {
-    return count_nonzero(x, dims);
-  }, "dim"_a.none() = nb::none(), R"(How many elements are nonzero.
+)",
+                 out);
+  b.both("count_nonzero", [](const Tensor& x, const Dims& dims) { return count_nonzero(x, dims); },
+         "dim"_a.none() = nb::none(), R"(How many elements are nonzero.
 
 Args:
     dim: one dimension, several, or None for all.
@@ -313,22 +319,26 @@ struct MomentArguments {
 
 template <class F>
 void bind_moments(Binder& b, const char* name, F f, const char* doc) {
-  b.both(name, [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
-                   nb::handle correction, const Out& out) {
+  b.both(name,
+         [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
+             nb::handle correction, const Out& out) {
     MomentArguments arguments(name, dim, unbiased, correction);
     return into_out(name, f(x, arguments.dims, arguments.correction, keepdim), out);
-  }, "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(), "keepdim"_a = false,
-     nb::kw_only(), "correction"_a.none() = nb::none(), "out"_a.none() = nb::none(), doc);
+  },
+         "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(), "keepdim"_a = false,
+         nb::kw_only(), "correction"_a.none() = nb::none(), "out"_a.none() = nb::none(), doc);
 }
 
 template <class F>
 void bind_moment_pair(Binder& b, const char* name, F f, const char* doc) {
-  b.function(name, [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
-                       nb::handle correction) {
+  b.function(name,
+             [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
+                 nb::handle correction) {
     MomentArguments arguments(name, dim, unbiased, correction);
     return f(x, arguments.dims, arguments.correction, keepdim);
-  }, "input"_a, "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(), "keepdim"_a = false,
-     nb::kw_only(), "correction"_a.none() = nb::none(), doc);
+  },
+             "input"_a, "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(),
+             "keepdim"_a = false, nb::kw_only(), "correction"_a.none() = nb::none(), doc);
 }
 
 void bind_statistics(Binder& b) {
@@ -418,9 +428,10 @@ Example:
     >>> torch.norm(torch.tensor([3., 4.]))
     tensor(5.)
 )");
-  b.method("norm", [f](const Tensor& x, nb::handle p, const Dims& dims, bool keepdim,
-                       MaybeDType dtype) { return f(x, p, dims, keepdim, {}, dtype); },
-           "p"_a.none() = "fro", "dim"_a.none() = nb::none(), "keepdim"_a = false,
+  b.method("norm",
+           [f](const Tensor& x, nb::handle p, const Dims& dims, bool keepdim, MaybeDType dtype) {
+    return f(x, p, dims, keepdim, {}, dtype);
+  }, "p"_a.none() = "fro", "dim"_a.none() = nb::none(), "keepdim"_a = false,
            "dtype"_a.none() = nb::none(), "See torch.norm.");
 }
 

@@ -22,8 +22,7 @@ PyObject* repr(PyObject* self) {
 
 nb::object registry(Binder& b) {
   if (!nb::hasattr(b.module(), "_return_types"))
-    b.module().attr("_return_types") =
-        nb::module_::import_("types").attr("SimpleNamespace")();
+    b.module().attr("_return_types") = nb::module_::import_("types").attr("SimpleNamespace")();
   return b.module().attr("_return_types");
 }
 

@@ -22,8 +22,8 @@ void bind_total(Binder& b, const char* name, Total total, const char* doc) {
   auto out = "out"_a.none() = nb::none();
   b.both(name, f, "dim"_a, nb::kw_only(), dtype, out, doc);
   b.both(name, f, "axis"_a, nb::kw_only(), dtype, out);
-  b.method((std::string(name) + "_").c_str(), [=](Tensor self, int64_t dim,
-                                                  std::optional<DType> dtype) {
+  b.method((std::string(name) + "_").c_str(),
+           [=](Tensor self, int64_t dim, std::optional<DType> dtype) {
     copy_(self, total(self, dim, dtype));
     return self;
   }, "dim"_a, nb::kw_only(), dtype, "The same in place.");
@@ -61,10 +61,11 @@ Example:
     >>> torch.cumprod(torch.tensor([1., 2., 3.]), dim=0)
     tensor([1., 2., 6.])
 )");
-  b.both("logcumsumexp", [](const Tensor& x, int64_t dim, const Out& out) {
+  b.both("logcumsumexp",
+         [](const Tensor& x, int64_t dim, const Out& out) {
     return into_out("logcumsumexp", logcumsumexp(x, dim), out);
   }, "dim"_a, nb::kw_only(), "out"_a.none() = nb::none(),
-     R"(Logarithms of the running sums of exponentials, without overflow.
+         R"(Logarithms of the running sums of exponentials, without overflow.
 
 Args:
     dim: the dimension.

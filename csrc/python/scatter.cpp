@@ -14,10 +14,11 @@ using Name = std::optional<std::string>;
 
 void bind_gather(Binder& b) {
   auto out = "out"_a.none() = nb::none();
-  b.both("gather", [](const Tensor& x, int64_t dim, const Tensor& index, bool, const Out& out) {
+  b.both("gather",
+         [](const Tensor& x, int64_t dim, const Tensor& index, bool, const Out& out) {
     return into_out("gather", gather(x, dim, index), out);
   }, "dim"_a, "index"_a, nb::kw_only(), "sparse_grad"_a = false, out,
-  R"(Elements along a dimension, one for each element of an index tensor.
+         R"(Elements along a dimension, one for each element of an index tensor.
 
 Args:
     dim: the dimension along which the index counts; the other coordinates are the index's own.
@@ -29,11 +30,11 @@ Example:
     tensor([[1, 1],
             [4, 3]])
 )");
-  b.both("take_along_dim", [](const Tensor& x, const Tensor& indices, std::optional<int64_t> dim,
-                              const Out& out) {
+  b.both("take_along_dim",
+         [](const Tensor& x, const Tensor& indices, std::optional<int64_t> dim, const Out& out) {
     return into_out("take_along_dim", take_along_dim(x, indices, dim), out);
   }, "indices"_a, "dim"_a.none() = nb::none(), nb::kw_only(), out,
-  R"(As gather, with broadcasting and negative indices: undoes argsort and argmax.
+         R"(As gather, with broadcasting and negative indices: undoes argsort and argmax.
 
 Args:
     indices: int64.
@@ -88,11 +89,11 @@ Example:
 }
 
 void bind_scatter_add(Binder& b) {
-  b.both("scatter_add", [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
-                           const Out& out) {
+  b.both("scatter_add",
+         [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, const Out& out) {
     return into_out("scatter_add", scatter_add(x, dim, index, src), out);
   }, "dim"_a, "index"_a, "src"_a, nb::kw_only(), "out"_a.none() = nb::none(),
-  R"(A copy with elements added along a dimension, one for each element of an index tensor.
+         R"(A copy with elements added along a dimension, one for each element of an index tensor.
 
 Args:
     dim: the dimension along which the index counts.
@@ -103,21 +104,23 @@ Example:
     >>> torch.scatter_add(torch.zeros(3), 0, torch.tensor([0, 0, 2]), torch.ones(3))
     tensor([2., 0., 1.])
 )");
-  b.method("scatter_add_", [](const Tensor& self, int64_t dim, const Tensor& index,
-                              const Tensor& src) {
+  b.method("scatter_add_",
+           [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
     scatter_add_(self, dim, index, src);
     return self;
   }, "dim"_a, "index"_a, "src"_a, "scatter_add, in place.");
 }
 
 void bind_scatter_reduce(Binder& b) {
-  b.both("scatter_reduce", [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
-                              const std::string& reduce, bool include_self, const Out& out) {
+  b.both("scatter_reduce",
+         [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+            const std::string& reduce, bool include_self, const Out& out) {
     Tensor y = scatter_reduce(x, dim, index, src, scatter_reduce_named(reduce), include_self);
     return into_out("scatter_reduce", y, out);
-  }, "dim"_a, "index"_a, "src"_a, "reduce"_a, nb::kw_only(), "include_self"_a = true,
-  "out"_a.none() = nb::none(),
-  R"(A copy in which elements that meet at one place are reduced to one.
+  },
+         "dim"_a, "index"_a, "src"_a, "reduce"_a, nb::kw_only(), "include_self"_a = true,
+         "out"_a.none() = nb::none(),
+         R"(A copy in which elements that meet at one place are reduced to one.
 
 Args:
     dim: the dimension along which the index counts.
@@ -130,12 +133,14 @@ Example:
     >>> torch.scatter_reduce(torch.zeros(2), 0, torch.tensor([0, 0]), torch.tensor([1., 4.]), "amax")
     tensor([4., 0.])
 )");
-  b.method("scatter_reduce_", [](const Tensor& self, int64_t dim, const Tensor& index,
-                                 const Tensor& src, const std::string& reduce, bool include_self) {
+  b.method("scatter_reduce_",
+           [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+              const std::string& reduce, bool include_self) {
     scatter_reduce_(self, dim, index, src, scatter_reduce_named(reduce), include_self);
     return self;
-  }, "dim"_a, "index"_a, "src"_a, "reduce"_a, nb::kw_only(), "include_self"_a = true,
-  "scatter_reduce, in place.");
+  },
+           "dim"_a, "index"_a, "src"_a, "reduce"_a, nb::kw_only(), "include_self"_a = true,
+           "scatter_reduce, in place.");
 }
 
 }  // namespace

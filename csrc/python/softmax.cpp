@@ -9,9 +9,11 @@ void bind_softmax(Binder& b) {
   using Out = std::optional<Tensor>;
   auto dtype = "dtype"_a.none() = nb::none();
   auto out = "out"_a.none() = nb::none();
-  b.both("softmax", [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
+  b.both("softmax",
+         [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
     return into_out("softmax", softmax(x, dim, dtype), out, {&x});
-  }, "dim"_a, dtype, nb::kw_only(), out, R"(Exponentials, scaled so that they add up to one along a dimension.
+  }, "dim"_a, dtype, nb::kw_only(), out,
+         R"(Exponentials, scaled so that they add up to one along a dimension.
 
 Args:
     dim: the dimension.
@@ -21,9 +23,11 @@ Example:
     >>> torch.softmax(torch.tensor([0., 0.]), dim=0)
     tensor([0.5000, 0.5000])
 )");
-  b.both("log_softmax", [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
+  b.both("log_softmax",
+         [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
     return into_out("log_softmax", log_softmax(x, dim, dtype), out, {&x});
-  }, "dim"_a, dtype, nb::kw_only(), out, R"(The logarithm of softmax, computed without leaving the logarithms.
+  }, "dim"_a, dtype, nb::kw_only(), out,
+         R"(The logarithm of softmax, computed without leaving the logarithms.
 
 Args:
     dim: the dimension.

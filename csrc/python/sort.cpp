@@ -63,11 +63,12 @@ Example:
 void bind_selecting(Binder& b) {
   static const ReturnType topk_type(b, "topk"), kthvalue_type(b, "kthvalue");
   auto out = "out"_a.none() = nb::none();
-  b.both("topk", [](const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted,
-                    const OutPair& out) {
+  b.both(
+      "topk",
+      [](const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, const OutPair& out) {
     return named("topk", topk_type, topk(x, k, dim, largest, sorted), out);
   }, "k"_a, "dim"_a = -1, "largest"_a = true, "sorted"_a = true, nb::kw_only(), out,
-  R"(The k greatest elements along a dimension, and where they were.
+      R"(The k greatest elements along a dimension, and where they were.
 
 Args:
     k: how many.
@@ -79,11 +80,11 @@ Example:
     >>> torch.topk(torch.tensor([3, 9, 5]), 2).values
     tensor([9, 5])
 )");
-  b.both("kthvalue", [](const Tensor& x, int64_t k, int64_t dim, bool keepdim,
-                        const OutPair& out) {
+  b.both("kthvalue",
+         [](const Tensor& x, int64_t k, int64_t dim, bool keepdim, const OutPair& out) {
     return named("kthvalue", kthvalue_type, kthvalue(x, k, dim, keepdim), out);
   }, "k"_a, "dim"_a = -1, "keepdim"_a = false, nb::kw_only(), out,
-  R"(The k-th smallest element along a dimension, and where it was.
+         R"(The k-th smallest element along a dimension, and where it was.
 
 Args:
     k: counts from 1.
@@ -129,28 +130,33 @@ bool right_of(bool right, const std::optional<std::string>& side) {
   if (!side) return right;
   TAPEGRAD_CHECK(*side == "left" || *side == "right",
                  "searchsorted: side can only be 'left' or 'right' but got ", *side);
-  TAPEGRAD_CHECK(!right || *side == "right", "searchsorted: side and right can't be set to "
-                 "opposites, got side of ", *side, " while right was True");
+  TAPEGRAD_CHECK(!right || *side == "right",
+                 "searchsorted: side and right can't be set to "
+                 "opposites, got side of ",
+                 *side, " while right was True");
   return *side == "right";
 }
 
 void bind_searching(Binder& b) {
   auto none = [](auto arg) { return arg.none() = nb::none(); };
   using Side = std::optional<std::string>;
-  b.function("searchsorted", [](const Tensor& sequence, nb::handle input, bool out_int32, bool right,
-                                const Side& side, const Out& sorter, const Out& out) {
+  b.function("searchsorted",
+             [](const Tensor& sequence, nb::handle input, bool out_int32, bool right,
+                const Side& side, const Out& sorter, const Out& out) {
     Tensor values;
     Scalar number;
     if (is_tensor(input.ptr())) values = tensor_of(input.ptr());
     else if (scalar_from_object(input.ptr(), &number)) values = wrapped_number(number);
-    else fail<TypeError>("searchsorted: expected a Tensor or a number as input, got ",
-                         Py_TYPE(input.ptr())->tp_name);
-    Tensor places = searchsorted(sequence, values, right_of(right, side), out_int32,
-                                 sorter.value_or(Tensor()));
+    else
+      fail<TypeError>("searchsorted: expected a Tensor or a number as input, got ",
+                      Py_TYPE(input.ptr())->tp_name);
+    Tensor places =
+        searchsorted(sequence, values, right_of(right, side), out_int32, sorter.value_or(Tensor()));
     return into_out("searchsorted", places, out);
-  }, "sorted_sequence"_a, "input"_a, nb::kw_only(), "out_int32"_a = false, "right"_a = false,
-  none("side"_a), none("sorter"_a), none("out"_a),
-  R"(Where values would have to be inserted into sorted rows.
+  },
+             "sorted_sequence"_a, "input"_a, nb::kw_only(), "out_int32"_a = false,
+             "right"_a = false, none("side"_a), none("sorter"_a), none("out"_a),
+             R"(Where values would have to be inserted into sorted rows.
 
 Args:
     sorted_sequence: ascending along its last dimension.
@@ -164,9 +170,11 @@ Example:
     >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
     tensor([1, 3])
 )");
-  b.both("bincount", [](const Tensor& x, const Out& weights, int64_t minlength) {
+  b.both("bincount",
+         [](const Tensor& x, const Out& weights, int64_t minlength) {
     return bincount(x, weights.value_or(Tensor()), minlength);
-  }, none("weights"_a), "minlength"_a = 0, R"(How often each non-negative integer occurs in a vector.
+  }, none("weights"_a), "minlength"_a = 0,
+         R"(How often each non-negative integer occurs in a vector.
 
 Args:
     weights: what each element counts, instead of one.

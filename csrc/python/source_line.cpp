@@ -30,8 +30,8 @@ bool is_own(PyCodeObject* code) {
   if (name == last_name) return last_answer;
   Py_XSETREF(last_name, Py_NewRef(name));
   last_answer = PyUnicode_IS_COMPACT_ASCII(name) &&
-                std::strncmp(static_cast<const char*>(PyUnicode_DATA(name)),
-                             package_folder.c_str(), package_folder.size()) == 0;
+                std::strncmp(static_cast<const char*>(PyUnicode_DATA(name)), package_folder.c_str(),
+                             package_folder.size()) == 0;
   return last_answer;
 }
 

@@ -24,7 +24,8 @@ namespace {
 
 [[noreturn]] void fail_key(PyObject* item) {
   fail<IndexError>("index: only integers, slices (`:`), ellipsis (`...`), None and long or byte "
-                   "tensors are valid indices (got ", Py_TYPE(item)->tp_name, ")");
+                   "tensors are valid indices (got ",
+                   Py_TYPE(item)->tp_name, ")");
 }
 
 int64_t as_int64(PyObject* number) {
@@ -85,7 +86,8 @@ class Key {
     }
     convert_sequences();
     int64_t free = x.dim() - specified();
-    TAPEGRAD_CHECK_AS(IndexError, free >= 0, "index: too many indices for tensor of dimension ", x.dim());
+    TAPEGRAD_CHECK_AS(IndexError, free >= 0, "index: too many indices for tensor of dimension ",
+                      x.dim());
     for (const nb::object& item : items_) apply(item.ptr(), free);
     subscript_.keep(subscript_.left());
   }
@@ -251,8 +253,8 @@ PyObject* tensor_subscript(PyObject* self, PyObject* key) {
     if (apply_simple(simple, key)) return wrap(simple.view());
     Key parts(x, key);
     if (parts.indices().empty()) return wrap(parts.subscript().view());
-    return wrap(index(parts.subscript().is_identity() ? x : parts.subscript().view(),
-                      parts.indices()));
+    return wrap(
+        index(parts.subscript().is_identity() ? x : parts.subscript().view(), parts.indices()));
   });
 }
 

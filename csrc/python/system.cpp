@@ -52,8 +52,7 @@ DType result_type_of(const nb::args& args) {
 }  // namespace
 
 void bind_system(Binder& b) {
-  b.function("get_num_threads", [] { return num_threads(); },
-             "How many threads a kernel may use.");
+  b.function("get_num_threads", [] { return num_threads(); }, "How many threads a kernel may use.");
   b.function("set_num_threads", [](int count) { set_num_threads(count); }, "num_threads"_a,
              "Sets how many threads a kernel may use.");
   b.function("memory_stats", stats_dict,

@@ -13,15 +13,15 @@ namespace {
 
 nb::object size(const Tensor& self, std::optional<int64_t> dim) {
   if (!dim) return nb::steal(make_size(self.sizes()));
-  TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0,
-                    "size: Dimension specified as ", *dim, " but tensor has no dimensions");
+  TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0, "size: Dimension specified as ", *dim,
+                    " but tensor has no dimensions");
   return nb::int_(self.size(wrap_dim("size", *dim, self.dim())));
 }
 
 nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
   if (!dim) return nb::cast(IntList{DimVector(self.strides())});
-  TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0,
-                    "stride: Dimension specified as ", *dim, " but tensor has no dimensions");
+  TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0, "stride: Dimension specified as ", *dim,
+                    " but tensor has no dimensions");
   return nb::int_(self.stride(wrap_dim("stride", *dim, self.dim())));
 }
 
@@ -116,19 +116,23 @@ void bind_copies(Binder& b) {
     return self;
   }, "source"_a, "Makes this tensor show the memory of source.");
   b.method("cpu", [](const Tensor& self) { return self; }, "This tensor: it is on the CPU.");
-  b.method("cuda", [](const Tensor&, nb::args) -> Tensor { check_device(nb::str("cuda")); fail(""); },
-           "Refused: this build has no CUDA back end.");
+  b.method("cuda", [](const Tensor&, nb::args) -> Tensor {
+    check_device(nb::str("cuda"));
+    fail("");
+  }, "Refused: this build has no CUDA back end.");
 }
 
 void bind_casts(Binder& b) {
-  b.method("to", to, "Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).");
+  b.method("to", to,
+           "Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).");
   b.method("type_as", [](const Tensor& self, const Tensor& other) {
     return cast(self, other.dtype());
   }, "other"_a, "The dtype of `other`.");
   b.method("type", [](const Tensor& self, DType dtype) { return cast(self, dtype); }, "dtype"_a,
            "Another dtype.");
   auto named = [&](const char* method, DType dtype) {
-    b.method(method, [dtype](const Tensor& self) { return cast(self, dtype); }, "Casts the tensor.");
+    b.method(method, [dtype](const Tensor& self) { return cast(self, dtype); },
+             "Casts the tensor.");
   };
   named("float", DType::Float32);
   named("double", DType::Float64);
@@ -148,12 +152,13 @@ void bind_tensor(Binder& b) {
   bind_geometry(b);
   bind_copies(b);
   bind_casts(b);
-  b.function("_make_subclass", [](nb::handle type, const Tensor& data, bool require_grad) {
+  b.function("_make_subclass",
+             [](nb::handle type, const Tensor& data, bool require_grad) {
     Tensor fresh = detach(data);
     if (require_grad) set_requires_grad(fresh, true);
     return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(fresh)));
   }, "cls"_a, "data"_a, "require_grad"_a = false,
-     "A tensor of a subclass over the memory of data.");
+             "A tensor of a subclass over the memory of data.");
 }
 
 }  // namespace tapegrad::python

@@ -8,8 +8,7 @@
 namespace tapegrad::python {
 
 struct TensorObject {
-  PyObject_HEAD
-  TensorImpl* impl;  // not counted: it lives as long as this object
+  PyObject_HEAD TensorImpl* impl;  // not counted: it lives as long as this object
   PyObject* dict;
   PyObject* weak_references;
 };

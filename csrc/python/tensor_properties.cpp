@@ -30,9 +30,9 @@ int put_requires_grad(PyObject* self, PyObject* value, void*) {
     return -1;
   }
   return guarded([&] {
-           set_requires_grad(tensor_of(self), value == Py_True);
-           return Py_None;
-         })
+    set_requires_grad(tensor_of(self), value == Py_True);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -49,8 +49,9 @@ void assign_grad(const Tensor& x, PyObject* value) {
   TAPEGRAD_CHECK_AS(TypeError, is_tensor(value), "assigned grad: expected to be a Tensor or None");
   const Tensor& grad = tensor_of(value);
   TAPEGRAD_CHECK(!grad.is_same(x), "assigned grad: a variable can't be its own grad");
-  TAPEGRAD_CHECK(grad.dtype() == x.dtype(), "assigned grad: has data of a different type: expected ",
-                 name(x.dtype()), ", got ", name(grad.dtype()));
+  TAPEGRAD_CHECK(grad.dtype() == x.dtype(),
+                 "assigned grad: has data of a different type: expected ", name(x.dtype()),
+                 ", got ", name(grad.dtype()));
   TAPEGRAD_CHECK(same_sizes(grad.sizes(), x.sizes()),
                  "assigned grad: has data of a different size: expected ", to_string(x.sizes()),
                  ", got ", to_string(grad.sizes()));
@@ -58,9 +59,9 @@ void assign_grad(const Tensor& x, PyObject* value) {
 }
 int put_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
-           assign_grad(tensor_of(self), value);
-           return Py_None;
-         })
+    assign_grad(tensor_of(self), value);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -89,13 +90,13 @@ PyObject* get_data(PyObject* self, void*) {
 // x.data = y: x keeps its identity and takes y's memory.
 int put_data(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
-           TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value), "data: expected a Tensor");
-           const Tensor& source = tensor_of(value);
-           TensorImpl* impl = impl_of(self);
-           impl->set_storage(source->storage_ref(), source.dtype());
-           impl->set_geometry(source.sizes(), source.strides(), source->offset());
-           return Py_None;
-         })
+    TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value), "data: expected a Tensor");
+    const Tensor& source = tensor_of(value);
+    TensorImpl* impl = impl_of(self);
+    impl->set_storage(source->storage_ref(), source.dtype());
+    impl->set_geometry(source.sizes(), source.strides(), source->offset());
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -111,8 +112,10 @@ PyObject* get_transposed(PyObject* self, void*) {
 PyObject* get_matrix_transposed(PyObject* self, void*) {
   return guarded([&] {
     const Tensor& x = tensor_of(self);
-    TAPEGRAD_CHECK(x.dim() >= 2, "tensor.mT: only supported on matrices or batches of matrices, got "
-                   "a ", x.dim(), "-d tensor");
+    TAPEGRAD_CHECK(x.dim() >= 2,
+                   "tensor.mT: only supported on matrices or batches of matrices, got "
+                   "a ",
+                   x.dim(), "-d tensor");
     return wrap(matrix_transpose(x));
   });
 }
@@ -131,7 +134,8 @@ PyGetSetDef properties[] = {
     {"device", get_device, nullptr, "Where the memory lies.", nullptr},
     {"layout", get_layout, nullptr, "Always strided.", nullptr},
     {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
-    {"requires_grad", get_requires_grad, put_requires_grad, "Whether gradients are wanted.", nullptr},
+    {"requires_grad", get_requires_grad, put_requires_grad, "Whether gradients are wanted.",
+     nullptr},
     {"grad", get_grad, put_grad, "The accumulated gradient, or None.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The tape entry that made this tensor, or None.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made this tensor.", nullptr},

@@ -22,8 +22,10 @@ nb::tuple to_tuple(std::vector<Tensor> parts) {
 DimVector equal_parts(const Tensor& x, int64_t length, int64_t dim) {
   TAPEGRAD_CHECK(length >= 0, "split: expects split_size be non-negative, got ", length);
   int64_t size = x.size(wrap_dim("split", dim, x.dim()));
-  TAPEGRAD_CHECK(length > 0 || size == 0, "split: split_size can only be 0 if dimension size is 0, "
-                 "but got dimension size of ", size);
+  TAPEGRAD_CHECK(length > 0 || size == 0,
+                 "split: split_size can only be 0 if dimension size is 0, "
+                 "but got dimension size of ",
+                 size);
   DimVector parts;
   if (size == 0) return DimVector{0};
   for (int64_t start = 0; start < size; start += length)
@@ -100,8 +102,7 @@ Tensor become_view(const char* op, const Tensor& self, View&& make) {
                  ": a leaf Variable that requires grad is being used in an in-place operation; use "
                  "the out-of-place form");
   Tensor before = alias(self, self.sizes(), self.strides(), self->offset());
-  if (Node* node = grad_fn(self))
-    set_history(before, Ref<Node>(node), self->meta()->output_number);
+  if (Node* node = grad_fn(self)) set_history(before, Ref<Node>(node), self->meta()->output_number);
   Tensor y = make(before);
   self->set_geometry(y.sizes(), y.strides(), y->offset());
   if (recording) set_history(self, Ref<Node>(grad_fn(y)), y->meta()->output_number);
@@ -109,7 +110,8 @@ Tensor become_view(const char* op, const Tensor& self, View&& make) {
 }
 
 void bind_reshaping(Binder& b) {
-  b.method("view", [](const Tensor& self, const nb::args& args) {
+  b.method("view",
+           [](const Tensor& self, const nb::args& args) {
     DType dtype;
     if (args.size() == 1 && dtype_from_object(args[0].ptr(), &dtype)) {
       TAPEGRAD_CHECK(itemsize(dtype) == itemsize(self.dtype()),
@@ -120,9 +122,10 @@ void bind_reshaping(Binder& b) {
       return y;
     }
     return view(self, int_list_from_args("view", args));
-  }, "A view of another shape; -1 stands for what is left.\n\nExample:\n"
-     "    >>> torch.arange(6).view(2, -1)\n"
-     "    tensor([[0, 1, 2],\n            [3, 4, 5]])\n");
+  },
+           "A view of another shape; -1 stands for what is left.\n\nExample:\n"
+           "    >>> torch.arange(6).view(2, -1)\n"
+           "    tensor([[0, 1, 2],\n            [3, 4, 5]])\n");
   b.method("view_as", [](const Tensor& self, const Tensor& other) {
     return view(self, other.sizes());
   }, "other"_a, "A view with the shape of `other`.");
@@ -162,7 +165,8 @@ void bind_dimensions(Binder& b) {
   b.both("swapdims", transpose, "dim0"_a, "dim1"_a, "A view with two dimensions swapped.");
   b.both("t", t, "The transpose of a matrix.");
   b.both("adjoint", [](const Tensor& x) {
-    TAPEGRAD_CHECK(x.dim() != 1, "adjoint: only supported on matrices or batches of matrices, got a "
+    TAPEGRAD_CHECK(x.dim() != 1,
+                   "adjoint: only supported on matrices or batches of matrices, got a "
                    "1-D tensor");
     return x.dim() == 0 ? x : matrix_transpose(x);
   }, "The transpose of the last two dimensions.");
@@ -175,8 +179,7 @@ void bind_dimensions(Binder& b) {
   b.both("unsqueeze", unsqueeze, "dim"_a, "Inserts a dimension of size one.");
   b.method("squeeze_", [](const Tensor& self) {
     return become_view("squeeze_", self, [](const Tensor& x) { return squeeze(x); });
-  },
-           "squeeze() in place.");
+  }, "squeeze() in place.");
   b.method("squeeze_", [](const Tensor& self, const IntList& dim) {
     return become_view("squeeze_", self, [&](const Tensor& x) { return squeeze(x, dim); });
   }, "dim"_a, "squeeze() in place.");
@@ -187,8 +190,7 @@ void bind_dimensions(Binder& b) {
     return become_view("transpose_", self,
                        [&](const Tensor& x) { return transpose(x, dim0, dim1); });
   }, "dim0"_a, "dim1"_a, "transpose() in place.");
-  b.method("t_", [](const Tensor& self) { return become_view("t_", self, t); },
-           "t() in place.");
+  b.method("t_", [](const Tensor& self) { return become_view("t_", self, t); }, "t() in place.");
 }
 
 }  // namespace
@@ -203,11 +205,13 @@ void bind_view(Binder& b) {
            "All windows of `size` along a dimension, as a new last dimension.");
   b.both("diagonal", diagonal, "offset"_a = 0, "dim1"_a = 0, "dim2"_a = 1,
          "A view of the diagonal of two dimensions.");
-  b.both("as_strided", [](const Tensor& x, const IntList& size, const IntList& stride,
-                          std::optional<int64_t> storage_offset) {
+  b.both("as_strided",
+         [](const Tensor& x, const IntList& size, const IntList& stride,
+            std::optional<int64_t> storage_offset) {
     return as_strided(x, size, stride, storage_offset);
-  }, "size"_a, "stride"_a, "storage_offset"_a.none() = nb::none(),
-     "A view of the storage with any sizes and strides that stay inside it.");
+  },
+         "size"_a, "stride"_a, "storage_offset"_a.none() = nb::none(),
+         "A view of the storage with any sizes and strides that stay inside it.");
   b.both("unbind", [](const Tensor& x, int64_t dim) { return to_tuple(unbind(x, dim)); },
          "dim"_a = 0, "All slices along a dimension, as a tuple.");
   b.both("chunk", chunk, "chunks"_a, "dim"_a = 0, "At most `chunks` parts of equal size.");

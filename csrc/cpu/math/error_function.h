@@ -24,10 +24,9 @@ inline constexpr T kErfcZero = sizeof(T) == 4 ? T(10.1) : T(27.3);
 // (1 + 2a) exp(a^2) erfc(a) as a pair
 TAPEGRAD_INLINE Pair<float> erfc_factor(float t) {
   Pair<float> sum = fast_two_sum(
-      0x1.46e80ep0f,
-      t * polynomial(t, -0x1.7bf616p-4f, -0x1.54084ep-3f, 0x1.4ffc4ap-3f, -0x1.bc09cap-5f,
-                     -0x1.081d56p-7f, 0x1.1aca8ep-7f, 0x1.58466ep-10f, -0x1.41ea68p-10f,
-                     -0x1.a2db38p-12f));
+      0x1.46e80ep0f, t * polynomial(t, -0x1.7bf616p-4f, -0x1.54084ep-3f, 0x1.4ffc4ap-3f,
+                                    -0x1.bc09cap-5f, -0x1.081d56p-7f, 0x1.1aca8ep-7f,
+                                    0x1.58466ep-10f, -0x1.41ea68p-10f, -0x1.a2db38p-12f));
   sum.low += 0x1.5f2566p-26f;  // the low word of the leading coefficient
   return sum;
 }
@@ -147,14 +146,13 @@ TAPEGRAD_INLINE float erfinv_centre(float w) {
                     0x1.8c8e9p-24f);
 }
 TAPEGRAD_INLINE double erfinv_centre(double w) {
-  return polynomial(w - 3.125, 0x1.a755e7c99ae87p0, 0x1.ebd80d9b13e23p-3, -0x1.8b6c33114fb93p-8,
-                    -0x1.845769484d9p-11, 0x1.879c2a21443fap-13, -0x1.d1d1f7b9ab93p-17,
-                    -0x1.6e8a5445f1337p-20, 0x1.c6b4f5f7921ecp-22, -0x1.f36cd33d53346p-26,
-                    -0x1.1a9e3e5154398p-28, 0x1.20f46106e7b4ap-30, -0x1.dc57541f4c08cp-35,
-                    -0x1.c8816d8ba2c9ap-37, 0x1.729f21217fcd5p-39, -0x1.6f88be24f755ap-44,
-                    -0x1.6d1a3c1cda5eep-45, 0x1.df17833f870d4p-48, 0x1.7240ab5a044bap-56,
-                    -0x1.355f72cc70b3dp-53, 0x1.9d28648632c71p-57, 0x1.866955707047cp-60,
-                    -0x1.8fbd94b2e1ce9p-63, -0x1.47829474781d8p-68);
+  return polynomial(
+      w - 3.125, 0x1.a755e7c99ae87p0, 0x1.ebd80d9b13e23p-3, -0x1.8b6c33114fb93p-8,
+      -0x1.845769484d9p-11, 0x1.879c2a21443fap-13, -0x1.d1d1f7b9ab93p-17, -0x1.6e8a5445f1337p-20,
+      0x1.c6b4f5f7921ecp-22, -0x1.f36cd33d53346p-26, -0x1.1a9e3e5154398p-28, 0x1.20f46106e7b4ap-30,
+      -0x1.dc57541f4c08cp-35, -0x1.c8816d8ba2c9ap-37, 0x1.729f21217fcd5p-39, -0x1.6f88be24f755ap-44,
+      -0x1.6d1a3c1cda5eep-45, 0x1.df17833f870d4p-48, 0x1.7240ab5a044bap-56, -0x1.355f72cc70b3dp-53,
+      0x1.9d28648632c71p-57, 0x1.866955707047cp-60, -0x1.8fbd94b2e1ce9p-63, -0x1.47829474781d8p-68);
 }
 TAPEGRAD_INLINE float erfinv_tail(float w) {
   return polynomial(sqrt(w) - 3.0625f, 0x1.729f8ep1f, 0x1.00e3fep0f, 0x1.98029ap-8f,

@@ -102,14 +102,13 @@ TAPEGRAD_INLINE float digamma_slope(float v) {
                     0x1.822338p-6f);
 }
 TAPEGRAD_INLINE double digamma_slope(double v) {
-  return polynomial(v, 0x1.e6f0cbb873617p-1, -0x1.b1cb63005ee98p-2, 0x1.eca189b8e6d99p-3,
-                    -0x1.2feeeb98a7a35p-3, 0x1.8512e5905da41p-4, -0x1.fb44202a07095p-5,
-                    0x1.4de9aa059ae93p-5, -0x1.b9f8b124aba81p-6, 0x1.256475f12ad06p-6,
-                    -0x1.86356279938c8p-7, 0x1.03c006a947b96p-7, -0x1.5a06cc9f9e294p-8,
-                    0x1.cd3e73e2060b8p-9, -0x1.336b412bb0464p-9, 0x1.980da06ac9046p-10,
-                    -0x1.0fcd5ee5a44cep-10, 0x1.7b49fb82a0706p-11, -0x1.fc45f27dce6c7p-12,
-                    0x1.dc1bd5e55ecd6p-13, -0x1.343ee8077639ap-13, 0x1.1079156d5efacp-12,
-                    -0x1.72457b97afddp-13);
+  return polynomial(
+      v, 0x1.e6f0cbb873617p-1, -0x1.b1cb63005ee98p-2, 0x1.eca189b8e6d99p-3, -0x1.2feeeb98a7a35p-3,
+      0x1.8512e5905da41p-4, -0x1.fb44202a07095p-5, 0x1.4de9aa059ae93p-5, -0x1.b9f8b124aba81p-6,
+      0x1.256475f12ad06p-6, -0x1.86356279938c8p-7, 0x1.03c006a947b96p-7, -0x1.5a06cc9f9e294p-8,
+      0x1.cd3e73e2060b8p-9, -0x1.336b412bb0464p-9, 0x1.980da06ac9046p-10, -0x1.0fcd5ee5a44cep-10,
+      0x1.7b49fb82a0706p-11, -0x1.fc45f27dce6c7p-12, 0x1.dc1bd5e55ecd6p-13, -0x1.343ee8077639ap-13,
+      0x1.1079156d5efacp-12, -0x1.72457b97afddp-13);
 }
 
 // (log(a) - 1 / (2a) - digamma(a)) a^2 in z = 1 / a^2

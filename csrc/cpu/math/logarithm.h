@@ -19,21 +19,19 @@ struct LogReduction {
 };
 
 TAPEGRAD_INLINE float log_tail(float f) {
-  const float slope = polynomial(f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a034p-3f,
-                                 -0x1.547214p-3f, 0x1.22d5dep-3f, -0x1.0d82f8p-3f, 0x1.0578fp-3f,
-                                 -0x1.390a8p-4f);
+  const float slope =
+      polynomial(f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a034p-3f, -0x1.547214p-3f,
+                 0x1.22d5dep-3f, -0x1.0d82f8p-3f, 0x1.0578fp-3f, -0x1.390a8p-4f);
   return f * f * mul_add(f, slope, -0.5f);
 }
 
 TAPEGRAD_INLINE double log_tail(double f) {
-  const double slope =
-      polynomial(f, 0x1.5555555555533p-2, -0x1.fffffffffef16p-3, 0x1.999999999f72cp-3,
-                 -0x1.555555566b1fp-3, 0x1.24924922a4d8ap-3, -0x1.ffffff2c042aep-4,
-                 0x1.c71c71dfbe18p-4, -0x1.9999c26928c6fp-4, 0x1.745d3f251633bp-4,
-                 -0x1.5550eea6d0832p-4, 0x1.3b0b88af69406p-4, -0x1.24d74bcc15f46p-4,
-                 0x1.11cd024eb0c39p-4, -0x1.fba1f41a1aafep-5, 0x1.d05a78b371fa2p-5,
-                 -0x1.d11edee0689aap-5, 0x1.0a61ca2c12de7p-4, -0x1.ea07266d4a35dp-5,
-                 0x1.ac78aea928d8cp-6);
+  const double slope = polynomial(
+      f, 0x1.5555555555533p-2, -0x1.fffffffffef16p-3, 0x1.999999999f72cp-3, -0x1.555555566b1fp-3,
+      0x1.24924922a4d8ap-3, -0x1.ffffff2c042aep-4, 0x1.c71c71dfbe18p-4, -0x1.9999c26928c6fp-4,
+      0x1.745d3f251633bp-4, -0x1.5550eea6d0832p-4, 0x1.3b0b88af69406p-4, -0x1.24d74bcc15f46p-4,
+      0x1.11cd024eb0c39p-4, -0x1.fba1f41a1aafep-5, 0x1.d05a78b371fa2p-5, -0x1.d11edee0689aap-5,
+      0x1.0a61ca2c12de7p-4, -0x1.ea07266d4a35dp-5, 0x1.ac78aea928d8cp-6);
   return f * f * mul_add(f, slope, -0.5);
 }
 
@@ -84,8 +82,7 @@ TAPEGRAD_INLINE LogReduction<T> reduce_log_sum(T base, T x, T x_low) {
   const Pair<T> sum = fast_two_sum(base, x);
   const Binary<T> parts = split_binary(sum.high);
   // The bound keeps 2^-e normal; it acts where the low part no longer counts.
-  const T unscale =
-      power_of_two(nearest(at_least(-parts.exponent, T(2 - Format<T>::kBias))), 0);
+  const T unscale = power_of_two(nearest(at_least(-parts.exponent, T(2 - Format<T>::kBias))), 0);
   const T f = (parts.mantissa - T(1)) + (sum.low + x_low) * unscale;
   return {parts.exponent, f, log_tail(f)};
 }
@@ -179,8 +176,8 @@ inline constexpr T kLargeHyperbolic = sizeof(T) == 4 ? T(0x1p14) : T(0x1p28);
 // log(1 + x + x_low), or log(2 huge) where `use_huge`.
 template <class T>
 TAPEGRAD_INLINE T log1p_or_log_twice(Pair<T> x, T huge, bool use_huge) {
-  LogReduction<T> parts = reduce_log_sum(use_huge ? T(0) : T(1), use_huge ? huge : x.high,
-                                         use_huge ? T(0) : x.low);
+  LogReduction<T> parts =
+      reduce_log_sum(use_huge ? T(0) : T(1), use_huge ? huge : x.high, use_huge ? T(0) : x.low);
   parts.e = use_huge ? parts.e + T(1) : parts.e;
   return assemble_log(parts);
 }

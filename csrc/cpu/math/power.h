@@ -91,8 +91,7 @@ TAPEGRAD_INLINE T pow(T x, T y) {
 TAPEGRAD_INLINE float hypot(float x, float y) {
   const double wide_x = x, wide_y = y;
   const float y_out = float(sqrt(wide_x * wide_x + wide_y * wide_y));
-  const bool infinite =
-      (abs(x) == Format<float>::kInfinity) | (abs(y) == Format<float>::kInfinity);
+  const bool infinite = (abs(x) == Format<float>::kInfinity) | (abs(y) == Format<float>::kInfinity);
   return infinite ? Format<float>::kInfinity : y_out;
 }
 

@@ -255,8 +255,7 @@ TAPEGRAD_INLINE T atan2(T y, T x) {
   const Pair<T> angle = first_quadrant_angle(a * factor, origin ? T(1) : b * factor);
   const bool left = to_bits(x) >= kSignBit<T>;
   const T right_angle = angle.high + angle.low;
-  const T left_angle =
-      T(2) * Pi::kFirst - (angle.high + (angle.low - T(2) * Pi::kSecond));
+  const T left_angle = T(2) * Pi::kFirst - (angle.high + (angle.low - T(2) * Pi::kSecond));
   const T result = copysign(left ? left_angle : right_angle, y);
   return (x != x) | (y != y) ? x + y : result;
 }
