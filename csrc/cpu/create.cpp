@@ -39,9 +39,12 @@ void fill(const OpCall& call) {
     using T = decltype(type);
     T value = call.attributes[0].as<T>();
     T* data = out.data_as<T>();
+    constexpr char kZeros[sizeof(T)] = {};
+    bool zero = std::memcmp(&value, kZeros, sizeof(T)) == 0;
     for_each_run(out, [&](int64_t offset, int64_t stride, int64_t, int64_t length) {
       T* run = data + offset;
-      if (stride == 1) std::fill_n(run, length, value);
+      if (stride == 1 && zero) std::memset(static_cast<void*>(run), 0, length * sizeof(T));
+      else if (stride == 1) std::fill_n(run, length, value);
       else
         for (int64_t i = 0; i < length; ++i) run[i * stride] = value;
     });

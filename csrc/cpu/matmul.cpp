@@ -1,5 +1,6 @@
 // The matrix-product kernel: from strided tensors to calls of gemm.
 #include <algorithm>
+#include <type_traits>
 
 #include "core/parallel.h"
 #include "cpu/gemm.h"
@@ -56,6 +57,14 @@ void run(const OpCall& call, const Product& p) {
   auto alpha = call.attributes[0].as<GemmScalar<T>>();
   auto beta = call.attributes[1].as<GemmScalar<T>>();
   T* c = call.out().data_as<T>();
+  if constexpr (std::is_floating_point_v<T>) {
+    if (p.sizes.empty() && p.m == 1 && p.n == 1) {  // row times column
+      T product = alpha * dot<T>(p.k, a, p.a.transposed ? p.a.leading : 1, b,
+                                 p.b.transposed ? 1 : p.b.leading);
+      *c = beta == 0 ? product : product + beta * *c;
+      return;
+    }
+  }
   if (p.sizes.empty())
     gemm<T>(p.a.transposed, p.b.transposed, p.m, p.n, p.k, alpha, a, p.a.leading, b, p.b.leading,
             beta, c, std::max<int64_t>(p.n, 1));

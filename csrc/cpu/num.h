@@ -65,9 +65,16 @@ struct Num {
   }
 
   friend Num where(Mask c, Num p, Num q) { return c.set ? p.v : q.v; }
-  // NaN in either operand comes through.
-  friend Num maximum(Num a, Num b) { return (a.v > b.v) | (a.v != a.v) ? a.v : b.v; }
-  friend Num minimum(Num a, Num b) { return (a.v < b.v) | (a.v != a.v) ? a.v : b.v; }
+  // NaN in either operand comes through. Two selects in a row: a combined condition would keep the
+  // compiler from vectorising a nest of these.
+  friend Num maximum(Num a, Num b) {
+    T larger = a.v > b.v ? a.v : b.v;
+    return a.v != a.v ? a.v : larger;
+  }
+  friend Num minimum(Num a, Num b) {
+    T smaller = a.v < b.v ? a.v : b.v;
+    return a.v != a.v ? a.v : smaller;
+  }
   friend Num sign(Num a) { return T(T(a.v > 0) - T(a.v < 0)); }
   friend Num square(Num a) { return a * a; }
 

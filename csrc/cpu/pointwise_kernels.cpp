@@ -1,5 +1,7 @@
 // The CPU's reading of the pointwise table: a loop over contiguous operands for each value and
 // each derivative. Compiled once per instruction set; the compiler vectorises the loops.
+#include <type_traits>
+
 #include "cpu/num.h"
 #include "cpu/pointwise.h"
 #include "pointwise_rules.h"
@@ -19,15 +21,18 @@ constexpr bool mentions_quotient(std::string_view text) {
   return mentions(text, "fmod") || mentions(text, "remainder") || mentions(text, "floor_divide");
 }
 
+// Counted in words as wide as T: a bool would keep the compiler from vectorising.
 template <class T>
 bool any_needs_wide(std::string_view text, const T* a, const T* b, int64_t n) {
-  bool any = false;
+  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  Word any = 0;
   if (mentions_trig(text)) {
-    for (int64_t i = 0; i < n; ++i) any |= math::needs_wide_trig(a[i]);
+    for (int64_t i = 0; i < n; ++i) any |= math::needs_wide_trig(a[i]) ? Word(1) : Word(0);
   } else {
-    for (int64_t i = 0; i < n; ++i) any |= math::needs_wide_quotient(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i)
+      any |= math::needs_wide_quotient(a[i], b[i]) ? Word(1) : Word(0);
   }
-  return any;
+  return any != 0;
 }
 
 template <class T, bool kWide>
