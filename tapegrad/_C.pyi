@@ -403,23 +403,8 @@ class Tensor:
     def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
         """The same in place."""
 
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: builtins.float = 1, alpha: builtins.float = 1) -> Tensor:
-        """Return ``beta * input + alpha * (mat @ vec)``.
-
-        Args:
-            input: the vector to add; it broadcasts. With `beta` 0 its values are ignored.
-            mat: a matrix.
-            vec: a vector.
-            beta: factor of `input`.
-            alpha: factor of the product.
-
-        Returns:
-            A vector.
-
-        Example:
-            >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]), alpha=10)
-            tensor([11., 21.])
-        """
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+        """beta * input + alpha * (mat @ vec)."""
 
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
         """The same in place."""
@@ -958,65 +943,17 @@ class Tensor:
     def clamp_(self, min: object | None = None, max: object | None = None) -> Tensor:
         """clamp() in place."""
 
-    def clamp_max(self, max: Any) -> Tensor:
-        """Lower the elements above a limit to it.
+    def clamp_max(self, max: object | None) -> Tensor:
+        """Values above max become max."""
 
-        Args:
-            input: a tensor.
-            max: the limit, a number or a tensor.
+    def clamp_max_(self, max: object | None) -> Tensor:
+        """clamp_max() in place."""
 
-        Returns:
-            The limited values.
+    def clamp_min(self, min: object | None) -> Tensor:
+        """Values below min become min."""
 
-        Example:
-            >>> torch.clamp_max(torch.tensor([-1.0, 2.0]), 0)
-            tensor([-1.,  0.])
-        """
-
-    def clamp_max_(self, max: Any) -> Tensor:
-        """In-place form of `clamp_max`.
-
-        Args:
-            input: the tensor to change.
-            max: the limit, a number or a tensor.
-
-        Returns:
-            The same tensor.
-
-        Example:
-            >>> torch.tensor([-1.0, 2.0]).clamp_max_(0)
-            tensor([-1.,  0.])
-        """
-
-    def clamp_min(self, min: Any) -> Tensor:
-        """Raise the elements below a limit to it.
-
-        Args:
-            input: a tensor.
-            min: the limit, a number or a tensor.
-
-        Returns:
-            The limited values.
-
-        Example:
-            >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
-            tensor([0., 2.])
-        """
-
-    def clamp_min_(self, min: Any) -> Tensor:
-        """In-place form of `clamp_min`.
-
-        Args:
-            input: the tensor to change.
-            min: the limit, a number or a tensor.
-
-        Returns:
-            The same tensor.
-
-        Example:
-            >>> torch.tensor([-1.0, 2.0]).clamp_min_(0)
-            tensor([0., 2.])
-        """
+    def clamp_min_(self, min: object | None) -> Tensor:
+        """clamp_min() in place."""
 
     def clip(self, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
         """Values below min become min, values above max become max."""
@@ -1274,23 +1211,7 @@ class Tensor:
         """
 
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """View the diagonal of two dimensions as one new dimension, the last.
-
-        Args:
-            input: a tensor of at least two dimensions.
-            offset: which diagonal: 0 the main one, above 0 above it, below 0 below it.
-            dim1: the dimension of the rows.
-            dim2: the dimension of the columns.
-
-        Returns:
-            A view of `input` without the two dimensions and with the diagonal last.
-
-        Example:
-            >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
-            tensor([1, 4])
-            >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]), 1)
-            tensor([2])
-        """
+        """A view of the diagonal of two dimensions."""
 
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
         """The n-th forward difference along a dimension; for bool, whether neighbours differ.
@@ -1633,22 +1554,8 @@ class Tensor:
         Gradient of b: where((a >= b) | (b != b), 0, g)
         """
 
-    def fmax_(self, other: Tensor | Number) -> Tensor:
-        """Elementwise where((a >= b) | (b != b), a, b), in place, where a and b are the operands, broadcast together.
-
-        Gradient of a: where((a >= b) | (b != b), g, 0)
-        Gradient of b: where((a >= b) | (b != b), 0, g)
-        """
-
     def fmin(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise where((a <= b) | (b != b), a, b), where a and b are the operands, broadcast together.
-
-        Gradient of a: where((a <= b) | (b != b), g, 0)
-        Gradient of b: where((a <= b) | (b != b), 0, g)
-        """
-
-    def fmin_(self, other: Tensor | Number) -> Tensor:
-        """Elementwise where((a <= b) | (b != b), a, b), in place, where a and b are the operands, broadcast together.
 
         Gradient of a: where((a <= b) | (b != b), g, 0)
         Gradient of b: where((a <= b) | (b != b), 0, g)
@@ -1977,19 +1884,7 @@ class Tensor:
         """Always False."""
 
     def is_same_size(self, other: Tensor) -> builtins.bool:
-        """Return whether two tensors have the same shape.
-
-        Args:
-            input: a tensor.
-            other: another tensor.
-
-        Returns:
-            True if all sizes agree.
-
-        Example:
-            >>> torch.is_same_size(torch.zeros(2), torch.zeros(3))
-            False
-        """
+        """Whether both have the same shape."""
 
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Whether both show the same memory in the same way."""
@@ -2037,32 +1932,16 @@ class Tensor:
         Gradient of x: none
         """
 
-    def isneginf(self) -> Tensor:
-        """Return where the elements are negative infinity.
+    def isneginf(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(x - x == 0, 0, x) < 0, where x is the operand, broadcast together.
 
-        Args:
-            input: a tensor.
-
-        Returns:
-            A tensor of bool.
-
-        Example:
-            >>> torch.isneginf(torch.tensor([float("inf"), -float("inf")]))
-            tensor([False,  True])
+        Gradient of x: none
         """
 
-    def isposinf(self) -> Tensor:
-        """Return where the elements are positive infinity.
+    def isposinf(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise where(x - x == 0, 0, x) > 0, where x is the operand, broadcast together.
 
-        Args:
-            input: a tensor.
-
-        Returns:
-            A tensor of bool.
-
-        Example:
-            >>> torch.isposinf(torch.tensor([float("inf"), -float("inf")]))
-            tensor([ True, False])
+        Gradient of x: none
         """
 
     def item(self) -> builtins.bool | builtins.int | builtins.float:
@@ -2093,21 +1972,17 @@ class Tensor:
                     [10, 20]])
         """
 
-    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False) -> Any:
-        """The k-th smallest element along a dimension, counted from 1.
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+        """The k-th smallest element along a dimension, and where it was.
 
         Args:
-            input: a tensor.
-            k: the rank, from 1 to the size of the dimension.
-            dim: the dimension to search.
-            keepdim: keep the dimension with size 1.
-
-        Returns:
-            A named tuple (values, indices).
+            k: counts from 1.
+            dim: the dimension.
+            keepdim: whether the dimension stays, with size one.
 
         Example:
-            >>> torch.kthvalue(torch.tensor([30, 10, 20]), 2).values
-            tensor(20)
+            >>> torch.kthvalue(torch.tensor([3, 9, 5]), 2).values
+            tensor(5)
         """
 
     @property
@@ -2245,7 +2120,7 @@ class Tensor:
             True
         """
 
-    def log_softmax(self, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+    def log_softmax(self, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
         """The logarithm of softmax, computed without leaving the logarithms.
 
         Args:
@@ -2271,20 +2146,6 @@ class Tensor:
         Gradient of b: g / (1 + exp2(a - b))
         """
 
-    def logaddexp2_(self, other: Tensor | Number) -> Tensor:
-        """Elementwise logaddexp2(a, b), in place, where a and b are the operands, broadcast together.
-
-        Gradient of a: g / (1 + exp2(b - a))
-        Gradient of b: g / (1 + exp2(a - b))
-        """
-
-    def logaddexp_(self, other: Tensor | Number) -> Tensor:
-        """Elementwise logaddexp(a, b), in place, where a and b are the operands, broadcast together.
-
-        Gradient of a: g * sigmoid(a - b)
-        Gradient of b: g * sigmoid(b - a)
-        """
-
     def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Logarithms of the running sums of exponentials, without overflow.
 
@@ -2293,7 +2154,7 @@ class Tensor:
 
         Example:
             >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), dim=0)
-            tensor([1000.0000, 1000.6931])
+            tensor([1000.0000, 1000.6932])
         """
 
     def logical_and(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2374,7 +2235,7 @@ class Tensor:
 
         Example:
             >>> torch.logsumexp(torch.tensor([1000., 1000.]), dim=0)
-            tensor(1000.6931)
+            tensor(1000.6932)
         """
 
     def long(self) -> Tensor:
@@ -2471,13 +2332,6 @@ class Tensor:
         Gradient of b: where(a == b, 0.5 * g, where(a > b, 0, g))
         """
 
-    def maximum_(self, other: Tensor | Number) -> Tensor:
-        """Elementwise maximum(a, b), in place, where a and b are the operands, broadcast together.
-
-        Gradient of a: where(a == b, 0.5 * g, where(a < b, 0, g))
-        Gradient of b: where(a == b, 0.5 * g, where(a > b, 0, g))
-        """
-
     @overload
     def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
         """The mean over all or some dimensions, of a floating dtype.
@@ -2494,23 +2348,20 @@ class Tensor:
     @overload
     def mean(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
-        """Median; of an even number of elements, the lower of the two in the middle.
+    @overload
+    def median(self) -> Tensor:
+        """The median; of an even number of elements the lower of the two in the middle.
 
         Args:
-            input: a tensor.
-            dim: the dimension to reduce; None takes the median of all elements.
-            keepdim: keep the reduced dimension with size 1.
-
-        Returns:
-            A 0-d tensor, or with `dim` a named tuple (values, indices). nan if there is any.
+            dim: the dimension; the result is then a named tuple (values, indices).
+            keepdim: whether the reduced dimension stays, with size one.
 
         Example:
-            >>> torch.median(torch.tensor([3, 1, 2]))
-            tensor(2)
-            >>> torch.median(torch.tensor([[3, 1, 2]]), dim=1).indices
-            tensor([2])
+            >>> torch.median(torch.tensor([3., 1., 2.]))
+            tensor(2.)
         """
+    @overload
+    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 
     @overload
     def min(self, *, out: Tensor | None = None) -> Tensor:
@@ -2534,13 +2385,6 @@ class Tensor:
 
     def minimum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
-
-        Gradient of a: where(a == b, 0.5 * g, where(a > b, 0, g))
-        Gradient of b: where(a == b, 0.5 * g, where(a < b, 0, g))
-        """
-
-    def minimum_(self, other: Tensor | Number) -> Tensor:
-        """Elementwise minimum(a, b), in place, where a and b are the operands, broadcast together.
 
         Gradient of a: where(a == b, 0.5 * g, where(a > b, 0, g))
         Gradient of b: where(a == b, 0.5 * g, where(a < b, 0, g))
@@ -2844,15 +2688,15 @@ class Tensor:
     def nextafter(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise nextafter(a, b), where a and b are the operands, broadcast together.
 
-        Gradient of a: none
-        Gradient of b: none
+        Gradient of a: where(a == b, 0, g)
+        Gradient of b: 0
         """
 
     def nextafter_(self, other: Tensor | Number) -> Tensor:
         """Elementwise nextafter(a, b), in place, where a and b are the operands, broadcast together.
 
-        Gradient of a: none
-        Gradient of b: none
+        Gradient of a: where(a == b, 0, g)
+        Gradient of b: 0
         """
 
     def nonzero(self, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
@@ -3026,18 +2870,7 @@ class Tensor:
         """
 
     def ravel(self) -> Tensor:
-        """Return the elements in one dimension, as a view where the layout allows.
-
-        Args:
-            input: a tensor of any shape.
-
-        Returns:
-            A 1-d tensor.
-
-        Example:
-            >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
-            tensor([1, 2, 3, 4])
-        """
+        """All elements in one dimension."""
 
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise 1 / x, where x is the operand, broadcast together.
@@ -3118,20 +2951,7 @@ class Tensor:
         """Another shape: a view where that is possible, else a copy."""
 
     def reshape_as(self, other: Tensor) -> Tensor:
-        """Reshape a tensor to the shape of another: ``input.reshape(other.shape)``.
-
-        Args:
-            input: the tensor to reshape.
-            other: the tensor whose shape to take.
-
-        Returns:
-            A view of `input` where the layout allows, otherwise a copy.
-
-        Example:
-            >>> torch.arange(4).reshape_as(torch.zeros(2, 2))
-            tensor([[0, 1],
-                    [2, 3]])
-        """
+        """The shape of `other`."""
 
     def resize_(self, *args) -> Tensor:
         """Changes the shape; new elements are undefined."""
@@ -3190,8 +3010,21 @@ class Tensor:
         Gradient of x: -0.5 * g * y * y * y
         """
 
-    def rsub(self, other: object) -> Any:
-        """other - input."""
+    def rsub(self, other: Any, *, alpha: builtins.float = 1) -> Tensor:
+        """Subtract the other way round: ``other - alpha * input``.
+
+        Args:
+            input: the tensor to subtract.
+            other: what to subtract from, a tensor or a number.
+            alpha: factor of `input`.
+
+        Returns:
+            The difference.
+
+        Example:
+            >>> torch.rsub(torch.tensor([1, 2]), 10)
+            tensor([9, 8])
+        """
 
     @overload
     def scatter(self, dim: builtins.int, index: Tensor, src: object, *, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
@@ -3345,7 +3178,7 @@ class Tensor:
     def size(self, dim: builtins.int | None = None) -> Any:
         """The sizes, or the size of one dimension."""
 
-    def softmax(self, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+    def softmax(self, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
         """Exponentials, scaled so that they add up to one along a dimension.
 
         Args:
@@ -3493,21 +3326,7 @@ class Tensor:
         """
 
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-        """Swap two dimensions: `transpose` under NumPy's name.
-
-        Args:
-            input: a tensor.
-            axis0: the first dimension.
-            axis1: the second dimension.
-
-        Returns:
-            A view of `input`.
-
-        Example:
-            >>> torch.swapaxes(torch.tensor([[1, 2], [3, 4]]), 0, 1)
-            tensor([[1, 3],
-                    [2, 4]])
-        """
+        """A view with two dimensions swapped."""
 
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """A view with two dimensions swapped."""
@@ -3711,22 +3530,8 @@ class Tensor:
     def unbind(self, dim: builtins.int = 0) -> tuple:
         """All slices along a dimension, as a tuple."""
 
-    def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-        """Split one dimension into several, as a view.
-
-        Args:
-            input: a tensor of at least one dimension.
-            dim: the dimension to split.
-            sizes: the new sizes, whose product is the old one; one of them may be -1.
-
-        Returns:
-            A view with `sizes` in place of the dimension.
-
-        Example:
-            >>> torch.unflatten(torch.arange(6), 0, (2, -1))
-            tensor([[0, 1, 2],
-                    [3, 4, 5]])
-        """
+    def unflatten(self, dim: builtins.int, sizes: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Splits one dimension into several."""
 
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """All windows of `size` along a dimension, as a new last dimension."""
@@ -3812,20 +3617,7 @@ class Tensor:
         """
 
     def view_as(self, other: Tensor) -> Tensor:
-        """View a tensor in the shape of another: ``input.view(other.shape)``.
-
-        Args:
-            input: the tensor to view.
-            other: the tensor whose shape to take.
-
-        Returns:
-            A view of `input`.
-
-        Example:
-            >>> torch.arange(4).view_as(torch.zeros(2, 2))
-            tensor([[0, 1],
-                    [2, 3]])
-        """
+        """A view with the shape of `other`."""
 
     def vsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
         """Split into groups of rows: along the first dimension.
@@ -4837,13 +4629,13 @@ def hardsigmoid_(input: Tensor) -> Tensor:
     """
 
 def hardswish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Elementwise x * minimum(maximum(x + 3, 0), 6) / 6, where x is the operand, broadcast together.
+    """Elementwise x * (minimum(maximum(x + 3, 0), 6) / 6), where x is the operand, broadcast together.
 
     Gradient of x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
     """
 
 def hardswish_(input: Tensor) -> Tensor:
-    """Elementwise x * minimum(maximum(x + 3, 0), 6) / 6, in place, where x is the operand, broadcast together.
+    """Elementwise x * (minimum(maximum(x + 3, 0), 6) / 6), in place, where x is the operand, broadcast together.
 
     Gradient of x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
     """
@@ -5115,7 +4907,7 @@ def log_(input: Tensor) -> Tensor:
     Gradient of x: g / x
     """
 
-def log_softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+def log_softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of softmax, computed without leaving the logarithms.
 
     Args:
@@ -5149,7 +4941,7 @@ def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None)
 
     Example:
         >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), dim=0)
-        tensor([1000.0000, 1000.6931])
+        tensor([1000.0000, 1000.6932])
     """
 
 def logical_and(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -5225,7 +5017,7 @@ def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int], keepdim
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000., 1000.]), dim=0)
-        tensor(1000.6931)
+        tensor(1000.6932)
     """
 
 def lt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -5453,8 +5245,8 @@ def neg_(input: Tensor) -> Tensor:
 def nextafter(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise nextafter(a, b), where a and b are the operands, broadcast together.
 
-    Gradient of a: none
-    Gradient of b: none
+    Gradient of a: where(a == b, 0, g)
+    Gradient of b: 0
     """
 
 def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
@@ -5869,9 +5661,6 @@ def rsqrt_(input: Tensor) -> Tensor:
     Gradient of x: -0.5 * g * y * y * y
     """
 
-def rsub(input: Tensor, other: object) -> Any:
-    """other - input."""
-
 def run_backward(roots: Sequence[Tensor], grad_roots: Sequence[Tensor | None], retain_graph: builtins.bool, create_graph: builtins.bool, inputs: Sequence[Tensor] | None, accumulate: builtins.bool) -> list[Tensor]:
     """The reverse sweep. Returns the inputs' gradients unless they are accumulated."""
 
@@ -6063,7 +5852,7 @@ def sinh_(input: Tensor) -> Tensor:
     Gradient of x: g * cosh(x)
     """
 
-def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None) -> Tensor:
+def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials, scaled so that they add up to one along a dimension.
 
     Args:
