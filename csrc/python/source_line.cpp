@@ -3,6 +3,7 @@
 #include "python/source_line.h"
 
 #include <Python.h>
+#include <frameobject.h>
 
 #include <cstring>
 
