@@ -533,3 +533,16 @@ def test_errors_name_the_function():
     ):
         with pytest.raises((TypeError, RuntimeError, ValueError), match=rf"^{re.escape(name)}\b"):
             make()
+
+
+def test_resize_keeps_the_bytes_of_a_strided_tensor():
+    x = torch.arange(6.0).view(2, 3).t()
+    assert x.resize_(2, 4).flatten()[:6].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_new_memory_must_fit_a_tensor_that_requires_grad():
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="floating"):
+        x.data = torch.ones(2, dtype=torch.int64)
+    with pytest.raises(RuntimeError):
+        torch.ones(2).set_(torch.ones(2, dtype=torch.int32))

@@ -211,8 +211,10 @@ void resize_(const Tensor& self, Sizes sizes) {
   auto needed = (self->offset() + numel) * static_cast<int64_t>(itemsize(self.dtype()));
   if (needed > static_cast<int64_t>(self->storage().nbytes())) {
     Tensor fresh(TensorImpl::empty(self.dtype(), sizes, numel));
-    std::copy_n(static_cast<const char*>(self->data()),
-                self.is_contiguous() ? self.numel() * itemsize(self.dtype()) : 0,
+    // The bytes stay in order, whatever strides the old shape read them with.
+    auto kept =
+        self->storage().nbytes() - static_cast<size_t>(self->offset()) * itemsize(self.dtype());
+    std::copy_n(static_cast<const char*>(self->data()), self->storage().data() ? kept : 0,
                 static_cast<char*>(fresh->data()));
     self->set_storage(fresh->storage_ref(), self.dtype());
     self->set_geometry(sizes, contiguous_strides(sizes), 0);

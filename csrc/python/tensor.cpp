@@ -111,6 +111,8 @@ void bind_copies(Binder& b) {
     return self;
   }, "Changes the shape; new elements are undefined.");
   b.method("set_", [](Tensor self, const Tensor& source) {
+    TAPEGRAD_CHECK(self.dtype() == source.dtype(), "set_: expected a source of dtype ",
+                   name(self.dtype()), ", got ", name(source.dtype()));
     self->set_storage(source->storage_ref(), source.dtype());
     self->set_geometry(source.sizes(), source.strides(), source->offset());
     return self;

@@ -92,6 +92,10 @@ int put_data(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
     TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value), "data: expected a Tensor");
     const Tensor& source = tensor_of(value);
+    TAPEGRAD_CHECK(!requires_grad(tensor_of(self)) || is_floating(source.dtype()),
+                   "data: data set to a tensor that requires gradients must be of a floating point "
+                   "dtype, got ",
+                   name(source.dtype()));
     TensorImpl* impl = impl_of(self);
     impl->set_storage(source->storage_ref(), source.dtype());
     impl->set_geometry(source.sizes(), source.strides(), source->offset());
