@@ -332,7 +332,7 @@ def test_an_operand_that_backward_does_not_read_is_not_saved(torch):
 def test_reading_a_freed_saved_attribute_raises(torch):
     y = leaf(torch, [2.0]).exp()
     y.sum().backward()
-    with pytest.raises(RuntimeError, match="have already been freed"):
+    with pytest.raises(RuntimeError, match="freed"):
         _ = y.grad_fn._saved_result
 
 
