@@ -445,6 +445,17 @@ def test_a_cycle_through_node_metadata_is_collected(torch):
     assert alive() is None
 
 
+def test_a_buffer_that_saved_a_view_of_itself_is_collected(torch):
+    x = leaf(torch, 1.5)
+    states = torch.zeros(2, dtype=torch.float64)
+    states[0] = x
+    states[1] = states[0] * x  # The product saves a view whose base comes to hold the product.
+    alive = weakref.ref(states)
+    del states
+    gc.collect()
+    assert alive() is None
+
+
 def live_bytes_before_and_after(torch, step):
     """Return the live bytes after a few steps and after many more, with cycles collected."""
     for _ in range(10):
@@ -537,6 +548,18 @@ def test_live_bytes_stay_flat_over_sweeps_that_fail(torch):
 def test_live_bytes_stay_flat_over_graphs_that_are_never_swept(torch):
     x = leaf(torch, [2.0, 3.0])
     before, after = live_bytes_before_and_after(torch, lambda: (x * x).exp()[0].sin())
+    assert after == before
+
+
+def test_live_bytes_stay_flat_over_buffers_that_saved_views_of_themselves(torch):
+    x = leaf(torch, 1.5)
+
+    def step():
+        states = torch.zeros(2, dtype=torch.float64)
+        states[0] = x
+        states[1] = states[0] * x
+
+    before, after = live_bytes_before_and_after(torch, step)
     assert after == before
 
 

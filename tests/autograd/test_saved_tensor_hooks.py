@@ -316,12 +316,11 @@ def test_the_saved_result_is_the_result(torch):
     assert y.grad_fn._saved_result.grad_fn is y.grad_fn
 
 
-def test_saved_attributes_hold_numbers_and_sizes_too(torch):
+def test_saved_attributes_hold_numbers_and_dimensions_too(torch):
     x = leaf(torch, [[1.0, 2.0, 3.0]])
     assert (x**3).grad_fn._saved_exponent == 3
     summed = x.sum(1).grad_fn
     assert tuple(summed._saved_dim) == (1,) and summed._saved_keepdim is False
-    assert tuple(summed._saved_self_sym_sizes) == (1, 3)
 
 
 def test_an_operand_that_backward_does_not_read_is_not_saved(torch):
