@@ -29,6 +29,8 @@ from tapegrad._version import __version__
 
 # Parts of the native module that are no part of the public one.
 _INTERNAL = (
+    "Node",
+    "SavedTensor",
     "build_info",
     "install_source_lines",
     "live_counts",
@@ -45,15 +47,29 @@ _OPENBLAS = _FOLDER / "lib" / "libscipy_openblas.so"
 if _OPENBLAS.exists():
     _C.set_blas_library(str(_OPENBLAS))
 
-from tapegrad import __config__, _aliases, _composed, _tensor, autograd, cuda, nn, return_types
+from tapegrad import (
+    __config__,
+    _aliases,
+    _composed,
+    _tensor,
+    autograd,
+    cuda,
+    func,
+    nn,
+    return_types,
+    utils,
+)
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
 from tapegrad.autograd import (  # type: ignore[assignment]
     enable_grad,
     inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
+from tapegrad.func import vmap
 
 for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:
@@ -61,6 +77,7 @@ for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
             globals().pop(_name, None)
 
 _tensor.install()
+autograd.graph.install()
 globals().update(_composed.FUNCTIONS)
 for _name, _value in _composed.METHODS.items():
     setattr(Tensor, _name, _value)

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdlib>
+#include <unordered_map>
 
 #include "core/error.h"
 #include "core/pool.h"
@@ -44,7 +45,46 @@ SizeClass size_class(size_t nbytes) {
 FreeBlock* bins[kClasses];
 MemoryStats stats;
 
-void* system_allocate(size_t nbytes) {
+// Small blocks are carved from slabs: asked for one by one, each would cost the system's own header
+// and, for its alignment, as much again.
+constexpr size_t kSlabLimit = 1024;
+constexpr size_t kSlab = size_t{64} << 10;
+
+// A block of a small class; the rest of its slab goes to the bin.
+void* carve_slab(SizeClass size) {
+  void* slab = nullptr;
+  if (posix_memalign(&slab, kSlab, kSlab) != 0) return nullptr;
+  auto* begin = static_cast<char*>(slab);
+  for (size_t at = kSlab / size.nbytes * size.nbytes; at > size.nbytes; at -= size.nbytes) {
+    auto* block = reinterpret_cast<FreeBlock*>(begin + at - size.nbytes);
+    block->next = bins[size.index];
+    bins[size.index] = block;
+    stats.cached_bytes += static_cast<int64_t>(size.nbytes);
+  }
+  return begin;
+}
+
+// Returns the slabs of a small class of which every block is free. The others stay in the bin.
+void free_slabs(int index) {
+  size_t nbytes = static_cast<size_t>(index) * kAlignment;
+  auto slab_of = [](FreeBlock* block) { return reinterpret_cast<uintptr_t>(block) & ~(kSlab - 1); };
+  std::unordered_map<uintptr_t, size_t> free_blocks;
+  for (FreeBlock* block = bins[index]; block; block = block->next) ++free_blocks[slab_of(block)];
+  FreeBlock* kept = nullptr;
+  for (FreeBlock *block = bins[index], *next; block; block = next) {
+    next = block->next;
+    if (free_blocks[slab_of(block)] == kSlab / nbytes) continue;
+    block->next = kept;
+    kept = block;
+  }
+  bins[index] = kept;
+  for (auto [slab, count] : free_blocks)
+    if (count == kSlab / nbytes) std::free(reinterpret_cast<void*>(slab));
+}
+
+void* system_allocate(SizeClass size) {
+  size_t nbytes = size.nbytes;
+  if (kPoolEnabled && nbytes <= kSlabLimit) return carve_slab(size);
   size_t alignment = nbytes >= kHugePage ? kHugePage : kAlignment;
   void* data = nullptr;
   if (posix_memalign(&data, alignment, nbytes) != 0) return nullptr;
@@ -70,10 +110,10 @@ void* allocate(size_t nbytes) {
     bins[size.index] = bins[size.index]->next;
     stats.cached_bytes -= static_cast<int64_t>(size.nbytes);
   } else {
-    data = system_allocate(size.nbytes);
+    data = system_allocate(size);
     if (!data) {
       empty_cache();
-      data = system_allocate(size.nbytes);
+      data = system_allocate(size);
     }
     if (!data) fail_out_of_memory(nbytes);
     ++stats.system_allocations;
@@ -98,14 +138,18 @@ void deallocate(void* data, size_t nbytes) noexcept {
 }
 
 void empty_cache() noexcept {
-  for (FreeBlock*& bin : bins) {
-    while (bin) {
-      FreeBlock* next = bin->next;
-      std::free(bin);
-      bin = next;
+  constexpr int kSlabClasses = kSlabLimit / kAlignment + 1;
+  for (int index = 1; index < kSlabClasses; ++index) free_slabs(index);
+  int64_t in_slabs = 0;
+  for (int index = 1; index < kSlabClasses; ++index)
+    for (FreeBlock* block = bins[index]; block; block = block->next)
+      in_slabs += static_cast<int64_t>(static_cast<size_t>(index) * kAlignment);
+  for (int index = kSlabClasses; index < kClasses; ++index)
+    while (FreeBlock* block = bins[index]) {
+      bins[index] = block->next;
+      std::free(block);
     }
-  }
-  stats.cached_bytes = 0;
+  stats.cached_bytes = in_slabs;
 }
 
 const MemoryStats& memory_stats() { return stats; }

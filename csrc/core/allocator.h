@@ -24,7 +24,8 @@ struct MemoryStats {
 void* allocate(size_t nbytes);
 void deallocate(void* data, size_t nbytes) noexcept;
 
-// Returns all cached blocks to the system.
+// Returns the cached blocks to the system. Blocks of up to 1 KiB share slabs of 64 KiB, and a slab
+// goes back when none of its blocks is in use.
 void empty_cache() noexcept;
 
 const MemoryStats& memory_stats();

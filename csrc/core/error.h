@@ -3,14 +3,17 @@
 // Texts read: operation first, what was expected, what came, what to do next.
 #pragma once
 
+#include <exception>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 
 namespace tapegrad {
 
-struct Error : std::runtime_error {  // RuntimeError
-  using std::runtime_error::runtime_error;
+struct Error : std::exception {  // RuntimeError
+  explicit Error(std::string text) : text(std::move(text)) {}
+  const char* what() const noexcept override { return text.c_str(); }
+  std::string text;
+  bool names_entry = false;  // whether the text says which tape entry it is about
 };
 struct IndexError : Error {
   using Error::Error;

@@ -1,5 +1,6 @@
 #include "core/op.h"
 
+#include "core/batch.h"
 #include "core/error.h"
 
 namespace tapegrad {
@@ -16,14 +17,24 @@ void Program::append(const OpCall& call) {
 }
 
 void Program::replay() const {
-  Program* outer = std::exchange(capturing, nullptr);
-  try {
-    for (const Step& step : steps_) dispatch(*step.op, step.inputs, step.attributes, step.outputs);
-  } catch (...) {
-    capturing = outer;
-    throw;
-  }
-  capturing = outer;
+  CaptureScope off(nullptr);
+  for (const Step& step : steps_) dispatch(*step.op, step.inputs, step.attributes, step.outputs);
+}
+
+CaptureScope::CaptureScope(Program* program) : outer_(std::exchange(capturing, program)) {
+  watch(kWatchCapture, program != nullptr);
+}
+
+CaptureScope::~CaptureScope() {
+  capturing = outer_;
+  watch(kWatchCapture, outer_ != nullptr);
+}
+
+void dispatch_watched(const OpCall& call, Kernel kernel) {
+  if (dispatch_watch & kWatchPending) resolve_pending();
+  if ((dispatch_watch & kWatchBatch) || batched_storages) return Batches::run(call, kernel);
+  kernel(call);
+  if (capturing) capturing->append(call);
 }
 
 void dispatch(const Op& op, std::span<const Tensor> inputs, std::span<const Scalar> attributes,

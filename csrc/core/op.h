@@ -34,10 +34,17 @@ struct OpCall {
 
 using Kernel = void (*)(const OpCall&);
 
+// What dispatch must know of an op when it runs over a batch (core/batch.h).
+enum OpTrait : uint8_t {
+  kAnyRank = 1,  // works element by element: further leading dimensions change nothing
+  kRandom = 2,   // draws random numbers
+};
+
 // The record of an op: what the system may ask of it below autograd.
 struct Op {
   const char* name;
   Kernel kernels[kDeviceTypes];
+  uint8_t traits = 0;
 };
 
 [[noreturn]] void fail_no_kernel(const Op& op, DeviceType device);
@@ -61,8 +68,38 @@ class Program {
   std::vector<Step> steps_;
 };
 
+// Who wants to know of calls on this thread. One test on the way of every op.
+enum DispatchWatch : uint8_t {
+  kWatchCapture = 1,  // `capturing` listens
+  kWatchPending = 2,  // tangents wait to be computed before anything is overwritten
+  kWatchBatch = 4,    // a vmap is running
+};
+inline thread_local uint8_t dispatch_watch = 0;
+// How many storages are batches, on any thread.
+inline uint32_t batched_storages = 0;
+
+inline void watch(DispatchWatch what, bool on) {
+  dispatch_watch = static_cast<uint8_t>(on ? dispatch_watch | what : dispatch_watch & ~what);
+}
+
 // The program that listens on this thread, or null.
 inline thread_local Program* capturing = nullptr;
+// Makes a program listen, or none, for a while.
+class CaptureScope {
+ public:
+  explicit CaptureScope(Program* program);
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  Program* outer_;
+};
+
+// Set by the graph layer: computes the tangents that wait.
+inline void (*resolve_pending)() = nullptr;
+
+void dispatch_watched(const OpCall& call, Kernel kernel);
 
 inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
                      std::span<const Scalar> attributes, std::span<TensorImpl* const> outputs) {
@@ -71,9 +108,9 @@ inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
   Kernel kernel = op.kernels[static_cast<int>(device)];
   if (!kernel) [[unlikely]]
     fail_no_kernel(op, device);
+  if (dispatch_watch | batched_storages) [[unlikely]]
+    return dispatch_watched(call, kernel);
   kernel(call);
-  if (capturing) [[unlikely]]
-    capturing->append(call);
 }
 
 // The same for calls off the hottest path: handles in braces.

@@ -31,6 +31,9 @@ inline PythonHooks python_hooks;
 class TensorImpl;
 inline void (*destroy_autograd_meta)(TensorImpl*, AutogradMeta*) noexcept = nullptr;
 
+// The bytes of a batch (core/batch.h) are asked for as if they were one tensor's.
+[[noreturn]] void fail_batched_read();
+
 class TensorImpl {
  public:
   static Ref<TensorImpl> create(Ref<Storage> storage, DType dtype, Sizes sizes, Sizes strides,
@@ -56,6 +59,8 @@ class TensorImpl {
 
   // The first element.
   void* data() const {
+    if (storage_->is_batched()) [[unlikely]]
+      fail_batched_read();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
   }
   template <class T>
@@ -148,6 +153,13 @@ class Tensor {
  private:
   Ref<TensorImpl> impl_;
 };
+
+// Whether nobody else can see the tensor or its memory: then the memory may take another value.
+inline bool is_sole_owner(const Tensor& tensor) {
+  const Storage& storage = tensor->storage();
+  return !tensor->python_object() && tensor->count() == 1 && storage.use_count() == 1 &&
+         !storage.is_borrowed();
+}
 
 // An uninitialised contiguous tensor. Checks the sizes and names the op when they are unusable.
 Tensor empty(const char* op, Sizes sizes, DType dtype);

@@ -18,11 +18,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/batch.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "engine/anomaly.h"
 #include "graph/accumulate.h"
 #include "graph/record.h"
-#include "graph/retain.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -32,40 +34,22 @@ namespace tapegrad {
 
 namespace {
 
-bool is_sole_owner(const Tensor& tensor) {
-  return !tensor->python_object() && tensor->count() == 1 && tensor->storage().use_count() == 1;
-}
-
 // sum += term, in place where that is safe. `sum` may be undefined.
 void add_into(Tensor& sum, Tensor term) {
   if (!sum.defined()) {
     sum = std::move(term);
-  } else if (!grad_enabled && is_sole_owner(sum) && sum.dtype() == term.dtype()) {
+  } else if (is_differentiating() || batched_storages) {
+    sum = add(sum, term);
+  } else if (is_sole_owner(sum) && sum.dtype() == term.dtype()) {
     const Tensor* operands[] = {&sum, &term};
     pointwise_inplace(PointwiseId::add, operands, {});
-  } else if (!grad_enabled && is_sole_owner(term) && sum.dtype() == term.dtype()) {
+  } else if (is_sole_owner(term) && sum.dtype() == term.dtype()) {
     const Tensor* operands[] = {&term, &sum};
     pointwise_inplace(PointwiseId::add, operands, {});
     sum = std::move(term);
   } else {
     sum = add(sum, term);
   }
-}
-
-// A gradient must have the shape and dtype of the value it belongs to. Broadcast dimensions are
-// summed away and dtypes cast; anything else is an error of the op that made it.
-Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
-  const Node& producer = *edge.node;
-  Sizes sizes = producer.output_sizes(edge.output_number);
-  DType dtype = producer.output_dtype(edge.output_number);
-  if (!same_sizes(grad.sizes(), sizes)) {
-    TAPEGRAD_CHECK(can_expand(sizes, grad.sizes()), consumer.name(),
-                   ": returned a gradient of shape ", to_string(grad.sizes()),
-                   " for a value of shape ", to_string(sizes), "; recorded at ", consumer.line());
-    grad = sum_to_size(grad, sizes);
-  }
-  if (grad.dtype() != dtype) grad = cast(grad, dtype);
-  return grad;
 }
 
 // An entry waiting to run.
@@ -144,6 +128,9 @@ class Waiting {
 // several threads add to a shared leaf one after the other.
 void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   NoBlockingSection hold;
+  TAPEGRAD_CHECK(!is_batched(grad) || is_batched(leaf),
+                 "backward: inside vmap, gradients differ over the batch and cannot be added to the "
+                 ".grad of a tensor that does not; use torch.func.grad");
   AutogradMeta& meta = ensure_meta(leaf);
   if (!meta.grad.defined()) {
     // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.
@@ -160,6 +147,19 @@ void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
     const Tensor* operands[] = {&meta.grad, &grad};
     pointwise_inplace(PointwiseId::add, operands, {});
   }
+  if (requires_grad(meta.grad) && on_cycle) on_cycle(leaf);
+}
+
+std::unordered_set<const Node*> reachable_from(std::span<const Tensor> roots) {
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> found;
+  auto visit = [&](const Node* node) {
+    if (node && seen.insert(node).second) found.push_back(node);
+  };
+  for (const Tensor& root : roots) visit(real_edge(root).node.get());
+  for (size_t i = 0; i < found.size(); ++i)
+    for (const Edge& edge : found[i]->edges()) visit(edge.node.get());
+  return seen;
 }
 
 // Which gradients the caller asked for: the place (entry, output) of each input.
@@ -170,7 +170,7 @@ class Targets {
     for (const Tensor& input : inputs) {
       TAPEGRAD_CHECK(requires_grad(input),
                      "backward: one of the differentiated Tensors does not require grad");
-      edges_.push_back(gradient_edge(input));
+      edges_.push_back(real_edge(input));
     }
     if (!inputs.empty()) find_useful(roots);
   }
@@ -179,6 +179,9 @@ class Targets {
   // Whether a gradient sent to this entry can reach a target.
   bool is_useful(const Node* node) const { return !restricted() || useful_.contains(node); }
   bool is_target(const Node* node) const { return targets_.contains(node); }
+  // Whether the way to a target goes on beyond this entry. An entry that only receives one does not
+  // run.
+  bool leads_on(const Node* node) const { return !restricted() || leading_.contains(node); }
 
   // Takes the finished gradients of an entry that some target is an output of.
   void collect(const Node* node, Gradients grads, bool create_graph) {
@@ -198,20 +201,15 @@ class Targets {
   // leads to a useful one.
   void find_useful(std::span<const Tensor> roots) {
     for (const Edge& edge : edges_) targets_.insert(edge.node.get());
-    std::vector<Node*> reachable;
-    std::unordered_set<const Node*> seen;
-    auto visit = [&](Node* node) {
-      if (node && seen.insert(node).second) reachable.push_back(node);
-    };
-    for (const Tensor& root : roots) visit(gradient_edge(root).node.get());
-    for (size_t i = 0; i < reachable.size(); ++i)
-      for (const Edge& edge : reachable[i]->edges()) visit(edge.node.get());
+    std::unordered_set<const Node*> found = reachable_from(roots);
+    std::vector<const Node*> reachable(found.begin(), found.end());
     std::sort(reachable.begin(), reachable.end(),
-              [](Node* a, Node* b) { return a->sequence() < b->sequence(); });
-    for (Node* node : reachable) {
-      bool useful = targets_.contains(node);
-      for (const Edge& edge : node->edges()) useful |= useful_.contains(edge.node.get());
-      if (useful) useful_.insert(node);
+              [](const Node* a, const Node* b) { return a->sequence() < b->sequence(); });
+    for (const Node* node : reachable) {
+      bool leads = false;
+      for (const Edge& edge : node->edges()) leads |= useful_.contains(edge.node.get());
+      if (leads) leading_.insert(node);
+      if (leads || targets_.contains(node)) useful_.insert(node);
     }
   }
 
@@ -219,20 +217,63 @@ class Targets {
   bool accumulate_;
   std::vector<Edge> edges_;
   std::unordered_set<const Node*> targets_;
-  std::unordered_set<const Node*> useful_;
+  std::unordered_set<const Node*> useful_;   // targets and what leads to them
+  std::unordered_set<const Node*> leading_;  // what leads to them
   std::vector<Tensor> results_;
 };
 
+struct Sweep {
+  bool retain_graph;
+  bool create_graph;
+  SourceLine line;  // where the sweep was started
+};
+
+void run_plain(Node& node, Gradients grads, Gradients grad_inputs) {
+  try {
+    node.vjp(grads, grad_inputs);
+  } catch (...) {
+    if (annotate_error) annotate_error(node);
+    throw;
+  }
+}
+
+// For the time an entry runs: what it makes belongs to the vmap in which it was recorded.
+class LevelScope {
+ public:
+  explicit LevelScope(uint32_t level) : outer_(std::exchange(storage_context.level, level)) {}
+  ~LevelScope() { storage_context.level = outer_; }
+  LevelScope(const LevelScope&) = delete;
+  LevelScope& operator=(const LevelScope&) = delete;
+
+ private:
+  uint32_t outer_;
+};
+
+// The same with everything that is rare.
+void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
+  LevelScope scope(std::max(node.level(), storage_context.level));
+  NodeHooks* hooks = find_hooks(node);
+  if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), grads);
+  // A hook that runs afterwards sees what came in, but an entry may use its memory up.
+  std::vector<Tensor> before(grads.begin(), grads.end());
+  run_plain(node, grads, grad_inputs);
+  if (anomaly.enabled && anomaly.check_nan) check_gradients(node, grad_inputs);
+  hooks = find_hooks(node);
+  if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), grad_inputs, before);
+}
+
 // Runs one entry: gradients of its outputs in, gradients for its edges out into the waiting heap.
-void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, SweepOptions options) {
+void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const Sweep& options) {
   Node& node = *pending.node;
   std::span<Edge> edges = node.edges();
   constexpr size_t kInline = 4;
   Tensor inline_grads[kInline];
   std::vector<Tensor> heap_grads(edges.size() > kInline ? edges.size() : 0);
   Gradients grad_inputs(edges.size() > kInline ? heap_grads.data() : inline_grads, edges.size());
-  node.vjp(pending.buffers(), grad_inputs);
-  if (!options.retain_graph) node.release_saved();
+  if (node.has_hooks() || anomaly.enabled || batched_storages) [[unlikely]]
+    run_watched(node, pending.buffers(), grad_inputs);
+  else run_plain(node, pending.buffers(), grad_inputs);
+  if (!options.retain_graph) node.release_saved(options.line);
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
     if (!edge.node || !grad_inputs[i].defined() || !targets.is_useful(edge.node.get())) continue;
@@ -240,25 +281,98 @@ void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, Sweep
   }
 }
 
+// A leaf's gradient has arrived.
+void run_accumulator(Pending& pending, bool create_graph) {
+  Node& node = *pending.node;
+  NodeHooks* hooks = find_hooks(node);
+  if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), pending.buffers());
+  if (!pending.grad.defined()) return;
+  Tensor leaf = leaf_of(node);
+  accumulate_leaf(leaf, std::move(pending.grad), create_graph);
+  if (const Extra* extra = leaf->meta()->extra; extra && extra->accumulate_hooks)
+    HookList::calls.notify(extra->accumulate_hooks.object(), leaf);
+  hooks = find_hooks(node);
+  if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), {}, pending.buffers());
+}
+
+// What hooks may ask about the sweep that calls them.
+struct Running {
+  uint64_t number;
+  std::span<const Tensor> roots;
+  const Targets* targets;
+  Running* outer;
+};
+thread_local Running* running = nullptr;
+uint64_t last_sweep = 0;
+
+class RunningScope {
+ public:
+  RunningScope(std::span<const Tensor> roots, const Targets& targets)
+      : state_{++last_sweep, roots, &targets, running} {
+    running = &state_;
+  }
+  ~RunningScope() { running = state_.outer; }
+  RunningScope(const RunningScope&) = delete;
+  RunningScope& operator=(const RunningScope&) = delete;
+
+ private:
+  Running state_;
+};
+
 }  // namespace
+
+uint64_t current_sweep() {
+  TAPEGRAD_CHECK(running, "autograd: expected to be called from a hook while backward runs");
+  return running->number;
+}
+
+std::vector<bool> will_reach(std::span<Node* const> nodes) {
+  TAPEGRAD_CHECK(running, "autograd: expected to be called from a hook while backward runs");
+  std::unordered_set<const Node*> reached = reachable_from(running->roots);
+  std::vector<bool> result;
+  for (Node* node : nodes)
+    result.push_back(reached.contains(node) && running->targets->is_useful(node));
+  return result;
+}
+
+Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
+  const Node& producer = *edge.node;
+  if (is_batched(grad)) [[unlikely]]
+    grad = sum_finished_batches(grad, producer.level());
+  Sizes sizes = producer.output_sizes(edge.output_number);
+  DType dtype = producer.output_dtype(edge.output_number);
+  if (!same_sizes(grad.sizes(), sizes)) {
+    TAPEGRAD_CHECK(can_expand(sizes, grad.sizes()), consumer.name(),
+                   ": returned a gradient of shape ", to_string(grad.sizes()),
+                   " for a value of shape ", to_string(sizes), "; recorded at ", consumer.line());
+    grad = sum_to_size(grad, sizes);
+  }
+  if (grad.dtype() != dtype) grad = cast(grad, dtype);
+  return grad;
+}
 
 std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,
                           std::span<const Tensor> inputs, bool accumulate, SweepOptions options) {
+  if (dispatch_watch & kWatchPending) resolve_pending();
   Targets targets(roots, inputs, accumulate);
   GradMode mode(options.create_graph);
+  RunningScope scope(roots, targets);
+  Sweep state{options.retain_graph, options.create_graph, SourceLine::here()};
   Waiting waiting;
   for (size_t i = 0; i < roots.size(); ++i) {
-    Edge edge = gradient_edge(roots[i]);
+    Edge edge = real_edge(roots[i]);
     if (edge.node && targets.is_useful(edge.node.get())) add_into(waiting.buffer(edge), grads[i]);
   }
   while (!waiting.empty()) {
     Pending pending = waiting.pop();
     Node& node = *pending.node;
-    if (node.has_retained()) store_retained(node, pending.buffers());
+    if (node.has_hooks() || node.is_accumulator()) run_tensor_hooks(node, pending.buffers());
     if (targets.is_target(&node)) targets.collect(&node, pending.buffers(), options.create_graph);
-    if (!node.is_accumulator()) run_entry(pending, waiting, targets, options);
-    else if (!targets.restricted())
-      accumulate_leaf(leaf_of(node), std::move(pending.grad), options.create_graph);
+    if (node.is_accumulator()) {
+      if (!targets.restricted()) run_accumulator(pending, options.create_graph);
+    } else if (targets.leads_on(&node)) {
+      run_entry(pending, waiting, targets, state);
+    }
   }
   return targets.take();
 }

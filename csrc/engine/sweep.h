@@ -13,6 +13,21 @@ struct SweepOptions {
   bool create_graph = false;  // record the sweep itself, for higher-order gradients
 };
 
+// Set by the binding layer: adds to the exception being handled which entry it came from.
+inline void (*annotate_error)(const Node& node) = nullptr;
+// Set by the binding layer: a leaf's gradient has a history, which may lead back to the leaf.
+inline void (*on_cycle)(const Tensor& leaf) = nullptr;
+
+// The sweep that runs on this thread, for hooks that ask: its number, and which of some entries it
+// will come to.
+uint64_t current_sweep();
+std::vector<bool> will_reach(std::span<Node* const> nodes);
+
+// A gradient must have the shape and dtype of the value it belongs to. Broadcast dimensions are
+// summed away, and so are batches of a vmap that the value knows nothing of; dtypes are cast.
+// Anything else is an error of the op that made it.
+Tensor validated(Tensor grad, const Node& consumer, const Edge& edge);
+
 // Sends `grads` (one per root, same shape) back from `roots`.
 //
 // Without inputs, gradients arrive in the .grad of all leaves that are reached, and nothing is

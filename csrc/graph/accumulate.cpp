@@ -10,12 +10,21 @@ namespace {
 class AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf) : leaf(leaf) { is_accumulator_ = true; }
-  ~AccumulateGrad() override { leaf->meta()->node = nullptr; }
+  // It belongs to where the leaf does, not to where the leaf was first used.
+  void set_level() {
+    const Extra* extra = leaf->meta()->extra;
+    level_ = std::max(leaf->storage().birth_level(), extra ? extra->level : 0);
+  }
+  ~AccumulateGrad() override {
+    if (leaf->meta()) leaf->meta()->node = nullptr;
+  }
   const char* name() const override { return "AccumulateGrad"; }
   // The sweep accumulates by itself: it knows whether the buffer may be taken over.
   void vjp(Gradients, Gradients) override {
     fail("AccumulateGrad: has no inputs to differentiate");
   }
+
+  void visit(const Visitor& visitor) const override { visitor.tensor(leaf, visitor.state); }
 
   Tensor leaf;
 };
@@ -27,6 +36,7 @@ Ref<Node> accumulator_of(const Tensor& leaf) {
   if (meta.node) return Ref<Node>(meta.node);
   Ref<AccumulateGrad> node = Node::create<AccumulateGrad>(0, 0, std::span(&leaf, 1), leaf);
   node->stamp();
+  node->set_level();
   meta.node = node.get();
   return node;
 }

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
-#include "graph/retain.h"
+#include "graph/hooks.h"
 
 namespace tapegrad {
 
@@ -54,25 +54,32 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
 void Node::stamp() {
   sequence_ = next_sequence++;
   line_ = SourceLine::here();
+  level_ = storage_context.level;
+  for (const Edge& edge : edges())
+    if (edge.node && edge.node->is_collected_) is_collected_ = true;
 }
 
 Tensor Node::saved(size_t i) const {
   TAPEGRAD_CHECK(!released_,
                  "backward: trying to backward through the graph a second time: ", name(),
-                 ", recorded at ", line(),
-                 ", has already freed its saved values; specify retain_graph=True in the first "
-                 "backward if you need to go through the graph again");
+                 ", recorded at ", line(), ", has already freed its saved values, in the backward at ",
+                 saved_values()[0].dropped_at(),
+                 "; specify retain_graph=True there if you need to go through the graph again");
   return saved_values()[i].get(*this);
 }
 
-void Node::release_saved() {
-  if (saved_count_ == 0) return;
+std::string Node::saved_name(size_t i) const { return "tensor" + std::to_string(i); }
+
+void Node::release_saved(const SourceLine& sweep_line) {
+  if (saved_count_ == 0 || released_) return;
   released_ = true;
-  for (SavedValue& value : saved_values()) value.reset();
+  std::span<SavedValue> values = saved_values();
+  for (SavedValue& value : values) value = SavedValue();
+  values[0] = SavedValue::dropped(sweep_line);
 }
 
 void Node::free_now() noexcept {
-  if (has_retained_) forget_retained(this);
+  if (has_hooks_) forget_hooks(this);
   for (SavedValue& value : saved_values()) value.~SavedValue();
   for (Edge& edge : edges()) edge.~Edge();
   size_t bytes = bytes_;
@@ -91,38 +98,6 @@ void Node::destroy(Node* node) noexcept {
     next->free_now();
   }
   draining = false;
-}
-
-SavedValue SavedValue::input(const Tensor& tensor) {
-  SavedValue value;
-  value.version_ = tensor->storage().version();
-  value.tensor_ = tensor;
-  return value;
-}
-
-SavedValue SavedValue::output(const Tensor& tensor) {
-  SavedValue value;
-  value.version_ = tensor->storage().version();
-  value.output_number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
-  value.is_output_ = true;
-  value.tensor_ = alias(tensor, tensor.sizes(), tensor.strides(), tensor->offset());
-  return value;
-}
-
-Tensor SavedValue::get(const Node& owner) const {
-  if (!tensor_.defined()) return tensor_;
-  uint32_t version = tensor_->storage().version();
-  TAPEGRAD_CHECK(version == version_, owner.name(),
-                 ": one of the variables needed for gradient computation has been modified by an "
-                 "inplace operation: a tensor of shape ",
-                 to_string(tensor_.sizes()), ", saved at ", owner.line(), ", is at version ",
-                 version, "; expected version ", version_,
-                 " instead; use an out-of-place op there, or save a .clone()");
-  if (!is_output_ || !grad_enabled) return tensor_;
-  // With its history, so that the derivative of the derivative finds its way.
-  Tensor with_history = alias(tensor_, tensor_.sizes(), tensor_.strides(), tensor_->offset());
-  set_history(with_history, Ref<Node>(const_cast<Node*>(&owner)), output_number_);
-  return with_history;
 }
 
 }  // namespace tapegrad

@@ -51,15 +51,41 @@ class Node {
   std::span<SavedValue> saved_values() const {
     return {at<SavedValue>(edges_offset_ + edge_count_ * sizeof(Edge)), saved_count_};
   }
-  void save_input(size_t i, const Tensor& tensor) { saved_values()[i] = SavedValue::input(tensor); }
+  // The edges must be set: the history of a saved input is one of them.
+  void save_input(size_t i, const Tensor& tensor) {
+    saved_values()[i] = SavedValue::input(tensor, *this);
+  }
   void save_output(size_t i, const Tensor& tensor) {
     saved_values()[i] = SavedValue::output(tensor);
   }
-  // Drops the saved values: an ephemeral tape's entries do so as the sweep passes.
-  virtual void release_saved();
+  // What PyTorch calls saved value i: "self" for _saved_self.
+  virtual std::string saved_name(size_t i) const;
+  // Drops the saved values, in a sweep that runs at this line: an ephemeral tape's entries do so as
+  // the sweep passes.
+  virtual void release_saved(const SourceLine& sweep_line);
   bool released() const { return released_; }
   // True for the entry at which a leaf's gradient arrives, see accumulate.h.
   bool is_accumulator() const { return is_accumulator_; }
+  // True for what stands on an edge while a tangent waits, see forward.h.
+  bool is_placeholder() const { return is_placeholder_; }
+  // True for an entry that serves forward mode alone and is nobody's history.
+  bool is_forward_only() const { return is_forward_only_; }
+  void set_forward_only() { is_forward_only_ = true; }
+  // The entry that this one runs as a part of itself, if any.
+  virtual Node* inner_entry() { return nullptr; }
+  // Whether the collector of cycles must look into the entry: it, or one before it, holds something
+  // of Python's.
+  bool is_collected() const { return is_collected_; }
+  void set_collected() { is_collected_ = true; }
+  // Shows the collector what else the entry keeps alive: tensors, other entries, Python's
+  // objects.
+  struct Visitor {
+    void (*tensor)(const Tensor&, void* state);
+    void (*node)(Node*, void* state);
+    void (*object)(void* object, void* state);
+    void* state;
+  };
+  virtual void visit(const Visitor&) const {}
 
   // Gradients are validated against the shape and dtype of the output they belong to.
   size_t output_count() const { return output_count_; }
@@ -69,9 +95,13 @@ class Node {
     return {reinterpret_cast<const int64_t*>(outputs().data()) + output.sizes_begin, output.rank};
   }
 
-  // Whether some tensor keeps its gradient here, see retain.h.
-  bool has_retained() const { return has_retained_; }
-  void set_has_retained(bool value) { has_retained_ = value; }
+  // Whether there is something to look up in hooks.h.
+  bool has_hooks() const { return has_hooks_; }
+  void set_has_hooks(bool value) { has_hooks_ = value; }
+
+  // The innermost vmap that ran when the entry was made, see core/batch.h: gradients that differ over
+  // a vmap inside are summed before they get here.
+  uint32_t level() const { return level_; }
 
   uint64_t sequence() const { return sequence_; }
   // Gives the entry its place in the tape and notes the source line; called once, after the edges
@@ -79,6 +109,7 @@ class Node {
   void stamp();
   std::string line() const { return line_.text(); }
 
+  uint32_t count() const { return count_; }
   void retain() { ++count_; }
   void release() noexcept {
     if (--count_ == 0) destroy(this);
@@ -130,11 +161,17 @@ class Node {
   uint32_t output_count_ = 0;
   uint16_t edges_offset_ = 0;
   uint16_t saved_count_ = 0;
-  bool released_ = false;
-  bool has_retained_ = false;
 
  protected:
+  uint32_t level_ = 0;
   bool is_accumulator_ = false;
+  bool is_placeholder_ = false;
+
+ private:
+  bool released_ = false;
+  bool has_hooks_ = false;
+  bool is_forward_only_ = false;
+  bool is_collected_ = false;
 };
 
 int64_t live_node_count();

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "graph/accumulate.h"
-#include "graph/retain.h"
 #include "graph/view.h"
 
 namespace tapegrad {
@@ -12,7 +11,10 @@ namespace {
 void destroy_meta(TensorImpl* tensor, AutogradMeta* meta) noexcept {
   if (meta->retains_grad) forget_retained(meta->node, tensor);
   if (!meta->is_leaf && meta->node) meta->node->release();
-  delete meta->extra;
+  if (meta->extra) {
+    meta->extra->~Extra();
+    pool_free(meta->extra, sizeof(Extra));
+  }
   meta->~AutogradMeta();
   pool_free(meta, sizeof(AutogradMeta));
 }
@@ -31,7 +33,7 @@ AutogradMeta& ensure_meta(const Tensor& tensor) {
 
 Extra& ensure_extra(const Tensor& tensor) {
   AutogradMeta& meta = ensure_meta(tensor);
-  if (!meta.extra) meta.extra = new Extra();
+  if (!meta.extra) meta.extra = new (pool_allocate(sizeof(Extra))) Extra();
   return *meta.extra;
 }
 
@@ -44,7 +46,7 @@ Node* grad_fn(const Tensor& tensor) {
   return meta->is_leaf ? nullptr : meta->node;
 }
 
-Edge gradient_edge(const Tensor& tensor) {
+Edge real_edge(const Tensor& tensor) {
   AutogradMeta* meta = tensor->meta();
   if (!meta || !requires_grad(tensor)) return {};
   if (meta->extra) [[unlikely]]
@@ -53,7 +55,19 @@ Edge gradient_edge(const Tensor& tensor) {
   return {accumulator_of(tensor), 0};
 }
 
+Edge gradient_edge(const Tensor& tensor) {
+  AutogradMeta* meta = tensor->meta();
+  if (!meta) return {};
+  if (forward_levels) [[unlikely]]
+    return placeholder_edge(tensor, grad_enabled ? real_edge(tensor) : Edge());
+  return real_edge(tensor);
+}
+
 void set_requires_grad(const Tensor& tensor, bool value) {
+  TAPEGRAD_CHECK(!value || !tensor->storage().is_inference() ||
+                     (storage_context.flags & Storage::kInference),
+                 "requires_grad_: setting requires_grad=True on inference tensor outside "
+                 "InferenceMode is not allowed; use its .clone()");
   TAPEGRAD_CHECK(!value || is_floating(tensor.dtype()),
                  "requires_grad_: only Tensors of floating point dtype can require gradients, got ",
                  name(tensor.dtype()), "; call .float() first");
@@ -64,9 +78,22 @@ void set_requires_grad(const Tensor& tensor, bool value) {
     return;
   }
   if (value || tensor->meta()) ensure_meta(tensor).requires_grad = value;
+  if (value && storage_context.level) [[unlikely]]
+    ensure_extra(tensor).level = storage_context.level;
 }
 
 void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
+  if (forward_levels && !attach_forward(tensor, node, output_number)) [[unlikely]]
+    return;
+  put_history(tensor, std::move(node), output_number);
+}
+
+void copy_history(const Tensor& to, const Tensor& from) {
+  if (forward_levels) share_tangents(to, from);
+  if (Node* node = grad_fn(from)) put_history(to, Ref<Node>(node), from->meta()->output_number);
+}
+
+void put_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
   AutogradMeta& meta = ensure_meta(tensor);
   if (meta.retains_grad) {
     forget_retained(meta.node, tensor.impl());

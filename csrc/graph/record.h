@@ -3,7 +3,9 @@
 
 #include <initializer_list>
 
+#include "graph/forward.h"
 #include "graph/grad_mode.h"
+#include "graph/hooks.h"
 #include "graph/node.h"
 
 namespace tapegrad {
@@ -27,6 +29,11 @@ struct Extra {
   uint32_t view_version = 0;  // the storage version for which the view's history is right
   bool multi_output_view = false;
   bool no_grad_view = false;  // made while recording was off: its history does not follow the base
+  bool inference_view = false;  // the same, in inference mode
+  uint32_t level = 0;           // of a leaf: the innermost vmap when it began to require grad
+  HookList hooks;               // of a leaf, on its gradient
+  HookList accumulate_hooks;    // of a leaf, after its gradient has arrived
+  Ref<Tangents> tangents;       // of forward mode
 };
 
 AutogradMeta& ensure_meta(const Tensor& tensor);
@@ -41,20 +48,34 @@ inline bool requires_grad(const Tensor& tensor) {
   return extra && extra->base.defined() && !extra->no_grad_view && requires_grad(extra->base);
 }
 
+// Whether the derivative with respect to this input is wanted, in either mode.
+inline bool is_active(const Tensor& input) {
+  return (grad_enabled && requires_grad(input)) || has_tangent(input);
+}
+
 template <class... Tensors>
 bool should_record(const Tensors&... inputs) {
+  if (forward_levels) [[unlikely]]
+    return (is_active(inputs) || ...);
   return grad_enabled && (requires_grad(inputs) || ...);
 }
+// Whether derivatives must themselves be made of recorded ops.
+inline bool is_differentiating() { return grad_enabled || forward_levels; }
 
 bool is_leaf(const Tensor& tensor);
 // The entry that made the tensor, or null for a leaf. Brings a view's history up to date first.
 Node* grad_fn(const Tensor& tensor);
 // Where the tensor's gradient flows to: its entry, or for a leaf the accumulating one.
+Edge real_edge(const Tensor& tensor);
+// The same as an edge of a new entry: forward mode puts a placeholder there.
 Edge gradient_edge(const Tensor& tensor);
 
 void set_requires_grad(const Tensor& tensor, bool value);
-// Makes `node`'s output number `output_number` the history of the tensor.
+// Makes `node`'s output number `output_number` the history of a tensor that the node's op made.
 void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number);
+// The same for another tensor that stands at the same place in the graph.
+void put_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number);
+void copy_history(const Tensor& to, const Tensor& from);
 
 // Makes an entry of type N whose edges lead to the inputs and whose outputs are `outputs`.
 // The caller then saves values and fills in attributes. Only to be called if should_record().

@@ -1,35 +1,90 @@
 // SavedValue: the single point where a tensor enters the tape and leaves it again.
+//
+// Note [What a saved value keeps alive]
+// The bytes, and as little else as possible. An input that an edge of the entry leads to is kept as
+// a bare alias: its history can be had back from the edge, so neither the Python object nor what
+// autograd attached to it must live on. An output is kept likewise, because its history *is* the entry.
+// Leaves and values without history are kept as they are. Under saved_tensors_hooks, what the pack
+// hook returned is kept instead of the tensor.
 #pragma once
 
 #include <cstdint>
 
 #include "core/tensor.h"
+#include "graph/source.h"
 
 namespace tapegrad {
 
 class Node;
 
+// Set by the binding layer: packing and unpacking by Python functions.
+struct SavedHooks {
+  void* (*pack)(const Tensor& tensor) = nullptr;
+  Tensor (*unpack)(void* packed) = nullptr;
+  void (*release)(void* packed) noexcept = nullptr;
+};
+inline SavedHooks saved_hooks;
+// Whether hooks are active on this thread.
+inline thread_local bool packing = false;
+
 class SavedValue {
  public:
   SavedValue() = default;
-  // An input of the recorded op. Keeps the tensor with its history, for higher-order gradients.
-  static SavedValue input(const Tensor& tensor);
-  // An output of the recorded op. The tensor's history *is* the entry that saves it, so it is
-  // kept without history, which would be a cycle, and given it back when read.
+  // An input of the recorded op, whose edges are set already.
+  static SavedValue input(const Tensor& tensor, const Node& owner);
+  // An output of the recorded op.
   static SavedValue output(const Tensor& tensor);
+  // What is left once a sweep has dropped the value: the line of that sweep.
+  static SavedValue dropped(const SourceLine& sweep_line);
+
+  SavedValue(SavedValue&& other) noexcept { swap(other); }
+  SavedValue& operator=(SavedValue&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~SavedValue() {
+    if (content_) free_content();
+  }
 
   // The tensor, after the check that nobody has written to it since. `owner` is the saving entry.
   Tensor get(const Node& owner) const;
-  bool defined() const { return tensor_.defined(); }
-  void reset() { tensor_ = Tensor(); }
-  // As held, unchecked: for inspection.
-  const Tensor& peek() const { return tensor_; }
+  bool defined() const { return content_ && kind_ != Kind::Dropped; }
+  // The held tensor as it is, unchecked; undefined if there is none.
+  Tensor peek() const { return kind_ == Kind::Whole ? Tensor(impl()) : Tensor(); }
+  // Shows the held tensor, if there is one, without counting a reference.
+  template <class Look>
+  void with_tensor(Look&& look) const {
+    static_assert(sizeof(Tensor) == sizeof(void*));
+    if (kind_ == Kind::Whole && content_) look(*reinterpret_cast<const Tensor*>(&content_));
+  }
+  // The Python object that a pack hook returned, or null.
+  void* packed() const { return kind_ == Kind::Packed ? content_ : nullptr; }
+  // The line of the sweep that dropped the value.
+  std::string dropped_at() const;
+  // Replaces the tensor by what a pack hook makes of it.
+  void repack();
 
  private:
-  Tensor tensor_;
-  uint32_t version_ = 0;
-  uint16_t output_number_ = 0;
-  bool is_output_ = false;
+  enum class Kind : uint8_t { Whole, Packed, Dropped };
+  enum class History : uint8_t { Own, Edge, Output };
+
+  void hold(Tensor tensor);
+  void pack(const Tensor& tensor);
+  void free_content() noexcept;
+  TensorImpl* impl() const { return static_cast<TensorImpl*>(content_); }
+  void swap(SavedValue& other) noexcept {
+    std::swap(content_, other.content_);
+    std::swap(version_, other.version_);
+    std::swap(number_, other.number_);
+    std::swap(kind_, other.kind_);
+    std::swap(history_, other.history_);
+  }
+
+  void* content_ = nullptr;  // a TensorImpl, a packed object or a code object: counted
+  uint32_t version_ = 0;     // of the storage when it was saved; the line of a dropped value
+  uint16_t number_ = 0;      // of the edge or output that is the value's history
+  Kind kind_ = Kind::Whole;
+  History history_ = History::Own;
 };
 static_assert(sizeof(SavedValue) == 16);
 

@@ -11,6 +11,7 @@ namespace tapegrad {
 struct SourceHooks {
   // Returns a counted code object and the instruction offset, or null.
   void* (*capture)(int32_t* offset) = nullptr;
+  void* (*retain)(void* code) = nullptr;
   void (*release)(void* code) noexcept = nullptr;
   std::string (*resolve)(void* code, int32_t offset) = nullptr;  // "file.py:12, in train"
 };
@@ -34,6 +35,16 @@ class SourceLine {
   ~SourceLine() {
     if (code_) source_hooks.release(code_);
   }
+
+  SourceLine copy() const {
+    SourceLine line;
+    if (code_) line.code_ = source_hooks.retain(code_);
+    line.offset_ = offset_;
+    return line;
+  }
+  // Gives the counted code object and the offset away.
+  std::pair<void*, int32_t> detach() { return {std::exchange(code_, nullptr), offset_}; }
+  bool known() const { return code_ != nullptr; }
 
   std::string text() const {
     return code_ ? source_hooks.resolve(code_, offset_) : std::string("unknown line");

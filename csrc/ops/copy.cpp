@@ -1,17 +1,20 @@
 #include "ops/copy.h"
 
+#include "core/batch.h"
 #include "core/error.h"
 #include "core/op.h"
 #include "cpu/kernels.h"
 #include "graph/record.h"
 #include "graph/view.h"
+#include "graph/write_log.h"
 #include "ops/create.h"
+#include "ops/pointwise.h"
 
 namespace tapegrad {
 
 namespace {
 
-const Op copy_op{"copy", {cpu::copy, nullptr}};
+const Op copy_op{"copy", {cpu::copy, nullptr}, kAnyRank};
 const Op has_zero_op{"has_zero", {cpu::has_zero, nullptr}};
 
 // The gradient goes through unchanged; the sweep casts it and sums broadcast dimensions away.
@@ -121,7 +124,8 @@ Tensor cast(const Tensor& x, DType dtype) {
 Tensor clone_with_history(const Tensor& x) {
   Tensor y = empty_like_layout(x, x.dtype());
   copy_into(y, x);
-  if (Node* node = grad_fn(x)) set_history(y, Ref<Node>(node), x->meta()->output_number);
+  copy_history(y, x);
+  if (forward_levels) set_tangents(y, tangents_of(x));  // its own: x is about to change
   return y;
 }
 
@@ -133,7 +137,7 @@ void copy_(const Tensor& self, const Tensor& from) {
                  to_string(self.sizes()));
   bool shares = from->storage_ref() == self->storage_ref() && !same_geometry(from, self);
   copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from);
-  self->storage().bump_version();
+  note_write("copy_", self);
   if (!recording || !is_floating(self.dtype())) return;
   Ref<CopyBackward> node = Node::create<CopyBackward>(2, 0, std::span(&self, 1));
   node->edges()[0] = gradient_edge(self);
@@ -146,7 +150,7 @@ void fill_(const Tensor& self, Scalar value) {
   bool recording = should_record(self);
   check_inplace("fill_", self, recording);
   fill_into(self, value);
-  self->storage().bump_version();
+  note_write("fill_", self);
   if (!recording) return;
   Ref<FillBackward> node = Node::create<FillBackward>(1, 0, std::span(&self, 1));
   node->edges()[0] = gradient_edge(self);
@@ -170,14 +174,21 @@ bool same_geometry(const Tensor& a, const Tensor& b) {
 bool has_zero(const Tensor& x) {
   Tensor found(TensorImpl::empty(DType::Bool, {}, 1));
   dispatch(has_zero_op, {x}, {}, {found});
-  return *found.data<bool>();
+  if (!is_batched(found)) return *found.data<bool>();
+  BatchDim dim = Batches::of(found->storage()).back();
+  return has_zero(logical_not(Batches::reveal(found, 0, dim.level, dim.size)));
 }
 
 void check_inplace(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
              "the update in no_grad(), or write to a .clone()");
+  TAPEGRAD_CHECK(!self->storage().is_inference() || (storage_context.flags & Storage::kInference), op,
+                 ": Inplace update to inference tensor outside InferenceMode is not allowed; use "
+                 "its .clone()");
   if (recording) check_view_write(op, self);
+  if (before_write) [[unlikely]]
+    before_write(self);
   check_no_internal_overlap(op, self);
 }
 

@@ -25,6 +25,9 @@ void zero_(const Tensor& self);
 bool same_geometry(const Tensor& a, const Tensor& b);
 bool has_zero(const Tensor& x);
 
+// Called before a tensor is written in place, where somebody asked for it on any thread
+// (allow_mutation_on_saved_tensors).
+inline void (*before_write)(const Tensor& self) = nullptr;
 // Before writing `self`: refuses a leaf that requires grad (when recording), and memory in which
 // two elements share a place.
 void check_inplace(const char* op, const Tensor& self, bool recording);

@@ -12,7 +12,7 @@ namespace tapegrad {
 
 namespace {
 
-const Op fill_op{"fill", {cpu::fill, nullptr}};
+const Op fill_op{"fill", {cpu::fill, nullptr}, kAnyRank};
 const Op arange_op{"arange", {cpu::arange, nullptr}};
 const Op linspace_op{"linspace", {cpu::linspace, nullptr}};
 const Op eye_op{"eye", {cpu::eye, nullptr}};

@@ -8,6 +8,7 @@
 #include "core/op.h"
 #include "cpu/index.h"
 #include "cpu/kernels.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -251,7 +252,7 @@ void index_put_(const Tensor& self, IndexList indices, const Tensor& values, boo
   check_inplace("index_put_", self, recording);
   Prepared prepared = prepare("index_put_", self, indices);
   write(index_put_op, self, prepared, values, accumulate, IndexRule::Wrap);
-  self->storage().bump_version();
+  note_write("index_put_", self);
   if (recording)
     save_columns(record_inplace<IndexPutBackward>(self, {&values}, prepared.columns.size(),
                                                   prepared.dims, accumulate),
@@ -432,7 +433,7 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   bool recording = should_record(self, source);
   check_inplace("index_add_", self, recording);
   write_index_add(self, dim, index, source, alpha);
-  self->storage().bump_version();
+  note_write("index_add_", self);
   if (recording)
     record_inplace<IndexAddBackward>(self, {&source}, 1, dim, alpha).save_input(0, index);
 }
@@ -449,7 +450,7 @@ void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   bool recording = should_record(self, source);
   check_inplace("index_copy_", self, recording);
   write_index_copy(self, dim, index, source);
-  self->storage().bump_version();
+  note_write("index_copy_", self);
   if (recording) record_inplace<IndexCopyBackward>(self, {&source}, 1, dim).save_input(0, index);
 }
 
@@ -465,7 +466,7 @@ void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   bool recording = should_record(self, value);
   check_inplace("index_fill_", self, recording);
   write_index_fill(self, dim, index, value);
-  self->storage().bump_version();
+  note_write("index_fill_", self);
   if (recording) record_inplace<IndexFillBackward>(self, {&value}, 1, dim).save_input(0, index);
 }
 

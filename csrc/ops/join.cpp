@@ -9,6 +9,7 @@
 #include "cpu/kernels.h"
 #include "graph/record.h"
 #include "graph/view.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -118,8 +119,8 @@ N& record_list(std::span<const Tensor> inputs, const Tensor& output, int64_t dim
 }
 
 bool any_recorded(std::span<const Tensor> tensors) {
-  return grad_enabled &&
-         std::any_of(tensors.begin(), tensors.end(), [](auto& x) { return requires_grad(x); });
+  return is_differentiating() &&
+         std::any_of(tensors.begin(), tensors.end(), [](auto& x) { return is_active(x); });
 }
 
 // Lays the pieces side by side along dim. Their other sizes agree.
@@ -422,7 +423,7 @@ void triangle_inplace(const char* op, const Tensor& self, int64_t diagonal, bool
   bool recording = should_record(self);
   check_inplace(op, self, recording);
   dispatch(triangle_op, {self}, {diagonal, upper}, {self});
-  self->storage().bump_version();
+  note_write(op, self);
   if (!recording) return;
   auto node = Node::create<TriangleBackward>(1, 0, std::span(&self, 1), diagonal, upper);
   node->edges()[0] = gradient_edge(self);

@@ -6,6 +6,7 @@
 #include "core/op.h"
 #include "cpu/kernels.h"
 #include "cpu/mask.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -165,7 +166,7 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
     fill_masked(y, self, mask, value);
     copy_into(self, y);
   }
-  self->storage().bump_version();
+  note_write("masked_fill_", self);
   if (recording) record_inplace<MaskedFillBackward>(self, {&value}, 1).save_input(0, mask);
 }
 
@@ -246,7 +247,7 @@ void masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sourc
   Tensor target = spread(self, self.sizes());
   scatter_masked("masked_scatter_", target, mask, source);
   if (!target.is_same(self)) copy_into(self, target);
-  self->storage().bump_version();
+  note_write("masked_scatter_", self);
   if (recording)
     record_inplace<MaskedScatterBackward>(self, {&source}, 1, source.sizes()).save_input(0, mask);
 }

@@ -19,7 +19,7 @@ namespace tapegrad {
 namespace {
 
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta.
-const Op matmul_op{"matmul", {cpu::matmul, nullptr}};
+const Op matmul_op{"matmul", {cpu::matmul, nullptr}, kAnyRank};
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,
@@ -97,8 +97,8 @@ struct AddmmBackward final : Node {
 // Saves only what the gradients of the inputs that need one read.
 template <class N>
 void save_factors(N& node, const Tensor& a, const Tensor& b) {
-  if (requires_grad(b)) node.save_input(0, a);
-  if (requires_grad(a)) node.save_input(1, b);
+  if (is_active(b)) node.save_input(0, a);
+  if (is_active(a)) node.save_input(1, b);
 }
 
 // a and b of equal rank >= 2; batch dimensions broadcast.

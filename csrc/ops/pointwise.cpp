@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "cpu/kernels.h"
 #include "graph/view.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 
@@ -236,6 +237,7 @@ class PointwiseNode : public Node {
   void vjp(Gradients grads, Gradients grad_inputs) override;
 
   const PointwiseInfo& info() const { return info_; }
+  std::string saved_name(size_t i) const override;
 
  protected:
   virtual const Scalar* params() const { return nullptr; }
@@ -262,14 +264,17 @@ class PointwiseParamNode final : public PointwiseNode {
   Scalar values_[kMaxParams];
 };
 
+std::string PointwiseNode::saved_name(size_t i) const {
+  static constexpr const char* kNames[] = {"grad", "self", "other", "third", "result"};
+  for (int slot = 1; slot < kGradOperands; ++slot)
+    if ((saved_mask_ >> slot & 1) && i-- == 0) return kNames[slot];
+  return Node::saved_name(i);
+}
+
 void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
   size_t next = 0;
   for (int slot = 1; slot < kGradOperands; ++slot)
     if (saved_mask_ >> slot & 1) operands[slot] = saved(next++);
-}
-
-bool is_sole_owner(const Tensor& tensor) {
-  return !tensor->python_object() && tensor->count() == 1 && tensor->storage().use_count() == 1;
 }
 
 Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOperands],
@@ -287,7 +292,7 @@ Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOp
       break;
   }
   const Scalar* params = this->params();
-  if (grad_enabled) {
+  if (is_differentiating()) {
     double values[kMaxParams] = {};
     for (int i = 0; i < info_.param_count; ++i) values[i] = params[i].as_double();
     return d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
@@ -319,13 +324,15 @@ void PointwiseNode::vjp(Gradients grads, Gradients grad_inputs) {
 uint8_t needed_operands(const PointwiseInfo& info, Operands operands) {
   uint8_t mask = 0;
   for (int i = 0; i < info.arity; ++i)
-    if (requires_grad(*operands[i])) mask |= info.derivatives[i].mentions;
+    if (is_active(*operands[i])) mask |= info.derivatives[i].mentions;
   return mask & static_cast<uint8_t>(~kGrad);
 }
 
 // `values` are the operands as they were before the op ran.
 Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands values, Params params,
                     const Tensor& out) {
+  if (forward_levels) [[unlikely]]
+    set_tangents(out, tangents_of(out));
   Edge edges[kMaxArity];
   for (int i = 0; i < info.arity; ++i) edges[i] = gradient_edge(*operands[i]);
   uint8_t mask = needed_operands(info, operands);
@@ -344,9 +351,9 @@ Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands value
   return node;
 }
 
-bool any_requires_grad(Operands operands) {
+bool any_active(Operands operands) {
   for (const Tensor* operand : operands)
-    if (requires_grad(*operand)) return true;
+    if (is_active(*operand)) return true;
   return false;
 }
 
@@ -358,7 +365,7 @@ Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   DTypes dtypes = resolve_dtypes(info, operands, params);
   Tensor out = make_result(info, operands, dtypes.result);
   execute(info, operands, params, dtypes.compute, out);
-  if (grad_enabled && any_requires_grad(operands) && is_floating(dtypes.result))
+  if (is_differentiating() && any_active(operands) && is_floating(dtypes.result))
     set_history(out, make_node(info, operands, operands, params, out), 0);
   return out;
 }
@@ -366,19 +373,19 @@ Tensor pointwise(PointwiseId id, Operands operands, Params params) {
 void pointwise_out(PointwiseId id, Operands operands, Params params, const Tensor& out) {
   const PointwiseInfo& info = pointwise_info(id);
   check_condition(info, operands);
-  TAPEGRAD_CHECK(!(grad_enabled && (any_requires_grad(operands) || requires_grad(out))), info.name,
+  TAPEGRAD_CHECK(!(is_differentiating() && (any_active(operands) || is_active(out))), info.name,
                  ": functions with out=... arguments don't support automatic differentiation, but "
                  "one of the arguments requires grad; use the form without out=, or no_grad()");
   DTypes dtypes = resolve_dtypes(info, operands, params);
   prepare_out(info.name, out, result_sizes(info, operands), dtypes.result, operands);
   execute(info, operands, params, dtypes.compute, out);
-  out->storage().bump_version();
+  note_write(info.name, out);
 }
 
 void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
   const PointwiseInfo& info = pointwise_info(id);
   const Tensor& self = *operands[0];
-  bool record = grad_enabled && any_requires_grad(operands);
+  bool record = is_differentiating() && any_active(operands);
   check_inplace(info.name, self, record);
   check_condition(info, operands);
   DTypes dtypes = resolve_dtypes(info, operands, params);
@@ -397,7 +404,7 @@ void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
     inputs[i] = misaligned ? &copies[i] : &operand;
   }
   execute(info, {inputs, operands.size()}, params, dtypes.compute, self);
-  self->storage().bump_version();
+  note_write(info.name, self);
   if (record)
     rebase_history(self, make_node(info, operands, {values, operands.size()}, params, self));
 }

@@ -8,6 +8,7 @@
 #include "cpu/kernels.h"
 #include "graph/record.h"
 #include "graph/view.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -17,11 +18,11 @@ namespace tapegrad {
 
 namespace {
 
-const Op integers_op{"random_integers", {cpu::random_integers, nullptr}};
-const Op bernoulli_each_op{"random_bernoulli_each", {cpu::random_bernoulli_each, nullptr}};
-const Op permutation_op{"random_permutation", {cpu::random_permutation, nullptr}};
-const Op multinomial_op{"random_multinomial", {cpu::random_multinomial, nullptr}};
-const Op poisson_op{"random_poisson", {cpu::random_poisson, nullptr}};
+const Op integers_op{"random_integers", {cpu::random_integers, nullptr}, kRandom};
+const Op bernoulli_each_op{"random_bernoulli_each", {cpu::random_bernoulli_each, nullptr}, kRandom};
+const Op permutation_op{"random_permutation", {cpu::random_permutation, nullptr}, kRandom};
+const Op multinomial_op{"random_multinomial", {cpu::random_multinomial, nullptr}, kRandom};
+const Op poisson_op{"random_poisson", {cpu::random_poisson, nullptr}, kRandom};
 
 struct DistributionRecord {
   Op op;
@@ -29,13 +30,13 @@ struct DistributionRecord {
 };
 // In the order of Distribution.
 const DistributionRecord kDistributions[] = {
-    {{"random_uniform", {cpu::random_uniform, nullptr}}, "UniformBackward0"},
-    {{"random_normal", {cpu::random_normal, nullptr}}, "NormalBackward0"},
-    {{"random_log_normal", {cpu::random_log_normal, nullptr}}, "LogNormalBackward0"},
-    {{"random_exponential", {cpu::random_exponential, nullptr}}, "ExponentialBackward0"},
-    {{"random_cauchy", {cpu::random_cauchy, nullptr}}, "CauchyBackward0"},
-    {{"random_geometric", {cpu::random_geometric, nullptr}}, "GeometricBackward0"},
-    {{"random_bernoulli", {cpu::random_bernoulli, nullptr}}, "BernoulliBackward2"},
+    {{"random_uniform", {cpu::random_uniform, nullptr}, kRandom}, "UniformBackward0"},
+    {{"random_normal", {cpu::random_normal, nullptr}, kRandom}, "NormalBackward0"},
+    {{"random_log_normal", {cpu::random_log_normal, nullptr}, kRandom}, "LogNormalBackward0"},
+    {{"random_exponential", {cpu::random_exponential, nullptr}, kRandom}, "ExponentialBackward0"},
+    {{"random_cauchy", {cpu::random_cauchy, nullptr}, kRandom}, "CauchyBackward0"},
+    {{"random_geometric", {cpu::random_geometric, nullptr}, kRandom}, "GeometricBackward0"},
+    {{"random_bernoulli", {cpu::random_bernoulli, nullptr}, kRandom}, "BernoulliBackward2"},
 };
 const DistributionRecord& record_of(Distribution distribution) {
   return kDistributions[static_cast<int>(distribution)];
@@ -72,7 +73,7 @@ void overwrite(const char* op, const char* node_name, const Tensor& self, Sample
   bool recording = should_record(self);
   check_inplace(op, self, recording);
   sample();
-  self->storage().bump_version();
+  note_write(op, self);
   if (!recording) return;
   Ref<SampleBackward> node =
       Node::create<SampleBackward>(1, 0, std::span<const Tensor>(&self, 1), node_name);

@@ -6,6 +6,7 @@
 #include "core/op.h"
 #include "cpu/index.h"
 #include "cpu/kernels.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -160,7 +161,7 @@ void scatter_inplace(const char* op, const Tensor& self, int64_t dim, const Tens
   check_inplace(op, self, recording);
   Scattered operands = check_scatter(op, self, dim, index, source);
   write(self, operands, mode);
-  self->storage().bump_version();
+  note_write(op, self);
   if (recording)
     record_inplace<N>(self, {&operands.source}, 1, operands.dim).save_input(0, operands.index);
 }
@@ -366,7 +367,7 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
     return copy_(self, scatter_reduce(clone(self), dim, index, source, reduce, include_self));
   reduce_into(self, check_scatter("scatter_reduce_", self, dim, index, as_source(source, index)),
               reduce, include_self);
-  self->storage().bump_version();
+  note_write("scatter_reduce_", self);
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {

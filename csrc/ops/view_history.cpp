@@ -10,9 +10,9 @@
 //   gradient is the base's gradient with the written place replaced by what the in-place op's own
 //   entry makes of it. The view then takes its history from the base as above.
 //
-// Both need to name the view's place inside a gradient of the base, which is a contiguous tensor of
-// the base's shape. So the base must itself be contiguous; others are refused. Also refused, as in
-// PyTorch: views made by ops with several outputs (split, unbind), and views made while recording
+// Both need to name the view's place inside a gradient of the base: the gradient is laid out in
+// memory as the base is, and there the view's strides name its place. Refused, as in PyTorch, are
+// writes to views made by ops with several outputs (split, unbind), and to views made while recording
 // was off whose base is written with recording on.
 #include "ops/view_history.h"
 
@@ -33,107 +33,158 @@ namespace {
 const Op embed_op{"embed", {cpu::embed, nullptr}};
 
 struct EmbedBackward final : Node {
-  explicit EmbedBackward(Geometry geometry) : geometry(std::move(geometry)) {}
+  EmbedBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
   const char* name() const override { return "EmbedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = extract(grads[0], geometry);
+    grad_inputs[0] = extract(grads[0], whole, place);
   }
-  Geometry geometry;
-};
-
-struct ExtractBackward final : Node {
-  ExtractBackward(Sizes sizes, Geometry geometry) : sizes(sizes), geometry(std::move(geometry)) {}
-  const char* name() const override { return "AsStridedBackward0"; }
-  void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = embed(grads[0], sizes, geometry);
-  }
-  DimVector sizes;
-  Geometry geometry;
-};
-
-// A contiguous copy of x with zeros at the place: the part of a gradient that a write lets through.
-Tensor erase(const Tensor& x, const Geometry& place);
-
-struct EraseBackward final : Node {
-  explicit EraseBackward(Geometry place) : place(std::move(place)) {}
-  const char* name() const override { return "EraseBackward0"; }
-  void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = erase(grads[0], place);
-  }
+  Layout whole;
   Geometry place;
 };
 
-Tensor erase(const Tensor& x, const Geometry& place) {
-  Tensor y(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+struct ExtractBackward final : Node {
+  ExtractBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
+  const char* name() const override { return "AsStridedBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = embed(grads[0], whole, place);
+  }
+  Layout whole;
+  Geometry place;
+};
+
+// How many elements of memory a layout reaches over.
+int64_t span_of(const Layout& layout) {
+  int64_t last = 0;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] == 0) return 0;
+    last += (layout.sizes[d] - 1) * layout.strides[d];
+  }
+  return last + 1;
+}
+
+// Fresh memory in that layout. Unless the layout is dense there are gaps, which are zero.
+Tensor empty_in_layout(const Layout& layout, DType dtype) {
+  int64_t span = span_of(layout);
+  int64_t numel = 1;
+  for (int64_t size : layout.sizes) numel *= size;
+  Tensor memory(TensorImpl::empty(dtype, {&span, 1}, span));
+  if (numel != span) fill_into(memory, 0);
+  return alias(memory, layout.sizes, layout.strides, 0);
+}
+
+// x in that layout, as a copy unless it is so already.
+Tensor in_layout(const Tensor& x, const Layout& layout) {
+  if (same_sizes(x.strides(), layout.strides)) return x;
+  Tensor y = empty_in_layout(layout, x.dtype());
   copy_into(y, x);
-  fill_into(alias(y, place.sizes, place.strides, place.offset), 0);
-  if (should_record(x)) record<EraseBackward>({&x}, y, 0, place);
   return y;
 }
 
-bool within(const Geometry& geometry, int64_t numel) {
+// A copy of x in that layout with zeros at the place: the part of a gradient that a write lets
+// through.
+Tensor erase(const Tensor& x, const Layout& whole, const Geometry& place);
+
+struct EraseBackward final : Node {
+  EraseBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
+  const char* name() const override { return "EraseBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = erase(grads[0], whole, place);
+  }
+  Layout whole;
+  Geometry place;
+};
+
+Tensor erase(const Tensor& x, const Layout& whole, const Geometry& place) {
+  Tensor y = empty_in_layout(whole, x.dtype());
+  copy_into(y, x);
+  fill_into(alias(y, place.sizes, place.strides, place.offset), 0);
+  if (should_record(x)) record<EraseBackward>({&x}, y, 0, whole, place);
+  return y;
+}
+
+bool within(const Geometry& geometry, int64_t span) {
   int64_t last = geometry.offset;
   for (size_t d = 0; d < geometry.sizes.size(); ++d) {
     if (geometry.sizes[d] == 0) return true;
     last += (geometry.sizes[d] - 1) * geometry.strides[d];
   }
-  return geometry.offset >= 0 && last < numel;
+  return geometry.offset >= 0 && last < span;
 }
 
-// The view's place in a contiguous tensor of its base's shape.
+Layout layout_of(const Tensor& x) { return {DimVector(x.sizes()), DimVector(x.strides())}; }
+
+// The view's place in memory laid out as its base is.
 Geometry place_in_base(const Tensor& view, const Tensor& base) {
-  TAPEGRAD_CHECK(base.is_contiguous(), "in-place on a view: the base of shape ",
-                 to_string(base.sizes()),
-                 " is not contiguous, and such a base is not supported; use .contiguous() on it "
-                 "first, or an out-of-place op");
   Geometry place{DimVector(view.sizes()), DimVector(view.strides()),
                  view->offset() - base->offset()};
-  TAPEGRAD_CHECK(within(place, base.numel()),
+  TAPEGRAD_CHECK(within(place, span_of(layout_of(base))),
                  "in-place on a view: the view reaches outside its base; use an out-of-place op");
   return place;
 }
 
 struct CopySlices final : Node {
-  CopySlices(Geometry place, Ref<Node> inner) : place(std::move(place)), inner(std::move(inner)) {}
+  CopySlices(Layout whole, Geometry place, Ref<Node> inner)
+      : whole(std::move(whole)), place(std::move(place)), inner(std::move(inner)) {}
   const char* name() const override { return "CopySlices"; }
 
   // Edge 0 is the base as it was; the others are the inner entry's edges after its first.
   void vjp(Gradients grads, Gradients grad_inputs) override {
     std::vector<Tensor> inner_grads(inner->edges().size());
-    Tensor grad_part = extract(grads[0], place);
+    Tensor grad_part = extract(grads[0], whole, place);
     inner->vjp({&grad_part, 1}, inner_grads);
     if (needs(0)) {
-      Tensor rest = erase(grads[0], place);
+      Tensor rest = erase(grads[0], whole, place);
       Tensor part = inner_grads[0];
-      grad_inputs[0] = part.defined() ? add(rest, embed(part, rest.sizes(), place)) : rest;
+      grad_inputs[0] = part.defined() ? add(rest, embed(part, whole, place)) : rest;
     }
     for (size_t i = 1; i < inner_grads.size(); ++i) grad_inputs[i] = inner_grads[i];
   }
 
-  void release_saved() override { inner->release_saved(); }
+  void release_saved(const SourceLine& sweep_line) override { inner->release_saved(sweep_line); }
+  Node* inner_entry() override { return inner.get(); }
+  void visit(const Visitor& visitor) const override { visitor.node(inner.get(), visitor.state); }
 
+  Layout whole;
   Geometry place;
   Ref<Node> inner;
 };
 
 }  // namespace
 
-Tensor embed(const Tensor& part, Sizes sizes, const Geometry& geometry) {
-  Tensor whole = zeros(sizes, part.dtype());
-  Tensor place = alias(whole, geometry.sizes, geometry.strides, geometry.offset);
-  dispatch(embed_op, {part}, {}, {place});
-  if (should_record(part)) record<EmbedBackward>({&part}, whole, 0, geometry);
-  return whole;
+Tensor embed(const Tensor& part, Sizes sizes, const Geometry& place) {
+  return embed(part, {DimVector(sizes), contiguous_strides(sizes)}, place);
 }
 
-Tensor extract(const Tensor& x, const Geometry& geometry) {
-  Tensor source = contiguous(x);
-  Tensor place =
-      alias(source, geometry.sizes, geometry.strides, source->offset() + geometry.offset);
-  Tensor y(TensorImpl::empty(x.dtype(), geometry.sizes, place.numel()));
-  copy_into(y, place);
-  if (should_record(source)) record<ExtractBackward>({&source}, y, 0, source.sizes(), geometry);
+Tensor embed(const Tensor& part, const Layout& whole, const Geometry& place) {
+  Tensor y = empty_in_layout(whole, part.dtype());
+  fill_into(y, 0);
+  dispatch(embed_op, {part}, {}, {alias(y, place.sizes, place.strides, place.offset)});
+  if (should_record(part)) record<EmbedBackward>({&part}, y, 0, whole, place);
   return y;
+}
+
+Tensor extract(const Tensor& x, const Geometry& place) {
+  return extract(x, {DimVector(x.sizes()), contiguous_strides(x.sizes())}, place);
+}
+
+Tensor extract(const Tensor& x, const Layout& whole, const Geometry& place) {
+  Tensor source = in_layout(x, whole);
+  Tensor part = alias(source, place.sizes, place.strides, source->offset() + place.offset);
+  Tensor y(TensorImpl::empty(x.dtype(), place.sizes, part.numel()));
+  copy_into(y, part);
+  if (should_record(x)) record<ExtractBackward>({&x}, y, 0, whole, place);
+  return y;
+}
+
+void record_as_strided(const Tensor& x, const Tensor& y, Geometry place) {
+  Layout whole = layout_of(x);
+  for (size_t d = 0; d < whole.sizes.size(); ++d)
+    TAPEGRAD_CHECK(whole.sizes[d] <= 1 || whole.strides[d] != 0,
+                   "as_strided: a gradient through it needs an input whose elements do not share "
+                   "memory, but it is expanded; call .contiguous() first");
+  TAPEGRAD_CHECK(within(place, span_of(whole)),
+                 "as_strided: a gradient through it needs the view to stay inside the input");
+  record<ExtractBackward>({&x}, y, 0, std::move(whole), std::move(place));
 }
 
 void mark_view(const Tensor& view, const Tensor& x) {
@@ -143,6 +194,8 @@ void mark_view(const Tensor& view, const Tensor& x) {
   extra.base = x_is_view ? meta->extra->base : x;
   extra.view_version = view->storage().version();
   extra.no_grad_view = !grad_enabled || (x_is_view && meta->extra->no_grad_view);
+  extra.inference_view = (storage_context.flags & Storage::kInference) ||
+                         (x_is_view && meta->extra->inference_view);
   extra.multi_output_view = x_is_view && meta->extra->multi_output_view;
 }
 
@@ -154,19 +207,20 @@ void update_view_history(const Tensor& view) {
   Extra& extra = *view->meta()->extra;
   if (!extra.base.defined() || extra.no_grad_view) return;
   uint32_t version = view->storage().version();
-  if (extra.view_version == version || !requires_grad(extra.base)) return;
+  if (extra.view_version == version) return;
   // Only a write that the base's history knows of changes the view's.
-  if (is_leaf(extra.base)) return;
+  bool follows = (requires_grad(extra.base) && !is_leaf(extra.base)) || has_tangent(extra.base);
+  if (!follows) return;
   TAPEGRAD_CHECK(!extra.multi_output_view,
                  "a view made by an op with several outputs (split, chunk, unbind) is used after "
                  "its base was modified in place; this is forbidden, use .clone() on the view");
-  Geometry place = place_in_base(view, extra.base);
-  Ref<ExtractBackward> node = Node::create<ExtractBackward>(1, 0, std::span(&view, 1),
-                                                            extra.base.sizes(), std::move(place));
+  Ref<ExtractBackward> node =
+      Node::create<ExtractBackward>(1, 0, std::span(&view, 1), layout_of(extra.base),
+                                    place_in_base(view, extra.base));
+  extra.view_version = version;
   node->edges()[0] = gradient_edge(extra.base);
   node->stamp();
   set_history(view, std::move(node), 0);
-  extra.view_version = version;
 }
 
 void check_view_write(const char* op, const Tensor& tensor) {
@@ -177,6 +231,10 @@ void check_view_write(const char* op, const Tensor& tensor) {
       !extra.multi_output_view, op,
       ": output of an op with several views (split, chunk, unbind) is a view and is being "
       "modified inplace; this is forbidden, use .clone() first");
+  TAPEGRAD_CHECK(
+      !extra.inference_view, op,
+      ": a view was created in inference mode and is being modified inplace in normal mode; make "
+      "the view outside inference_mode");
   TAPEGRAD_CHECK(
       !extra.no_grad_view, op,
       ": a view was created in no_grad mode and is being modified inplace with grad mode "
@@ -192,16 +250,14 @@ void rebase_history(const Tensor& tensor, Ref<Node> node) {
   if (!meta.extra || !meta.extra->base.defined()) return set_history(tensor, std::move(node), 0);
   Extra& extra = *meta.extra;
   const Tensor& base = extra.base;
-  Geometry place = place_in_base(tensor, base);
   size_t edges = node->edges().size();
-  Ref<CopySlices> slices =
-      Node::create<CopySlices>(edges, 0, std::span(&base, 1), std::move(place), node);
+  Ref<CopySlices> slices = Node::create<CopySlices>(
+      edges, 0, std::span(&base, 1), layout_of(base), place_in_base(tensor, base), node);
   slices->edges()[0] = gradient_edge(base);
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();
   set_history(base, std::move(slices), 0);
   extra.view_version = tensor->storage().version() - 1;  // out of date on purpose
-  meta.requires_grad = true;
   update_view_history(tensor);
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "python/exchange.h"
@@ -221,7 +222,7 @@ Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
   checked_numel(arguments.function(), sizes);
   check_inplace(arguments.function(), target, grad_enabled && requires_grad(target));
   prepare_out(arguments.function(), target, sizes, target.dtype(), {});
-  target->storage().bump_version();
+  note_write(arguments.function(), target);
   return target;
 }
 

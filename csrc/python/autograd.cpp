@@ -3,7 +3,7 @@
 #include "engine/sweep.h"
 #include "graph/grad_mode.h"
 #include "graph/record.h"
-#include "graph/retain.h"
+#include "graph/hooks.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/view.h"

@@ -1,6 +1,7 @@
 #include "python/binding.h"
 
 #include "graph/record.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "python/python_types.h"
 
@@ -163,7 +164,7 @@ Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
                  "one of the arguments requires grad; use the form without out=, or no_grad()");
   prepare_out(op, *out, result.sizes(), result.dtype(), {operands.begin(), operands.size()});
   copy_into(*out, result);
-  (*out)->storage().bump_version();
+  note_write(op, *out);
   return *out;
 }
 

@@ -13,10 +13,12 @@ void bind_capture(Binder& b) {
            [](Program& program) -> Program& {
     TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
     capturing = &program;
+    watch(kWatchCapture, true);
     return program;
   }, nb::rv_policy::reference)
       .def("__exit__", [](Program&, nb::args) {
     capturing = nullptr;
+    watch(kWatchCapture, false);
   }).def("steps", [](const Program& program) {
     nb::list steps;
     for (const Program::Step& step : program.steps())

@@ -1,6 +1,7 @@
 // The native module tapegrad._C.
 #include "core/parallel.h"
 #include "python/binding.h"
+#include "python/node_object.h"
 
 namespace tapegrad::python {
 
@@ -32,12 +33,17 @@ NB_MODULE(_C, module) {
   bind_types(module);
   nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
   module.attr("Tensor") = type;
+  module.attr("Node") = nb::handle(reinterpret_cast<PyObject*>(node_class()));
   Binder b(module, type);
   bind_tensor(b);
   bind_view(b);
   bind_pointwise(b);
   bind_create(b);
   bind_autograd(b);
+  bind_hooks(b);
+  bind_nodes(b);
+  bind_function(b);
+  bind_transforms(b);
   bind_capture(b);
   bind_system(b);
   bind_reduce(b);

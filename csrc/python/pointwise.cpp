@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "python/binding.h"
 
@@ -507,7 +508,7 @@ void bind_special(Binder& b) {
            [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
               std::optional<double> neginf) {
     const Tensor* operands[] = {&self};
-    if (is_integral(self.dtype())) self->storage().bump_version();
+    if (is_integral(self.dtype())) note_write("nan_to_num_", self);
     else
       pointwise_inplace(PointwiseId::nan_to_num, operands,
                         nan_to_num_params(self, nan, posinf, neginf));

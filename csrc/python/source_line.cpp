@@ -67,6 +67,7 @@ void* capture(int32_t* offset) {
 }
 #endif
 
+void* retain(void* code) { return Py_NewRef(static_cast<PyObject*>(code)); }
 void release(void* code) noexcept { Py_DECREF(static_cast<PyObject*>(code)); }
 
 std::string resolve(void* pointer, int32_t offset) {
@@ -88,7 +89,7 @@ std::string resolve(void* pointer, int32_t offset) {
 
 void install_source_lines(const std::string& own_folder) {
   package_folder = own_folder + "/";
-  source_hooks = {capture, release, resolve};
+  source_hooks = {capture, retain, release, resolve};
 }
 
 }  // namespace tapegrad::python

@@ -6,6 +6,8 @@
 #include <new>
 
 #include "core/error.h"
+#include "graph/record.h"
+#include "python/collector.h"
 #include "python/number_slots.h"
 #include "python/tensor_properties.h"
 
@@ -48,20 +50,22 @@ void deallocate(PyObject* self) {
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
-  return 0;
+  auto* object = reinterpret_cast<TensorObject*>(self);
+  Py_VISIT(object->dict);
+  return object->impl ? traverse_tensor(object->impl, visit, arg) : 0;
 }
 
 int clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<TensorObject*>(self)->dict);
+  auto* object = reinterpret_cast<TensorObject*>(self);
+  Py_CLEAR(object->dict);
+  if (object->impl) clear_tensor(object->impl);
   return 0;
 }
 
 // A tensor joins the cycle collector when it first gets an attribute of its own.
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   int result = PyObject_GenericSetAttr(self, name, value);
-  if (reinterpret_cast<TensorObject*>(self)->dict && !PyObject_GC_IsTracked(self))
-    PyObject_GC_Track(self);
+  if (reinterpret_cast<TensorObject*>(self)->dict) track(tensor_of(self));
   return result;
 }
 
@@ -102,6 +106,9 @@ PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
   // Every reference the C++ side holds is a reference to the object from now on.
   Py_SET_REFCNT(reinterpret_cast<PyObject*>(object), static_cast<Py_ssize_t>(impl->count()));
   impl->set_python_object(object);
+  const AutogradMeta* meta = impl->meta();
+  if (meta && !meta->is_leaf && meta->node->is_collected()) [[unlikely]]
+    track(tensor_of(reinterpret_cast<PyObject*>(object)));
   return reinterpret_cast<PyObject*>(object);
 }
 

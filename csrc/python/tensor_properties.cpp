@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
-#include "graph/retain.h"
+#include "graph/hooks.h"
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
@@ -77,6 +77,10 @@ PyObject* get_retains_grad(PyObject* self, void*) {
   return PyBool_FromLong(meta && meta->retains_grad);
 }
 PyObject* get_version(PyObject* self, void*) {
+  if (impl_of(self)->storage().is_inference()) {
+    PyErr_SetString(PyExc_RuntimeError, "_version: Inference tensors do not track version counter");
+    return nullptr;
+  }
   return PyLong_FromUnsignedLong(impl_of(self)->storage().version());
 }
 PyObject* get_base(PyObject* self, void*) {

@@ -102,10 +102,10 @@ Tensor become_view(const char* op, const Tensor& self, View&& make) {
                  ": a leaf Variable that requires grad is being used in an in-place operation; use "
                  "the out-of-place form");
   Tensor before = alias(self, self.sizes(), self.strides(), self->offset());
-  if (Node* node = grad_fn(self)) set_history(before, Ref<Node>(node), self->meta()->output_number);
+  copy_history(before, self);
   Tensor y = make(before);
   self->set_geometry(y.sizes(), y.strides(), y->offset());
-  if (recording) set_history(self, Ref<Node>(grad_fn(y)), y->meta()->output_number);
+  if (recording) copy_history(self, y);
   return self;
 }
 

@@ -9,6 +9,14 @@ from typing import Any, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.autograd import forward_ad, function, graph
+from tapegrad.autograd.anomaly_mode import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
+from tapegrad.autograd.function import Function
 from tapegrad.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -16,18 +24,28 @@ from tapegrad.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from tapegrad.autograd.graph import GradientEdge
 
 __all__ = [
+    "Function",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "forward_ad",
+    "function",
     "grad",
+    "graph",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]
 
-_Tensors: TypeAlias = Tensor | Sequence[Tensor]
+Variable = Tensor
+_Tensors: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 _OptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None] | None
 
 
@@ -114,7 +132,7 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     grads: Sequence[Tensor | None]
     if is_grads_batched:
-        grads = _batched_sweeps(roots, grad_roots, retain, create_graph, targets)
+        grads = _batched_sweep(roots, grad_roots, retain, create_graph, targets)
     else:
         _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, grad_roots)
         grads = _C.run_backward(roots, grad_roots, retain, create_graph, targets, False)
@@ -133,13 +151,14 @@ def grad(
     return tuple(grads)
 
 
-def _batched_sweeps(
+def _batched_sweep(
     roots: tuple[Tensor, ...],
     grad_roots: tuple[Tensor | None, ...],
     retain: bool,
     create_graph: bool,
     targets: tuple[Tensor, ...],
 ) -> list[Tensor | None]:
+    """Run one sweep on a whole batch of gradients, as vmap would."""
     sizes = {0 if g is None or g.dim() == 0 else g.shape[0] for g in grad_roots}
     if len(sizes) != 1 or 0 in sizes:
         raise RuntimeError(
@@ -148,23 +167,30 @@ def _batched_sweeps(
             f"{[None if g is None else tuple(g.shape) for g in grad_roots]}"
         )
     size = sizes.pop()
-    sweeps = []
-    for index in range(size):
-        entry = tuple(g[index] for g in grad_roots if g is not None)
+    level = _C._enter_vmap(size, "error")
+    try:
+        entry = tuple(_C._hide_batch(g, 0, level) for g in grad_roots if g is not None)
         _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, entry)
-        keep = retain or index + 1 < size
-        sweeps.append(_C.run_backward(roots, entry, keep, create_graph, targets, False))
-    return [None if found[0] is None else _C.stack(found) for found in zip(*sweeps, strict=True)]
+        found = _C.run_backward(roots, entry, retain, create_graph, targets, False)
+        return [None if g is None else _C._reveal_batch(g, 0, level, size) for g in found]
+    finally:
+        _C._exit_vmap()
 
 
 def _as_tensors(operation: str, name: str, value: Any) -> tuple[Tensor, ...]:
-    tensors = (value,) if isinstance(value, Tensor) else tuple(value)
+    single = isinstance(value, Tensor | GradientEdge)
+    tensors = (value,) if single else tuple(value)
     for index, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, Tensor | GradientEdge):
             raise TypeError(
                 f"{operation}: expected {name}[{index}] to be a Tensor, got {type(tensor).__name__}"
             )
-    return tensors
+    return tuple(
+        _C._edge_tensor(tensor.node, tensor.output_nr)
+        if isinstance(tensor, GradientEdge)
+        else tensor
+        for tensor in tensors
+    )
 
 
 def _as_targets(operation: str, inputs: Any) -> tuple[Tensor, ...]:

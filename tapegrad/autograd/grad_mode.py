@@ -5,7 +5,6 @@ length of a `with` block, of a function call, or of each step of a generator.
 """
 
 import functools
-import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -176,15 +175,11 @@ class set_grad_enabled(_GradMode):
         return super().__call__(function)
 
 
-class _InferenceState(threading.local):
-    enabled = False
-
-
-_inference = _InferenceState()
-
-
 class inference_mode(_GradMode):
     """Run without recording, in code whose results never meet the tape again.
+
+    Tensors made inside cannot be saved for backward or written in place outside; use a
+    ``.clone()`` of them there.
 
     Args:
         mode: True enters inference mode; False leaves it for the length of the block, with
@@ -214,13 +209,12 @@ class inference_mode(_GradMode):
 
     def __enter__(self) -> None:
         self._previous = _C.is_grad_enabled()
-        self._previous_inference = _inference.enabled
+        self._previous_inference = _C._set_inference(self.mode)
         _C.set_grad_enabled(not self.mode)
-        _inference.enabled = self.mode
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
-        _inference.enabled = self._previous_inference
+        _C._set_inference(self._previous_inference)
 
     def _copy(self) -> "inference_mode":
         return type(self)(self.mode)
@@ -237,4 +231,4 @@ def is_inference_mode_enabled() -> bool:
         ...     torch.is_inference_mode_enabled()
         True
     """
-    return _inference.enabled
+    return _C._is_inference()

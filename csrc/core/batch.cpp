@@ -1,0 +1,314 @@
+#include "core/batch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "core/error.h"
+
+namespace tapegrad {
+
+namespace {
+
+struct Batch {
+  std::vector<BatchDim> dims;      // outermost level first
+  void* narrow_data = nullptr;     // of a widened storage: where its bytes lay before
+  size_t wide_nbytes = 0;
+  Ref<Storage> parent;             // of a hidden or revealed one: whose bytes these are
+};
+
+std::unordered_map<const Storage*, Batch> table;
+uint32_t last_level = 0;
+
+void free_parent(void* parent) { static_cast<Storage*>(parent)->release(); }
+
+// Another storage over the same bytes, which keeps the first one alive.
+Ref<Storage> share(Storage& storage, void* data, size_t nbytes) {
+  storage.retain();
+  return Storage::borrow(data, nbytes, &storage, free_parent);
+}
+
+const BatchDim* find(std::span<const BatchDim> dims, uint32_t level) {
+  for (const BatchDim& dim : dims)
+    if (dim.level == level) return &dim;
+  return nullptr;
+}
+
+void merge(const char* op, std::vector<BatchDim>& dims, const BatchDim& dim) {
+  auto place = std::lower_bound(
+      dims.begin(), dims.end(), dim.level,
+      [](const BatchDim& entry, uint32_t level) { return entry.level < level; });
+  if (place == dims.end() || place->level != dim.level) dims.insert(place, dim);
+  else
+    TAPEGRAD_CHECK(place->size == dim.size, op, ": vmap: batches of sizes ", place->size, " and ",
+                   dim.size, " meet; a tensor has escaped from another vmap");
+}
+
+// Counts through all elements of a batch.
+class BatchIndex {
+ public:
+  explicit BatchIndex(std::span<const BatchDim> dims) : dims_(dims), index_(dims.size(), 0) {
+    for (const BatchDim& dim : dims) done_ |= dim.size == 0;
+  }
+  bool done() const { return done_; }
+  void next() {
+    for (size_t d = dims_.size(); d-- > 0;) {
+      if (++index_[d] < dims_[d].size) return;
+      index_[d] = 0;
+    }
+    done_ = true;
+  }
+  // Where the current element of a storage with (some of) these levels begins.
+  int64_t offset(std::span<const BatchDim> of) const {
+    int64_t bytes = 0;
+    for (size_t d = 0; d < dims_.size(); ++d)
+      if (const BatchDim* dim = find(of, dims_[d].level)) bytes += index_[d] * dim->stride;
+    return bytes;
+  }
+
+ private:
+  std::span<const BatchDim> dims_;
+  std::vector<int64_t> index_;
+  bool done_ = false;
+};
+
+// A plain operand that stands for one element of a batched one.
+struct Slice {
+  TensorImpl* whole;
+  Tensor plain;
+
+  explicit Slice(TensorImpl* operand) : whole(operand) {
+    if (!operand->storage().is_batched()) {
+      plain = Tensor(operand);
+      return;
+    }
+    Storage& storage = operand->storage();
+    Ref<Storage> part = share(storage, storage.data(), storage.nbytes());
+    plain = Tensor(TensorImpl::create(std::move(part), operand->dtype(), operand->sizes(),
+                                      operand->strides(), operand->offset()));
+    plain->set_wrapped_number(operand->is_wrapped_number());
+  }
+};
+
+// The operand with the batch as leading dimensions, aligned to `rank` dimensions of its own.
+Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, size_t rank) {
+  Storage& storage = operand->storage();
+  std::span<const BatchDim> own = Batches::of(storage);
+  auto item = static_cast<int64_t>(itemsize(operand->dtype()));
+  DimVector sizes, strides;
+  for (const BatchDim& dim : dims) {
+    const BatchDim* here = find(own, dim.level);
+    sizes.push_back(here ? dim.size : 1);
+    strides.push_back(here ? here->stride / item : 0);
+  }
+  for (size_t d = operand->sizes().size(); d < rank; ++d) {
+    sizes.push_back(1);
+    strides.push_back(0);
+  }
+  for (size_t d = 0; d < operand->sizes().size(); ++d) {
+    sizes.push_back(operand->size(d));
+    strides.push_back(operand->stride(d));
+  }
+  Tensor plain(TensorImpl::create(share(storage, storage.data(), storage.nbytes()),
+                                  operand->dtype(), sizes, strides, operand->offset()));
+  plain->set_wrapped_number(operand->is_wrapped_number());
+  return plain;
+}
+
+void run_plain(const OpCall& call, Kernel kernel) {
+  kernel(call);
+  if (capturing) capturing->append(call);
+}
+
+void run_with_leading_dims(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims) {
+  size_t rank = 0;
+  for (TensorImpl* input : call.inputs) rank = std::max(rank, input->sizes().size());
+  for (TensorImpl* output : call.outputs) rank = std::max(rank, output->sizes().size());
+  std::vector<Tensor> operands;
+  std::vector<TensorImpl*> inputs, outputs;
+  operands.reserve(call.inputs.size() + call.outputs.size());
+  for (TensorImpl* input : call.inputs)
+    inputs.push_back(operands.emplace_back(with_leading_dims(input, dims, rank)).impl());
+  for (TensorImpl* output : call.outputs)
+    outputs.push_back(operands.emplace_back(with_leading_dims(output, dims, rank)).impl());
+  run_plain({call.op, inputs, call.attributes, outputs}, kernel);
+}
+
+void run_each(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims,
+              void (*shift)(Storage&, void*)) {
+  std::vector<Scalar> attributes(call.attributes.begin(), call.attributes.end());
+  for (BatchIndex index(dims); !index.done(); index.next()) {
+    std::vector<Slice> slices;
+    std::vector<TensorImpl*> inputs, outputs;
+    slices.reserve(call.inputs.size() + call.outputs.size());
+    auto slice = [&](TensorImpl* operand) {
+      Slice& part = slices.emplace_back(operand);
+      Storage& storage = operand->storage();
+      if (storage.is_batched())
+        shift(part.plain->storage(),
+              static_cast<char*>(storage.data()) + index.offset(Batches::of(storage)));
+      return part.plain.impl();
+    };
+    for (TensorImpl* input : call.inputs) inputs.push_back(slice(input));
+    for (TensorImpl* output : call.outputs) outputs.push_back(slice(output));
+    // Each element draws from a stream of its own: the first attribute is the seed.
+    if (call.op.traits & kRandom)
+      attributes[0] = static_cast<int64_t>(static_cast<uint64_t>(attributes[0].as_int()) +
+                                           uint64_t{0x9E3779B97F4A7C15});
+    run_plain({call.op, inputs, attributes, outputs}, kernel);
+  }
+}
+
+// The levels over which an op that draws random numbers must draw anew.
+void add_random_levels(const OpCall& call, std::vector<BatchDim>& dims) {
+  for (const BatchLevel& level : batch_levels) {
+    TAPEGRAD_CHECK(level.randomness != Randomness::Error, call.op.name,
+                   ": vmap: called random operation while in randomness error mode; pass "
+                   "randomness='same' or randomness='different' to vmap");
+    if (level.randomness == Randomness::Different) merge(call.op.name, dims, {level.level, level.size, 0});
+    else
+      TAPEGRAD_CHECK(!find(dims, level.level), call.op.name,
+                     ": vmap: randomness='same' cannot draw into a tensor that differs over the "
+                     "batch; pass randomness='different'");
+  }
+}
+
+}  // namespace
+
+uint32_t enter_batch_level(int64_t size, Randomness randomness) {
+  uint32_t level = ++last_level;
+  batch_levels.push_back({level, size, randomness});
+  storage_context.level = level;
+  watch(kWatchBatch, true);
+  return level;
+}
+
+void exit_batch_level() {
+  batch_levels.pop_back();
+  storage_context.level = batch_levels.empty() ? 0 : batch_levels.back().level;
+  watch(kWatchBatch, !batch_levels.empty());
+}
+
+void Storage::destroy_batch() noexcept { Batches::forget(*this); }
+
+std::span<const BatchDim> Batches::of(const Storage& storage) {
+  if (!storage.is_batched()) return {};
+  return table.find(&storage)->second.dims;
+}
+
+Storage* Batches::parent(const Storage& storage) {
+  if (!storage.is_batched()) return nullptr;
+  return table.find(&storage)->second.parent.get();
+}
+
+void Batches::forget(Storage& storage) noexcept {
+  auto found = table.find(&storage);
+  if (found->second.wide_nbytes) {
+    deallocate(storage.data_, found->second.wide_nbytes);
+    storage.data_ = found->second.narrow_data;
+  }
+  Batch gone = std::move(found->second);  // its parent may be a batch too
+  table.erase(found);
+  --batched_storages;
+}
+
+Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
+  Storage& storage = x->storage();
+  std::span<const BatchDim> outer = of(storage);
+  Batch batch{{outer.begin(), outer.end()}, nullptr, 0, x->storage_ref()};
+  merge("vmap", batch.dims,
+        {level, x.size(dim), x.stride(dim) * static_cast<int64_t>(itemsize(x.dtype()))});
+  DimVector sizes(x.sizes()), strides(x.strides());
+  sizes.erase(dim);
+  strides.erase(dim);
+  Ref<Storage> hidden = share(storage, storage.data(), storage.nbytes());
+  hidden->context_.flags |= Storage::kBatched | (storage.context_.flags & Storage::kInference);
+  table.emplace(hidden.get(), std::move(batch));
+  ++batched_storages;
+  return Tensor(TensorImpl::create(std::move(hidden), x.dtype(), sizes, strides, x->offset()));
+}
+
+Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size) {
+  Storage& storage = x->storage();
+  const BatchDim* here = find(of(storage), level);
+  DimVector sizes(x.sizes()), strides(x.strides());
+  sizes.insert(dim, here ? here->size : size);
+  auto item = static_cast<int64_t>(itemsize(x.dtype()));
+  strides.insert(dim, here ? here->stride / item : 0);
+  if (!here) return alias(x, sizes, strides, x->offset());
+  size_t reach = std::max(storage.nbytes(),
+                          static_cast<size_t>((here->size - 1) * here->stride) + storage.nbytes());
+  Ref<Storage> shown = share(storage, storage.data(), here->size > 0 ? reach : 0);
+  Batch batch{{}, nullptr, 0, x->storage_ref()};
+  for (const BatchDim& other : of(storage))
+    if (other.level != level) batch.dims.push_back(other);
+  if (!batch.dims.empty()) {
+    shown->context_.flags |= Storage::kBatched;
+    table.emplace(shown.get(), std::move(batch));
+    ++batched_storages;
+  }
+  return Tensor(TensorImpl::create(std::move(shown), x.dtype(), sizes, strides, x->offset()));
+}
+
+void Batches::widen(const char* op, Storage& storage, std::span<const BatchDim> dims) {
+  std::span<const BatchDim> own = of(storage);
+  std::vector<BatchDim> all(own.begin(), own.end());
+  for (const BatchDim& dim : dims) {
+    if (find(own, dim.level)) continue;
+    bool fresh = storage.use_count() == 1 && !storage.is_borrowed();
+    TAPEGRAD_CHECK((fresh || dim.level <= storage.birth_level()) && !parent(storage), op,
+                   ": vmap: inplace arithmetic is not possible, because the written-to tensor is "
+                   "not being vmapped over but what is written differs over the batch; make the "
+                   "tensor inside the function, or use the out-of-place op");
+    merge(op, all, dim);
+  }
+  if (all.size() == own.size()) return;
+  // Elements of the batch lie one after the other, each on a cache line of its own.
+  auto stride = static_cast<int64_t>((storage.nbytes() + 63) / 64 * 64);
+  std::vector<BatchDim> wide = all;
+  for (size_t d = wide.size(); d-- > 0;) {
+    wide[d].stride = stride;
+    stride *= std::max<int64_t>(wide[d].size, 1);
+  }
+  auto* data = static_cast<char*>(allocate(static_cast<size_t>(stride)));
+  if (storage.data_)
+    for (BatchIndex index(wide); !index.done(); index.next())
+      std::memcpy(data + index.offset(wide), static_cast<char*>(storage.data_) + index.offset(own),
+                  storage.nbytes());
+  Batch batch{std::move(wide), storage.data_, static_cast<size_t>(stride), nullptr};
+  if (auto found = table.find(&storage); found != table.end()) {
+    deallocate(storage.data_, found->second.wide_nbytes);
+    batch.narrow_data = found->second.narrow_data;
+    found->second = std::move(batch);
+  } else {
+    table.emplace(&storage, std::move(batch));
+    storage.context_.flags |= Storage::kBatched;
+    ++batched_storages;
+  }
+  storage.data_ = data;
+}
+
+void Batches::run(const OpCall& call, Kernel kernel) {
+  std::vector<BatchDim> dims;
+  for (TensorImpl* input : call.inputs)
+    for (const BatchDim& dim : of(input->storage())) merge(call.op.name, dims, dim);
+  for (TensorImpl* output : call.outputs)
+    for (const BatchDim& dim : of(output->storage())) merge(call.op.name, dims, dim);
+  if (call.op.traits & kRandom) add_random_levels(call, dims);
+  if (dims.empty()) return run_plain(call, kernel);
+  for (TensorImpl* output : call.outputs) widen(call.op.name, output->storage(), dims);
+  if (call.op.traits & kAnyRank) run_with_leading_dims(call, kernel, dims);
+  else run_each(call, kernel, dims, shift);
+}
+
+bool is_batched_at(const Tensor& x, uint32_t level) {
+  return find(Batches::of(x->storage()), level) != nullptr;
+}
+
+void fail_batched_read() {
+  fail("vmap: it looks like you're calling .item(), bool(), numpy() or an op whose result's shape "
+       "depends on the values, on a tensor that differs over the batch; this has no one answer. "
+       "Use torch.where for choices, or move the call out of the vmapped function");
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,68 @@
+// Batches: how one tensor stands for many, which is what vmap is made of.
+//
+// Note [A batch is a property of storage]
+// Under vmap(f) a tensor has the shape that f thinks it has, and its storage holds the bytes once
+// for each element of the batch, a fixed stride apart. Shapes, strides, offsets, views, type promotion,
+// the tape and its sweep never learn of it: only the dispatch point does, which runs the kernel
+// for every element, or once over an extra dimension where the kernel is pointwise. So every op
+// has a batching rule, and vmap nests with every other transform in any order.
+//
+// A level is one running (or once run) vmap, numbered by a counter that only grows. A storage is batched
+// over any number of levels. It knows the innermost level that ran when it was made (its birth):
+// writing a batch into a storage born outside the level would leak, and is refused. A storage born inside
+// becomes a batch, its bytes repeated, when something batched is first written to it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/op.h"
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+struct BatchDim {
+  uint32_t level;
+  int64_t size;
+  int64_t stride;  // in bytes
+};
+
+enum class Randomness { Error, Same, Different };
+
+// A running vmap, as the ops that draw random numbers must know it.
+struct BatchLevel {
+  uint32_t level;
+  int64_t size;
+  Randomness randomness;
+};
+inline thread_local std::vector<BatchLevel> batch_levels;
+
+// Starts a vmap on this thread and returns its number; ends it.
+uint32_t enter_batch_level(int64_t size, Randomness randomness);
+void exit_batch_level();
+
+class Batches {
+ public:
+  // The batch dimensions of a storage, outermost level first; empty for a plain one.
+  static std::span<const BatchDim> of(const Storage& storage);
+  // A tensor over x's memory whose dimension `dim` has become the batch of `level`.
+  static Tensor hide(const Tensor& x, int64_t dim, uint32_t level);
+  // The reverse: the batch of `level` becomes dimension `dim` of a plain view. A tensor that is not
+  // batched there is repeated `size` times, without copying.
+  static Tensor reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size);
+  // Gives the storage room for a batch over these dimensions as well.
+  static void widen(const char* op, Storage& storage, std::span<const BatchDim> dims);
+  // The storage that a hidden tensor shares its bytes with, or null.
+  static Storage* parent(const Storage& storage);
+  static void run(const OpCall& call, Kernel kernel);
+
+ private:
+  friend class Storage;
+  static void forget(Storage& storage) noexcept;
+  static void shift(Storage& storage, void* data) { storage.data_ = data; }
+};
+
+inline bool is_batched(const Tensor& x) { return x->storage().is_batched(); }
+bool is_batched_at(const Tensor& x, uint32_t level);
+
+}  // namespace tapegrad

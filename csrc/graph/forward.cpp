@@ -1,0 +1,108 @@
+#include "graph/forward.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/op.h"
+#include "graph/record.h"
+#include "graph/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+uint32_t last_level = 0;
+thread_local std::vector<uint32_t> active_levels;
+
+bool is_visible(const Tangent& tangent) {
+  return tangent.level < forward_limit && is_forward_level(tangent.level);
+}
+
+}  // namespace
+
+uint32_t enter_forward_level() {
+  active_levels.push_back(++last_level);
+  ++forward_levels;
+  return last_level;
+}
+
+void exit_forward_level(uint32_t level) {
+  if (dispatch_watch & kWatchPending) resolve_pending();
+  TAPEGRAD_CHECK(!active_levels.empty() && active_levels.back() == level,
+                 "forward mode: trying to exit a dual level that is not the innermost one");
+  active_levels.pop_back();
+  --forward_levels;
+}
+
+bool is_forward_level(uint32_t level) {
+  return std::find(active_levels.begin(), active_levels.end(), level) != active_levels.end();
+}
+
+bool has_tangent_now(const Tensor& x) {
+  if (dispatch_watch & kWatchPending) resolve_pending();
+  const AutogradMeta* meta = x->meta();
+  if (!meta || !meta->extra) return false;
+  update_view_history(x);
+  if (dispatch_watch & kWatchPending) resolve_pending();
+  const Tangents* tangents = meta->extra->tangents.get();
+  return tangents && std::any_of(tangents->entries.begin(), tangents->entries.end(), is_visible);
+}
+
+std::vector<Tangent> tangents_of(const Tensor& x) {
+  std::vector<Tangent> result;
+  if (!has_tangent(x)) return result;
+  for (const Tangent& tangent : x->meta()->extra->tangents->entries)
+    if (is_visible(tangent)) result.push_back(tangent);
+  return result;
+}
+
+Tensor tangent_of(const Tensor& x, uint32_t level) {
+  for (Tangent& tangent : tangents_of(x))
+    if (tangent.level == level) return tangent.value;
+  return {};
+}
+
+void set_tangents(const Tensor& x, std::vector<Tangent> tangents) {
+  Extra& extra = ensure_extra(x);
+  if (!extra.tangents) extra.tangents = Ref<Tangents>::adopt(new Tangents());
+  extra.tangents->entries = std::move(tangents);
+}
+
+void share_tangents(const Tensor& to, const Tensor& from) {
+  const AutogradMeta* meta = from->meta();
+  if (!meta || !meta->extra || !meta->extra->tangents) return;
+  ensure_extra(to).tangents = meta->extra->tangents;
+}
+
+void Placeholder::vjp(Gradients, Gradients) {
+  fail("forward mode: a placeholder was reached by a sweep; this is a bug");
+}
+
+Edge placeholder_edge(const Tensor& x, Edge real) {
+  std::vector<Tangent> tangents = tangents_of(x);
+  if (tangents.empty()) return real;
+  Ref<Placeholder> node = Node::create<Placeholder>(0, 0, std::span(&x, 1), std::move(real),
+                                                    std::move(tangents));
+  node->stamp();
+  return {std::move(node), 0};
+}
+
+bool attach_forward(const Tensor& tensor, const Ref<Node>& node, uint32_t output_number) {
+  bool dual = false, real = false;
+  for (const Edge& edge : node->edges()) {
+    if (!edge.node) continue;
+    bool placeholder = edge.node->is_placeholder();
+    dual |= placeholder;
+    real |= !placeholder || static_cast<Placeholder&>(*edge.node).real.node;
+  }
+  if (!dual) return true;
+  // Saved outputs must share what will be computed.
+  Extra& extra = ensure_extra(tensor);
+  if (!extra.tangents) extra.tangents = Ref<Tangents>::adopt(new Tangents());
+  pending_tangents.push_back({node, output_number, tensor, grad_enabled && real, forward_limit});
+  watch(kWatchPending, true);
+  if (!(grad_enabled && real)) node->set_forward_only();
+  return grad_enabled && real;
+}
+
+}  // namespace tapegrad

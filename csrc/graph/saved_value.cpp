@@ -1,0 +1,141 @@
+#include "graph/saved_value.h"
+
+#include "core/error.h"
+#include "graph/forward.h"
+#include "graph/record.h"
+#include "graph/write_log.h"
+
+namespace tapegrad {
+
+namespace {
+
+Tensor bare_alias(const Tensor& x) {
+  Tensor y = alias(x, x.sizes(), x.strides(), x->offset());
+  if (forward_levels) share_tangents(y, x);
+  return y;
+}
+
+void check_savable(const Tensor& tensor) {
+  TAPEGRAD_CHECK(!tensor->storage().is_inference(),
+                 "Inference tensors cannot be saved for backward: a tensor of shape ",
+                 to_string(tensor.sizes()),
+                 " was made in inference_mode and meets a recorded op; use its .clone() outside "
+                 "inference_mode");
+}
+
+}  // namespace
+
+void SavedValue::hold(Tensor tensor) {
+  version_ = tensor->storage().version();
+  add_saver(tensor->storage());
+  content_ = tensor.detach_reference();
+}
+
+void SavedValue::pack(const Tensor& tensor) {
+  GradMode off(false);
+  content_ = saved_hooks.pack(alias(tensor, tensor.sizes(), tensor.strides(), tensor->offset()));
+  kind_ = Kind::Packed;
+}
+
+SavedValue SavedValue::input(const Tensor& tensor, const Node& owner) {
+  SavedValue value;
+  if (!tensor.defined()) return value;
+  check_savable(tensor);
+  AutogradMeta* meta = tensor->meta();
+  bool non_leaf = meta && !meta->is_leaf;
+  if (non_leaf || packing) {
+    Edge edge = real_edge(tensor);
+    std::span<Edge> edges = owner.edges();
+    for (size_t i = 0; edge.node && i < edges.size() && i < UINT16_MAX; ++i) {
+      if (!(edges[i].node == edge.node) || edges[i].output_number != edge.output_number) continue;
+      value.history_ = History::Edge;
+      value.number_ = static_cast<uint16_t>(i);
+      break;
+    }
+  }
+  if (packing) value.pack(tensor);
+  else value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
+  return value;
+}
+
+SavedValue SavedValue::output(const Tensor& tensor) {
+  check_savable(tensor);
+  SavedValue value;
+  value.number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
+  value.history_ = History::Output;
+  if (packing) value.pack(tensor);
+  else value.hold(bare_alias(tensor));
+  return value;
+}
+
+SavedValue SavedValue::dropped(const SourceLine& sweep_line) {
+  SavedValue value;
+  value.kind_ = Kind::Dropped;
+  SourceLine line = sweep_line.copy();
+  auto [code, offset] = line.detach();
+  value.content_ = code;
+  value.version_ = static_cast<uint32_t>(offset);
+  return value;
+}
+
+std::string SavedValue::dropped_at() const {
+  if (kind_ != Kind::Dropped || !content_) return "unknown line";
+  return source_hooks.resolve(content_, static_cast<int32_t>(version_));
+}
+
+void SavedValue::free_content() noexcept {
+  void* content = std::exchange(content_, nullptr);
+  switch (kind_) {
+    case Kind::Whole: {
+      Ref<TensorImpl> tensor = Ref<TensorImpl>::adopt(static_cast<TensorImpl*>(content));
+      remove_saver(tensor->storage());
+      break;
+    }
+    case Kind::Packed:
+      saved_hooks.release(content);
+      break;
+    case Kind::Dropped:
+      source_hooks.release(content);
+      break;
+  }
+}
+
+void SavedValue::repack() {
+  TAPEGRAD_CHECK(kind_ == Kind::Whole && content_,
+                 "register_hooks: the saved value has hooks already, or was dropped");
+  Tensor tensor(impl());
+  SavedValue packed;
+  packed.number_ = number_;
+  packed.history_ = history_;
+  packed.pack(tensor);
+  swap(packed);
+}
+
+Tensor SavedValue::get(const Node& owner) const {
+  if (!content_) return {};
+  Tensor value = kind_ == Kind::Packed ? saved_hooks.unpack(content_) : Tensor(impl());
+  if (kind_ == Kind::Whole && value->storage().version() != version_) [[unlikely]] {
+    std::string culprit;
+    if (!is_intact(value, version_, culprit))
+      fail(owner.name(),
+           ": one of the variables needed for gradient computation has been modified by an "
+           "inplace operation: a tensor of shape ",
+           to_string(value.sizes()), ", saved by ", owner.name(), " at ", owner.line(),
+           ", was overwritten by ", culprit, " (it is at version ", value->storage().version(),
+           "; expected version ", version_,
+           " instead); use an out-of-place op there, or give the first op a .clone()");
+  }
+  if (history_ == History::Own || !grad_enabled || owner.is_forward_only()) return value;
+  // With its history, so that the derivative of the derivative finds its way.
+  Tensor with_history = bare_alias(value);
+  if (history_ == History::Output) {
+    put_history(with_history, Ref<Node>(const_cast<Node*>(&owner)), number_);
+  } else {
+    const Edge& edge = owner.edges()[number_];
+    if (edge.node && !edge.node->is_placeholder())
+      put_history(with_history, edge.node, edge.output_number);
+  }
+  return with_history;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,130 @@
+#include "graph/write_log.h"
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "core/batch.h"
+#include "graph/source.h"
+
+namespace tapegrad {
+
+namespace {
+
+constexpr size_t kMaxWrites = 4096;
+// Up to here elements are compared one by one; beyond, by the range of memory they lie in.
+constexpr int64_t kExactLimit = int64_t{1} << 24;
+
+struct Place {
+  DimVector sizes;
+  DimVector strides;
+  int64_t offset;  // in elements, as the strides
+  int64_t item;    // bytes of an element
+};
+
+struct Write {
+  uint32_t version;  // the storage's, once the write was done
+  const char* op;
+  SourceLine line;
+  Place place;
+};
+
+std::unordered_map<const Storage*, std::deque<Write>> logs;
+
+Place place_of(const Tensor& x) {
+  return {DimVector(x.sizes()), DimVector(x.strides()), x->offset(),
+          static_cast<int64_t>(itemsize(x.dtype()))};
+}
+
+struct Range {
+  int64_t begin;
+  int64_t end;
+};
+
+// In bytes of the storage.
+Range range_of(const Place& place) {
+  int64_t low = place.offset, high = place.offset;
+  for (size_t d = 0; d < place.sizes.size(); ++d) {
+    if (place.sizes[d] == 0) return {0, 0};
+    int64_t reach = (place.sizes[d] - 1) * place.strides[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low * place.item, (high + 1) * place.item};
+}
+
+// Calls visit(byte offset of an element) until it returns false; false if it did.
+template <class Visit>
+bool each_element(const Place& place, Visit&& visit) {
+  size_t rank = place.sizes.size();
+  DimVector index(rank);
+  for (int64_t size : place.sizes)
+    if (size == 0) return true;
+  int64_t at = place.offset;
+  while (true) {
+    if (!visit(at * place.item)) return false;
+    size_t d = rank;
+    while (d > 0) {
+      --d;
+      at += place.strides[d];
+      if (++index[d] < place.sizes[d]) break;
+      at -= place.strides[d] * place.sizes[d];
+      index[d] = 0;
+      if (d == 0) return true;
+    }
+    if (rank == 0) return true;
+  }
+}
+
+bool overlap(const Place& a, const Place& b) {
+  Range x = range_of(a), y = range_of(b);
+  int64_t begin = std::max(x.begin, y.begin), end = std::min(x.end, y.end);
+  if (begin >= end) return false;
+  if (end - begin > kExactLimit) return true;
+  std::vector<bool> touched(static_cast<size_t>(end - begin));
+  each_element(a, [&](int64_t byte) {
+    for (int64_t k = std::max(byte, begin); k < std::min(byte + a.item, end); ++k)
+      touched[static_cast<size_t>(k - begin)] = true;
+    return true;
+  });
+  return !each_element(b, [&](int64_t byte) {
+    for (int64_t k = std::max(byte, begin); k < std::min(byte + b.item, end); ++k)
+      if (touched[static_cast<size_t>(k - begin)]) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+void log_write(const char* op, const Tensor& self) {
+  Storage& storage = self->storage();
+  if (Storage* parent = Batches::parent(storage)) parent->bump_version();
+  if (storage.savers() == 0) return;
+  std::deque<Write>& log = logs[&storage];
+  log.push_back({storage.version(), op, SourceLine::here(), place_of(self)});
+  if (log.size() > kMaxWrites) log.pop_front();
+}
+
+bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit) {
+  const Storage& storage = saved->storage();
+  uint32_t now = storage.version();
+  if (version == now) return true;
+  auto found = logs.find(&storage);
+  uint32_t expected = version + 1;
+  if (found != logs.end()) {
+    Place place = place_of(saved);
+    for (const Write& write : found->second) {
+      if (write.version <= version) continue;
+      if (write.version != expected++) break;  // a write that was not logged
+      if (!overlap(place, write.place)) continue;
+      culprit = std::string(write.op) + " at " + write.line.text();
+      return false;
+    }
+  }
+  if (expected == now + 1) return true;
+  culprit = "a write that was not recorded";
+  return false;
+}
+
+void forget_writes(const Storage& storage) noexcept { logs.erase(&storage); }
+
+}  // namespace tapegrad

@@ -1,0 +1,44 @@
+// Who overwrote what: the record of in-place writes to memory that the tape has saved values of.
+//
+// Note [Writes to disjoint parts]
+// Every write bumps the version of its storage, and a saved value whose version still matches is
+// intact: that is the whole cost of the common path. While some saved value shows a storage (the
+// storage counts them), each write to it is also logged with its place, op and source line. A
+// saved value whose version does not match then reads the log: writes that touch none of its
+// elements are harmless, the first that does is named in the error. The log of a storage goes away
+// with the last saved value of it, so it does not grow from step to step; it keeps the last
+// kMaxWrites, and a write that is no longer in it counts as touching everything.
+#pragma once
+
+#include <string>
+
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+void log_write(const char* op, const Tensor& self);
+
+// To be called after every write to memory that existed before the op.
+inline void note_write(const char* op, const Tensor& self) {
+  Storage& storage = self->storage();
+  storage.bump_version();
+  if (storage.savers() != 0 || storage.is_batched()) [[unlikely]]
+    log_write(op, self);
+}
+
+// Whether writes after `version` left the elements of `saved` alone. If not, `culprit` says who
+// wrote: "mul_ at train.py:12, in step".
+bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit);
+
+// The last saved value of the storage is gone.
+void forget_writes(const Storage& storage) noexcept;
+
+// A saved value begins or ends to show the storage.
+inline void add_saver(Storage& storage) { storage.add_saver(); }
+inline void remove_saver(Storage& storage) noexcept {
+  storage.remove_saver();
+  if (storage.savers() == 0 && storage.version() != 0) [[unlikely]]
+    forget_writes(storage);
+}
+
+}  // namespace tapegrad

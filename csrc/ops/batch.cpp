@@ -1,0 +1,61 @@
+#include "ops/batch.h"
+
+#include <algorithm>
+
+#include "graph/record.h"
+#include "ops/reduce.h"
+
+namespace tapegrad {
+
+namespace {
+
+struct HideBackward final : Node {
+  HideBackward(int64_t dim, uint32_t level, int64_t size) : dim(dim), level(level), size(size) {}
+  const char* name() const override { return "VmapInBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = reveal_batch(grads[0], dim, level, size);
+  }
+  int64_t dim;
+  uint32_t level;
+  int64_t size;
+};
+
+struct RevealBackward final : Node {
+  RevealBackward(int64_t dim, uint32_t level) : dim(dim), level(level) {}
+  const char* name() const override { return "VmapOutBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = hide_batch(grads[0], dim, level);
+  }
+  int64_t dim;
+  uint32_t level;
+};
+
+}  // namespace
+
+Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t level) {
+  Tensor y = Batches::hide(x, dim, level);
+  if (should_record(x)) record<HideBackward>({&x}, y, 0, dim, level, x.size(dim));
+  return y;
+}
+
+Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size) {
+  Tensor y = Batches::reveal(x, dim, level, size);
+  if (should_record(x)) record<RevealBackward>({&x}, y, 0, dim, level);
+  return y;
+}
+
+Tensor sum_finished_batches(Tensor x, uint32_t level) {
+  auto is_finished = [&](const BatchDim& dim) {
+    return dim.level > level && std::none_of(batch_levels.begin(), batch_levels.end(),
+                                             [&](auto& running) { return running.level == dim.level; });
+  };
+  while (true) {
+    std::span<const BatchDim> dims = Batches::of(x->storage());
+    auto found = std::find_if(dims.begin(), dims.end(), is_finished);
+    if (found == dims.end()) return x;
+    int64_t first = 0;
+    x = sum(reveal_batch(x, 0, found->level, found->size), {&first, 1}, false);
+  }
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,16 @@
+// Entering and leaving a vmap, as recorded ops. See core/batch.h.
+#pragma once
+
+#include "core/batch.h"
+
+namespace tapegrad {
+
+// x with its dimension `dim` turned into the batch of `level`.
+Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t level);
+// The batch of `level`, of that size, as dimension `dim` again.
+Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size);
+// Sums over the batches of the levels beyond `level` that are not running any more. (In one that is
+// running, each element of the batch has a sweep, and gradients, of its own.)
+Tensor sum_finished_batches(Tensor x, uint32_t level);
+
+}  // namespace tapegrad

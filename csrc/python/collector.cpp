@@ -1,0 +1,223 @@
+// Note [Collecting cycles through the tape]
+//
+// A hook that refers to a tensor behind it, a custom function's context that holds its output, a
+// gradient with a history that leads back to its leaf: such cycles run partly through Python's
+// objects and partly through C++ ones (entries, tensors that Python never saw), which the collector
+// does not know. tp_traverse of a tensor therefore shows the collector what the C++ objects behind
+// it refer to.
+//
+// The collector first subtracts from each object's count the references it is shown ("decref" visits);
+// an object with references left is alive. A C++ object with several owners must be shown through
+// exactly once, and only if all its owners are among the objects being collected; so we count how
+// many owners have come by and go through it when that is all of them. Later visits only spread
+// reachability: there the first owner suffices.
+//
+// Which kind of visit it is: after a collection has started (gc.callbacks tells us), the first visit
+// function we meet is the subtracting one. A pass is over when a tensor is met a second time.
+//
+// Tensors take part only if tracked: those with Python attributes, hooks, or behind an entry that holds
+// something of Python's (Node::is_collected). Others cannot be part of a cycle.
+#include "python/collector.h"
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/sweep.h"
+#include "graph/record.h"
+#include "python/binding.h"
+#include "python/tensor_object.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+struct Pass {
+  visitproc subtracting = nullptr;  // learned in this collection
+  bool running = false;             // a collection is
+  visitproc visit = nullptr;        // of this pass
+  std::unordered_set<const void*> roots;
+  std::unordered_map<const void*, uint32_t> seen;
+
+  void clear() {
+    visit = nullptr;
+    roots.clear();
+    seen.clear();
+  }
+};
+Pass pass;
+
+// One walk from a tracked object.
+class Walk {
+ public:
+  Walk(visitproc visit, void* arg) : visit_(visit), arg_(arg) {}
+
+  int from_tensor(const void* root, TensorImpl* tensor) {
+    begin(root);
+    referents(*tensor);
+    return drain();
+  }
+  int from_node(const void* root, Node* node) {
+    begin(root);
+    entry(node);
+    return drain();
+  }
+
+ private:
+  void begin(const void* root) {
+    if (!pass.running) return;
+    if (!pass.subtracting) pass.subtracting = visit_;
+    if (pass.visit != visit_ || !pass.roots.insert(root).second) {
+      pass.clear();
+      pass.visit = visit_;
+      pass.roots.insert(root);
+    }
+  }
+
+  // Whether to go through a C++ object that has `count` owners.
+  bool enters(const void* object, uint32_t count) {
+    if (!pass.running) return seen_.insert(object).second;
+    uint32_t seen = ++pass.seen[object];
+    return pass.visit == pass.subtracting ? seen == count : seen == 1;
+  }
+
+  void object(void* pointer) {
+    if (pointer && !result_) result_ = visit_(static_cast<PyObject*>(pointer), arg_);
+  }
+  void tensor(const Tensor& x) {
+    if (!x.defined()) return;
+    if (void* python = x->python_object()) return object(python);
+    if (enters(x.impl(), x->count())) tensors_.push_back(x.impl());
+  }
+  void entry(Node* node) {
+    if (node && enters(node, node->count())) nodes_.push_back(node);
+  }
+
+  void referents(TensorImpl& x) {
+    const AutogradMeta* meta = x.meta();
+    if (!meta) return;
+    tensor(meta->grad);
+    if (!meta->is_leaf) entry(meta->node);
+    const Extra* extra = meta->extra;
+    if (!extra) return;
+    tensor(extra->base);
+    object(extra->hooks.object());
+    object(extra->accumulate_hooks.object());
+    if (extra->tangents && enters(extra->tangents.get(), extra->tangents->count))
+      for (const Tangent& tangent : extra->tangents->entries) tensor(tangent.value);
+  }
+  void referents(Node& node) {
+    for (const Edge& edge : node.edges()) entry(edge.node.get());
+    for (const SavedValue& value : node.saved_values()) {
+      object(value.packed());
+      // A borrowed look: peek() would count a reference of its own.
+      value.with_tensor([this](const Tensor& x) { tensor(x); });
+    }
+    if (const NodeHooks* hooks = find_hooks(node)) {
+      for (const NodeHooks::OfOutput& of : hooks->tensor_hooks) object(of.hooks.object());
+      object(hooks->before.object());
+      object(hooks->after.object());
+    }
+    node.visit({[](const Tensor& x, void* walk) { static_cast<Walk*>(walk)->tensor(x); },
+                [](Node* inner, void* walk) { static_cast<Walk*>(walk)->entry(inner); },
+                [](void* found, void* walk) { static_cast<Walk*>(walk)->object(found); }, this});
+  }
+
+  int drain() {
+    while (!result_ && (!tensors_.empty() || !nodes_.empty())) {
+      if (!tensors_.empty()) {
+        TensorImpl* next = tensors_.back();
+        tensors_.pop_back();
+        referents(*next);
+      } else {
+        Node* next = nodes_.back();
+        nodes_.pop_back();
+        referents(*next);
+      }
+    }
+    return result_;
+  }
+
+  visitproc visit_;
+  void* arg_;
+  int result_ = 0;
+  std::vector<TensorImpl*> tensors_;
+  std::vector<Node*> nodes_;
+  std::unordered_set<const void*> seen_;
+};
+
+PyObject* on_collection(PyObject*, PyObject* args) {
+  const char* phase = nullptr;
+  PyObject* info = nullptr;
+  if (!PyArg_ParseTuple(args, "sO", &phase, &info)) return nullptr;
+  pass.clear();
+  pass.subtracting = nullptr;
+  pass.running = phase[0] == 's' && phase[2] == 'a';  // "start", not "stop"
+  Py_RETURN_NONE;
+}
+PyMethodDef on_collection_def = {"tapegrad_on_collection", on_collection, METH_VARARGS, nullptr};
+
+// Only when the first tensor is tracked: the callback costs a little at every collection.
+void install() {
+  static bool installed = false;
+  if (std::exchange(installed, true)) return;
+  nb::object callback = nb::steal(PyCFunction_New(&on_collection_def, nullptr));
+  nb::module_::import_("gc").attr("callbacks").attr("append")(callback);
+}
+
+void track_object(PyObject* object) {
+  install();
+  if (!PyObject_GC_IsTracked(object)) PyObject_GC_Track(object);
+}
+
+int collect_referent(PyObject* object, void* found) {
+  static_cast<std::vector<PyObject*>*>(found)->push_back(object);
+  return 0;
+}
+
+}  // namespace
+
+void track(const Tensor& tensor) {
+  if (void* object = tensor->python_object()) track_object(static_cast<PyObject*>(object));
+}
+
+void track_referents(PyObject* object) {
+  constexpr int kDepth = 4;
+  constexpr size_t kLimit = 1000;
+  std::vector<PyObject*> layer = {object};
+  std::unordered_set<PyObject*> seen;
+  for (int depth = 0; depth < kDepth && !layer.empty(); ++depth) {
+    std::vector<PyObject*> next;
+    for (PyObject* holder : layer) {
+      if (!seen.insert(holder).second || seen.size() > kLimit) continue;
+      if (is_tensor(holder)) track_object(holder);
+      bool container = PyObject_IS_GC(holder) && !PyType_Check(holder) && !PyModule_Check(holder);
+      traverseproc traverse = Py_TYPE(holder)->tp_traverse;
+      // What a function's globals hold is no part of the hook.
+      if (PyFunction_Check(holder)) {
+        if (PyObject* closure = PyFunction_GetClosure(holder)) next.push_back(closure);
+        if (PyObject* defaults = PyFunction_GetDefaults(holder)) next.push_back(defaults);
+      } else if (container && traverse && !is_tensor(holder)) {
+        traverse(holder, collect_referent, &next);
+      }
+    }
+    layer = std::move(next);
+  }
+}
+
+int traverse_tensor(TensorImpl* tensor, visitproc visit, void* arg) {
+  return Walk(visit, arg).from_tensor(tensor, tensor);
+}
+
+int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg) {
+  return Walk(visit, arg).from_node(object, node);
+}
+
+void clear_tensor(TensorImpl* tensor) {
+  AutogradMeta* meta = tensor->meta();
+  if (!meta) return;
+  tensor->set_meta(nullptr);
+  destroy_autograd_meta(tensor, meta);
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,23 @@
+// How Python's collector of cycles sees through tensors and tape entries. The mechanism is told in
+// collector.cpp.
+#pragma once
+
+#include <Python.h>
+
+#include "graph/node.h"
+
+namespace tapegrad::python {
+
+// Makes the collector look at a tensor: call it when something of Python's is attached to the graph
+// before or behind it.
+void track(const Tensor& tensor);
+// The same for all tensors that a Python object refers to, directly or through a few containers.
+void track_referents(PyObject* object);
+
+// The bodies of tp_traverse for a tensor and for the Python object of an entry.
+int traverse_tensor(TensorImpl* tensor, visitproc visit, void* arg);
+int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg);
+// tp_clear of a tensor: what autograd attached to it goes.
+void clear_tensor(TensorImpl* tensor);
+
+}  // namespace tapegrad::python

@@ -1,0 +1,139 @@
+// Custom functions: an entry whose derivative is Python's. The user's side is
+// tapegrad/autograd/function.py; here is the entry and how it joins the graph.
+#include <memory>
+
+#include "core/error.h"
+#include "graph/record.h"
+#include "graph/view.h"
+#include "graph/write_log.h"
+#include "python/binding.h"
+#include "python/collector.h"
+#include "python/node_object.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+class FunctionNode;
+
+// What a context knows of its entry: nothing, once that is gone. The entry keeps the context alive,
+// not the other way round.
+struct EntryLink {
+  FunctionNode* node = nullptr;
+};
+
+class FunctionNode final : public Node {
+ public:
+  FunctionNode(nb::object context, std::string name, std::shared_ptr<EntryLink> link)
+      : context_(std::move(context)), name_(std::move(name)), link_(std::move(link)) {
+    link_->node = this;
+    set_collected();
+  }
+  ~FunctionNode() override { link_->node = nullptr; }
+  const char* name() const override { return name_.c_str(); }
+  std::string saved_name(size_t i) const override { return "tensors" + std::to_string(i); }
+  void vjp(Gradients grads, Gradients grad_inputs) override;
+  void visit(const Visitor& visitor) const override {
+    visitor.object(context_.ptr(), visitor.state);
+  }
+  nb::handle context() const { return context_; }
+
+  Tensor saved_tensor(size_t i) const { return saved(i); }
+
+ private:
+  nb::object context_;
+  std::string name_;
+  std::shared_ptr<EntryLink> link_;
+};
+
+void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
+  nb::list incoming;
+  for (const Tensor& grad : grads) incoming.append(nb::steal(wrap(grad)));
+  nb::object result = context_.attr("_run_backward")(nb::tuple(incoming));
+  size_t i = 0;
+  for (nb::handle item : nb::borrow<nb::tuple>(result)) {
+    if (!item.is_none()) grad_inputs[i] = tensor_of(item.ptr());
+    ++i;
+  }
+}
+
+// Gives the outputs their history. Returns them: an output that is an input gets an object of its
+// own, unless it was written in place.
+nb::list record_function(nb::object context, const std::string& name, std::shared_ptr<EntryLink> link,
+                         const std::vector<Tensor>& inputs, std::vector<Tensor> outputs,
+                         const std::vector<bool>& differentiable, const std::vector<Tensor>& dirty,
+                         const std::vector<std::optional<Tensor>>& saved) {
+  auto contains = [](const std::vector<Tensor>& list, const Tensor& x) {
+    return std::any_of(list.begin(), list.end(), [&](const Tensor& y) { return y.is_same(x); });
+  };
+  bool recording = false;
+  for (const Tensor& input : inputs) recording |= should_record(input);
+  for (const Tensor& x : dirty) {
+    TAPEGRAD_CHECK(!(recording && requires_grad(x) && is_leaf(x)), name,
+                   ": a leaf Variable that requires grad is being used in an in-place operation");
+    if (recording) check_view_write(name.c_str(), x);
+    note_write("a custom function", x);
+  }
+  std::vector<Tensor> given = outputs;
+  for (Tensor& output : outputs)
+    if (contains(inputs, output) && !contains(dirty, output))
+      output = alias(output, output.sizes(), output.strides(), output->offset());
+  if (recording) {
+    Ref<FunctionNode> node =
+        Node::create<FunctionNode>(inputs.size(), saved.size(), outputs, context, name, link);
+    for (size_t i = 0; i < inputs.size(); ++i) node->edges()[i] = gradient_edge(inputs[i]);
+    node->stamp();
+    for (uint32_t k = 0; k < outputs.size(); ++k) {
+      const Tensor& output = outputs[k];
+      if (!differentiable[k] || !is_floating(output.dtype())) continue;
+      const AutogradMeta* meta = output->meta();
+      bool view = contains(dirty, output) && meta && meta->extra && meta->extra->base.defined();
+      if (!view) {
+        set_history(output, node, k);
+        continue;
+      }
+      TAPEGRAD_CHECK(outputs.size() == 1 && inputs[0].is_same(output), name,
+                     ": a view that is marked dirty must be the first input and the only output");
+      rebase_history(output, node);
+    }
+    for (size_t i = 0; i < saved.size(); ++i) {
+      if (!saved[i]) continue;
+      size_t k = 0;
+      while (k < given.size() && !given[k].is_same(*saved[i])) ++k;
+      bool own = k < given.size() && differentiable[k] && outputs[k].is_same(given[k]);
+      if (own) node->save_output(i, outputs[k]);
+      else node->save_input(i, *saved[i]);
+    }
+  }
+  nb::list result;
+  for (Tensor& output : outputs) result.append(nb::steal(wrap(output)));
+  return result;
+}
+
+}  // namespace
+
+nb::object function_context(const Node& node) {
+  auto* function = dynamic_cast<const FunctionNode*>(&node);
+  return function ? nb::borrow(function->context()) : nb::object();
+}
+
+void bind_function(Binder& b) {
+  nb::class_<EntryLink>(b.module(), "_EntryLink", "What a function's context knows of its entry.")
+      .def(nb::init<>())
+      .def("saved_tensors",
+           [](EntryLink& link) -> nb::object {
+    if (!link.node) return nb::none();
+    nb::list list;
+    // A function that saves nothing has nothing to lose.
+    for (size_t i = 0; i < link.node->saved_values().size(); ++i)
+      list.append(nb::steal(wrap(link.node->saved_tensor(i))));
+    return nb::tuple(list);
+  }, "The saved values, checked; None when the entry is gone.")
+      .def("node", [](EntryLink& link) { return nb::steal(wrap_node(link.node)); },
+           "The entry, or None.");
+  b.function("_record_function", record_function, "context"_a, "name"_a, "link"_a, "inputs"_a,
+             "outputs"_a, "differentiable"_a, "dirty"_a, "saved"_a,
+             "Makes a custom function's call an entry of the tape.");
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,158 @@
+// What the function transforms stand on: dual levels, batches, and the edges of a transform.
+#include <unordered_set>
+
+#include "core/error.h"
+#include "engine/tangent.h"
+#include "graph/record.h"
+#include "ops/batch.h"
+#include "ops/view.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+// ---- forward mode
+
+Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
+  TAPEGRAD_CHECK(is_floating(x.dtype()),
+                 "make_dual: expected primal to be floating point or complex, got ",
+                 name(x.dtype()));
+  TAPEGRAD_CHECK(tangent.dtype() == x.dtype(), "make_dual: expected tangent to have the dtype ",
+                 name(x.dtype()), " of primal, got ", name(tangent.dtype()));
+  TAPEGRAD_CHECK(same_sizes(x.sizes(), tangent.sizes()),
+                 "make_dual: expected tangent to have the shape ", to_string(x.sizes()),
+                 " of primal, got ", to_string(tangent.sizes()));
+  Tensor dual = view(x, x.sizes());
+  std::vector<Tangent> tangents = tangents_of(dual);
+  std::erase_if(tangents, [&](const Tangent& entry) { return entry.level == level; });
+  tangents.push_back({level, tangent});
+  set_tangents(dual, std::move(tangents));
+  return dual;
+}
+
+// The value without what the level added to it, and the tangent.
+std::pair<Tensor, Tensor> unpack_dual(const Tensor& x, uint32_t level) {
+  Tensor tangent = tangent_of(x, level);
+  if (!tangent.defined()) return {x, tangent};
+  std::vector<Tangent> rest = tangents_of(x);
+  std::erase_if(rest, [&](const Tangent& entry) { return entry.level == level; });
+  Tensor primal = alias(x, x.sizes(), x.strides(), x->offset());
+  if (Node* node = grad_fn(x)) put_history(primal, Ref<Node>(node), x->meta()->output_number);
+  if (!rest.empty()) set_tangents(primal, std::move(rest));
+  return {primal, tangent};
+}
+
+// ---- reverse-mode transforms
+
+// Where the graph of a transform begins: its inputs, as the function sees them.
+struct TransformInput final : Node {
+  explicit TransformInput(uint64_t transform) : transform(transform) {}
+  const char* name() const override { return "TransformInput"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
+  uint64_t transform;
+};
+
+uint64_t last_transform = 0;
+std::unordered_set<uint64_t> running_transforms;
+
+uint64_t enter_transform() {
+  running_transforms.insert(++last_transform);
+  return last_transform;
+}
+
+// x as a value of which the function's derivative is wanted; whatever depends on it requires grad.
+Tensor transform_input(const Tensor& x, uint64_t transform) {
+  Tensor y = alias(x, x.sizes(), x.strides(), x->offset());
+  if (forward_levels) set_tangents(y, tangents_of(x));
+  Ref<TransformInput> node =
+      Node::create<TransformInput>(1, 0, std::span(&x, 1), transform);
+  node->edges()[0] = real_edge(x);
+  node->stamp();
+  put_history(y, std::move(node), 0);
+  return y;
+}
+
+// Whether the graph of the tensors leads to something that others want the gradient of: a leaf, or the
+// input of a transform that runs around this one.
+bool reaches_outside(const std::vector<Tensor>& tensors, uint64_t transform) {
+  std::vector<Node*> nodes;
+  std::unordered_set<Node*> seen;
+  auto add = [&](Node* node) {
+    if (node && seen.insert(node).second) nodes.push_back(node);
+  };
+  for (const Tensor& tensor : tensors) add(real_edge(tensor).node.get());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i]->is_accumulator()) return true;
+    auto* input = dynamic_cast<TransformInput*>(nodes[i]);
+    if (input && input->transform != transform && running_transforms.contains(input->transform))
+      return true;
+    for (const Edge& edge : nodes[i]->edges()) add(edge.node.get());
+  }
+  return false;
+}
+
+// The value without history. Tangents stay.
+Tensor without_history(const Tensor& x) {
+  if (!requires_grad(x)) return x;
+  Tensor y = detach(x);
+  if (forward_levels) set_tangents(y, tangents_of(x));
+  return y;
+}
+
+// ---- vmap
+
+uint32_t enter_vmap(int64_t size, const std::string& randomness) {
+  Randomness kind = randomness == "same"        ? Randomness::Same
+                    : randomness == "different" ? Randomness::Different
+                                                : Randomness::Error;
+  return enter_batch_level(size, kind);
+}
+
+}  // namespace
+
+void bind_transforms(Binder& b) {
+  install_tangents();
+  b.function("_enter_dual_level", enter_forward_level, "Starts a level of forward mode.");
+  b.function("_exit_dual_level", exit_forward_level, "level"_a, "Ends the innermost level.");
+  b.function("_make_dual", make_dual, "tensor"_a, "tangent"_a, "level"_a,
+             "A view of the tensor that carries a tangent.");
+  b.function("_unpack_dual", unpack_dual, "tensor"_a, "level"_a,
+             "(primal, tangent) of a level; the tangent is None if there is none.");
+  b.function("_tangent_levels", [](const Tensor& x) {
+    std::vector<uint32_t> levels;
+    for (const Tangent& tangent : tangents_of(x)) levels.push_back(tangent.level);
+    return levels;
+  }, "tensor"_a, "The levels at which the tensor carries a tangent.");
+  b.function("_set_tangent", [](const Tensor& x, const Tensor& tangent, uint32_t level) {
+    std::vector<Tangent> tangents = tangents_of(x);
+    std::erase_if(tangents, [&](const Tangent& entry) { return entry.level == level; });
+    tangents.push_back({level, tangent});
+    set_tangents(x, std::move(tangents));
+  }, "tensor"_a, "tangent"_a, "level"_a, "Attaches a tangent to the tensor itself.");
+  b.function("_limit_dual_levels", [](uint32_t limit) { return std::exchange(forward_limit, limit); },
+             "limit"_a, "Makes levels from `limit` on invisible; returns the former limit.");
+  b.function("_enter_transform", enter_transform, "Starts a reverse-mode transform.");
+  b.function("_exit_transform", [](uint64_t id) { running_transforms.erase(id); }, "transform"_a,
+             "Ends a reverse-mode transform.");
+  b.function("_transform_input", transform_input, "tensor"_a, "transform"_a,
+             "The tensor as the transformed function sees it.");
+  b.function("_reaches_outside", reaches_outside, "tensors"_a, "transform"_a,
+             "Whether somebody outside the transform may want a gradient through the tensors.");
+  b.function("_without_history", without_history, "tensor"_a, "The value without history.");
+  b.function("_enter_vmap", enter_vmap, "size"_a, "randomness"_a, "Starts a vmap.");
+  b.function("_exit_vmap", exit_batch_level, "Ends the innermost vmap.");
+  b.function("_hide_batch", hide_batch, "tensor"_a, "dim"_a, "level"_a,
+             "Turns a dimension into the batch of a vmap.");
+  b.function("_reveal_batch", reveal_batch, "tensor"_a, "dim"_a, "level"_a, "size"_a,
+             "Turns the batch of a vmap into a dimension.");
+  b.function("_is_batched_at", is_batched_at, "tensor"_a, "level"_a,
+             "Whether the tensor differs over the batch of a vmap.");
+  b.function("_batch_levels", [] {
+    std::vector<std::pair<uint32_t, int64_t>> levels;
+    for (const BatchLevel& level : batch_levels) levels.emplace_back(level.level, level.size);
+    return levels;
+  }, "(number, size) of each running vmap, outermost first.");
+}
+
+}  // namespace tapegrad::python

@@ -1,0 +1,396 @@
+"""Custom functions: a forward and a derivative of one's own, as one entry of the tape.
+
+``Function.apply`` runs ``forward`` with recording off and hands what came out to the native core,
+which makes the call an entry; when a sweep comes by, the entry calls ``_run_backward`` of the context.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+
+__all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+
+
+class FunctionCtx:
+    """What a custom function's forward leaves for its backward."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+    materialize_grads = True
+    _to_save: tuple[Tensor | None, ...] = ()
+    _to_save_forward: tuple[Tensor | None, ...] = ()
+    _dirty: tuple[Tensor, ...] = ()
+    _non_differentiable: tuple[Tensor, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Save tensors for backward, where ``ctx.saved_tensors`` gives them back.
+
+        What is saved this way is checked for later in-place writes; attributes of ctx are not.
+        """
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    "save_for_backward: can only save variables, but argument "
+                    f"{index} is of type {type(tensor).__name__}; keep it as an attribute of ctx"
+                )
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Save tensors for jvp, where ``ctx.saved_tensors`` gives them back."""
+        self._to_save_forward = tensors
+
+    def mark_dirty(self, *args: Tensor) -> None:
+        """Say which inputs forward wrote to in place. They must be returned as outputs."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        self._non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """With False, backward gets None for the gradient of an unused output instead of zeros."""
+        self.materialize_grads = value
+
+
+class _Context(FunctionCtx):
+    """The ctx of one call, made by Function.apply."""
+
+    def __init__(self, function: type["Function"]) -> None:
+        self._function = function
+        self._link = _C._EntryLink()
+        self._in_jvp = False
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What save_for_backward() was given, after the check that nobody wrote to it."""
+        if self._in_jvp:
+            return self._to_save_forward or self._to_save
+        saved = self._link.saved_tensors()
+        return self._to_save if saved is None else saved
+
+    saved_variables = saved_tensors
+
+    @property
+    def _name(self) -> str:
+        return self._function.__name__ + "Backward"
+
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def next_functions(self) -> Any:
+        node = self._link.node()
+        return () if node is None else node.next_functions
+
+    def _run_backward(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Call the user's backward and return one gradient for each tensor argument."""
+        if self.materialize_grads:
+            grads = tuple(
+                _C.zeros(shape, dtype=dtype) if grad is None and shape is not None else grad
+                for grad, (shape, dtype) in zip(grads, self._outputs, strict=True)
+            )
+        given: list[Tensor | None] = [None] * self._output_count
+        for place, grad in zip(self._output_places, grads, strict=True):
+            given[place] = grad
+        backward = self._function._backward()
+        results = backward(self, *given)
+        if not isinstance(results, tuple):
+            results = (results,)
+        return self._check(results)
+
+    def _check(self, results: tuple[Any, ...]) -> tuple[Tensor | None, ...]:
+        expected = len(self._is_tensor)
+        if len(results) > expected and all(extra is None for extra in results[expected:]):
+            results = results[:expected]
+        if len(results) != expected:
+            raise RuntimeError(
+                f"{self._name}: function returned an incorrect number of gradients "
+                f"(expected {expected}, got {len(results)}): backward must return one for each "
+                "argument of forward, None for those that need none"
+            )
+        gradients: list[Tensor | None] = []
+        for index, (result, is_tensor) in enumerate(zip(results, self._is_tensor, strict=True)):
+            if result is not None and not isinstance(result, Tensor):
+                raise TypeError(
+                    f"{self._name}: expected Variable or None as the gradient of argument {index}, "
+                    f"got {type(result).__name__}"
+                )
+            if not is_tensor:
+                if result is not None:
+                    raise RuntimeError(
+                        f"{self._name}: function returned a gradient different from None at "
+                        f"position {index + 1}, but the corresponding forward input was not a "
+                        "Variable"
+                    )
+                continue
+            self._check_shape(index, result, self._input_shapes[len(gradients)])
+            gradients.append(result)
+        return tuple(gradients)
+
+    def _check_shape(self, index: int, grad: Tensor | None, shape: Any) -> None:
+        if grad is None or grad.shape == shape:
+            return
+        lead = grad.dim() - len(shape)
+        fits = lead >= 0 and all(
+            size in (1, grad.shape[lead + d]) for d, size in enumerate(shape)
+        )
+        if not fits:
+            raise RuntimeError(
+                f"{self._name}: function returned an invalid gradient at index {index} - got "
+                f"{list(grad.shape)} but expected shape compatible with {list(shape)}"
+            )
+
+
+class Function:
+    """A differentiable function with a derivative of one's own.
+
+    Define ``forward`` and ``backward`` as static methods, either with ``forward(ctx, *args)``, or
+    with ``forward(*args)`` and ``setup_context(ctx, inputs, output)``. Call it as ``Mine.apply(x)``.
+    ``jvp(ctx, *tangents)`` gives forward mode; without it, the transpose of backward is used.
+
+    Example:
+        >>> class Exp(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         result = x.exp()
+        ...         ctx.save_for_backward(result)
+        ...         return result
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (result,) = ctx.saved_tensors
+        ...         return grad * result
+        >>> x = torch.tensor(1.0, requires_grad=True)
+        >>> Exp.apply(x).backward()
+        >>> x.grad
+        tensor(2.7183)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(
+            f"{type(self).__name__}: an autograd.Function is not instantiated; call "
+            f"{type(self).__name__}.apply(...)"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the result. Must be given by the subclass."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save for backward what the call needs, where forward takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Turn gradients of the outputs into gradients of the arguments."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Turn tangents of the arguments into tangents of the outputs."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Compute the function on batched arguments; see `torch.func.vmap`."""
+        raise NotImplementedError("vmap is not implemented.")
+
+    @classmethod
+    def _backward(cls) -> Callable[..., Any]:
+        if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
+            raise RuntimeError(
+                f"{cls.__name__}: implementing both 'backward' and 'vjp' for a custom Function is "
+                "not allowed; keep one of them"
+            )
+        return cls.vjp if cls.backward is Function.backward else cls.backward
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward and record the call as one entry of the tape."""
+        if cls.vmap is not Function.vmap and _C._batch_levels():
+            from tapegrad.func.custom_vmap import apply_vmap_rule
+
+            levels = [level for level, _ in _C._batch_levels()]
+            for level in reversed(levels):
+                if any(isinstance(arg, Tensor) and _C._is_batched_at(arg, level) for arg in args):
+                    return apply_vmap_rule(cls, level, args)
+        context = _Context(cls)
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        context._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)
+        context._input_shapes = [tensor.shape for tensor in tensors]
+        recording = _C.is_grad_enabled()
+        context.needs_input_grad = tuple(
+            isinstance(arg, Tensor) and recording and arg.requires_grad for arg in args
+        )
+        output = cls._run_forward(context, args, kwargs)
+        return _record(cls, context, args, tensors, output)
+
+    @classmethod
+    def _run_forward(cls, context: _Context, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Run forward with recording off and tangents out of sight."""
+        recording = _C.is_grad_enabled()
+        limit = _C._limit_dual_levels(0)
+        _C.set_grad_enabled(False)
+        try:
+            if cls.setup_context is Function.setup_context:
+                return cls.forward(context, *args, **kwargs)
+            output = cls.forward(*args, **kwargs)
+            cls.setup_context(context, args, output)
+            return output
+        finally:
+            _C.set_grad_enabled(recording)
+            _C._limit_dual_levels(limit)
+
+
+class NestedIOFunction(Function):
+    """Kept for programs that name it; a `Function` today."""
+
+
+def _record(
+    cls: type[Function],
+    context: _Context,
+    args: tuple[Any, ...],
+    inputs: list[Tensor],
+    output: Any,
+) -> Any:
+    """Give the outputs their place in the graph, and their tangents."""
+    outputs = list(output) if isinstance(output, tuple | list) else [output]
+    places = [place for place, value in enumerate(outputs) if isinstance(value, Tensor)]
+    results = [outputs[place] for place in places]
+    for index, dirty in enumerate(context._dirty):
+        if not any(dirty is result for result in results):
+            raise RuntimeError(
+                f"{context._name}: Some elements marked as dirty during the forward method were "
+                f"not returned as output (number {index}); The inputs that are modified inplace "
+                "must all be outputs of the Function."
+            )
+    differentiable = [
+        not any(result is other for other in context._non_differentiable) for result in results
+    ]
+    context._outputs = [(result.shape, result.dtype) for result in results]
+    context._output_places = places
+    context._output_count = len(outputs)
+    levels = sorted({level for tensor in inputs for level in _C._tangent_levels(tensor)})
+    has_jvp = cls.jvp is not Function.jvp
+    limit = _C._limit_dual_levels(0) if has_jvp and levels else None
+    try:
+        recorded = _C._record_function(
+            context, context._name, context._link, inputs, results, differentiable,
+            list(context._dirty), list(context._to_save),
+        )  # fmt: skip
+    finally:
+        if limit is not None:
+            _C._limit_dual_levels(limit)
+    for place, result in zip(places, recorded, strict=True):
+        outputs[place] = result
+    if levels and has_jvp:
+        _apply_jvp(cls, context, args, outputs, levels)
+    if context._link.node() is not None:
+        context._to_save = ()
+    if isinstance(output, tuple | list):
+        return tuple(outputs)
+    return outputs[0]
+
+
+def _apply_jvp(
+    cls: type[Function],
+    context: _Context,
+    args: tuple[Any, ...],
+    outputs: list[Any],
+    levels: list[int],
+) -> None:
+    """Attach the tangents that the user's jvp computes, level by level."""
+    for level in levels:
+        limit = _C._limit_dual_levels(level)
+        context._in_jvp = True
+        try:
+            tangents = [None] * len(args)
+            _C._limit_dual_levels(level + 1)
+            for index, arg in enumerate(args):
+                if isinstance(arg, Tensor):
+                    tangents[index] = _C._unpack_dual(arg, level)[1]
+            _C._limit_dual_levels(level)
+            results = cls.jvp(context, *tangents)
+        finally:
+            context._in_jvp = False
+            _C._limit_dual_levels(limit)
+        results = results if isinstance(results, tuple) else (results,)
+        if len(results) != len(outputs):
+            raise RuntimeError(
+                f"{cls.__name__}: jvp returned {len(results)} tangents for {len(outputs)} outputs"
+            )
+        for output, tangent in zip(outputs, results, strict=True):
+            if isinstance(output, Tensor) and tangent is not None:
+                _C._set_tangent(output, tangent, level)
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a backward that cannot itself be differentiated.
+
+    It runs with recording off, and a second derivative through it raises an error.
+
+    Example:
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     @torch.autograd.function.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return 2 * ctx.saved_tensors[0] * grad
+    """
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        recording = _C.is_grad_enabled()
+        _C.set_grad_enabled(False)
+        try:
+            results = function(ctx, *grads)
+        finally:
+            _C.set_grad_enabled(recording)
+        needs = any(isinstance(grad, Tensor) and grad.requires_grad for grad in grads)
+        if not recording or not needs:
+            return results
+        single = not isinstance(results, tuple)
+        values = (results,) if single else results
+        guarded = tuple(
+            _OnceOnly.apply(value, *[g for g in grads if isinstance(g, Tensor)])
+            if isinstance(value, Tensor)
+            else value
+            for value in values
+        )
+        return guarded[0] if single else guarded
+
+    return wrapper
+
+
+class _OnceOnly(Function):
+    """Marks a value whose derivative must not be asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *grads: Tensor) -> Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )

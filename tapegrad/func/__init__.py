@@ -1,0 +1,25 @@
+"""Function transforms: derivatives and batches of whole functions, freely nested.
+
+A transform takes a function of tensors and returns another. The reverse-mode ones run the function on
+inputs that mark the beginning of their part of the tape; the forward-mode ones on inputs with tangents;
+`vmap` on tensors that stand for a whole batch. All of them see the ordinary ops below, so they
+compose in any order.
+"""
+
+from tapegrad.func.functional_call import functional_call
+from tapegrad.func.jacobians import hessian, jacfwd, jacrev
+from tapegrad.func.transforms import grad, grad_and_value, jvp, linearize, vjp
+from tapegrad.func.vmapping import vmap
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "vjp",
+    "vmap",
+]
