@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.autograd import functional
 from tapegrad.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -16,11 +17,15 @@ from tapegrad.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from tapegrad.autograd.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "backward",
     "enable_grad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "is_inference_mode_enabled",
     "no_grad",
