@@ -53,7 +53,6 @@ ACTIVATIONS = (
     "mish",
     "leaky_relu",
     "softsign",
-    "logsigmoid",
 )
 KINKED_AT_ZERO = {"relu", "abs", "sign", "leaky_relu", "elu", "selu", "log", "sqrt", "rsqrt"}
 BINARY = (
@@ -113,6 +112,27 @@ class NoFit(LookupError):
 def require(condition):
     if not condition:
         raise NoFit
+
+
+def base_of(target):
+    """Return the variable that an expression such as ``v3[0].t()`` starts from."""
+    return NAME.match(target).group()
+
+
+def is_expanded(value):
+    return any(
+        step == 0 and size > 1 for step, size in zip(value.stride(), value.shape, strict=True)
+    )
+
+
+def overlaps_unseen(value):
+    """Whether two indices lead to one element in a way that PyTorch does not look for."""
+    if is_expanded(value):
+        return False
+    places = np.zeros((), dtype=int)
+    for step, size in zip(value.stride(), value.shape, strict=True):
+        places = places[..., None] + step * np.arange(size)
+    return len(np.unique(places)) < places.size
 
 
 class Writer:
@@ -185,6 +205,15 @@ class Writer:
             halves = self.array(name) * 2
             require((np.abs(halves - np.round(halves)) > MARGIN).all())
 
+    def away_from_multiples(self, first, second):
+        """Require that no element of one is close to a multiple of that of the other."""
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                quotient = self.array(first) / self.array(second)
+        except ValueError:
+            return  # Refused by the libraries too, whatever the values.
+        require((np.abs(quotient - np.round(quotient)) > MARGIN).all())
+
     def apart(self, first, second):
         """Require that no element of one is close to that of the other; broadcasts."""
         if not (self.is_floating(first) or self.is_floating(second)):
@@ -204,6 +233,15 @@ class Writer:
 
     def unary(self):
         name = self.floating()
+        if self.chance(0.08):
+            self.away(name, -1.0, 1.0)
+            # PyTorch's logsigmoid lays its result out anew; see Generator.in_usual_layout.
+            return self.choice(
+                [
+                    f"torch.nn.functional.hardtanh({name})",
+                    f"torch.nn.functional.logsigmoid({name}.contiguous())",
+                ]
+            )
         if self.chance(0.25):
             function = self.choice(ACTIVATIONS)
             text = f"torch.nn.functional.{function}({name})"
@@ -236,7 +274,10 @@ class Writer:
         if draw < 0.5:
             self.apart(first, second)
             return f"torch.{self.choice(BINARY_WITH_KINK)}({first}, {second})"
-        if draw < 0.6:
+        if draw < 0.54:
+            self.away_from_multiples(first, second)
+            return f"torch.{self.choice(['fmod', 'remainder'])}({first}, {second})"
+        if draw < 0.64:
             return f"torch.{self.choice(FLOAT_BINARY)}({first}, {self.floating()})"
         return f"torch.{self.choice(BINARY)}({first}, {second})"
 
@@ -429,6 +470,7 @@ class Writer:
         name = self.pick(lambda value: value.is_floating_point() and not value.is_leaf)
         if self.chance(0.15):
             name = self.pick()  # Leaves and integers too.
+        require(not overlaps_unseen(self.values[name]))
         if self.chance(0.5):
             return name
         value = self.values[name]
@@ -461,7 +503,7 @@ class Writer:
         depends on the order of its loops: such an operand is cloned first.
         """
         name = self.pick()
-        written = self.values[target.split(".")[0].split("[")[0]]
+        written = self.values[base_of(target)]
         value = self.values[name]
         if value.untyped_storage().data_ptr() != written.untyped_storage().data_ptr():
             return name
@@ -474,8 +516,12 @@ class Writer:
         target = self.target()
         source = self.source(target) if self.chance(0.5) else str(self.choice(NUMBERS))
         kind = self.random.random()
+        if is_expanded(self.values[base_of(target)]) or ".expand(2" in target:
+            kind *= 0.6  # The other operations write the same memory twice, in no fixed order.
         if kind < 0.25:
             return f"{target}.{self.choice(IN_PLACE_UNARY)}()"
+        if kind < 0.35 and self.chance(0.4):
+            return f"{target}.{self.choice(['zero_()', 'fill_(0.7)'])}"
         if kind < 0.6:
             function = self.choice(IN_PLACE_BINARY)
             if function == "copy_":
@@ -484,11 +530,8 @@ class Writer:
         if kind < 0.8:
             return self.choice(
                 [
-                    f"{target}.zero_()",
-                    f"{target}.fill_(0.7)",
                     f"{target}.masked_fill_(torch.tensor(True), 0.3)",
                     f"{target}.addcmul_({self.source(target)}, {self.source(target)})",
-                    f"{target}.lerp_({self.source(target)}, 0.3)",
                     f"{target}.tril_()",
                     f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
                     f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
@@ -548,11 +591,12 @@ class Writer:
 
     def hook(self):
         name = self.recorded() if self.chance(0.9) else self.pick()
-        return self.choice(
+        # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn.
+        return f"{name}.grad_fn; {name}." + self.choice(
             [
-                f"{name}.register_hook(lambda grad: grad * 2)",
-                f"{name}.register_hook(lambda grad: log.append(grad.clone()))",
-                f"{name}.register_hook(lambda grad: grad.clamp(-0.5, 0.5).sin())",
+                "register_hook(lambda grad: grad * 2)",
+                "register_hook(lambda grad: log.append(grad.clone()))",
+                "register_hook(lambda grad: grad.sin())",
             ]
         )
 
@@ -568,8 +612,9 @@ class Writer:
         result = f"g{self.new()[1:]}"
         if draw < 0.8:
             return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
-        made = self.new()
-        return f"{made}, = torch.autograd.grad({loss}, {other}, create_graph=True)"
+        # Whether a gradient that is constant counts as recorded is nobody's promise: make it so.
+        made = f"torch.autograd.grad({loss}, {other}, create_graph=True)[0]"
+        return f"{self.new()} = {made} + {other} * 0"
 
     def statement(self, without=()):
         """Return a new statement of a random kind, and the name of the kind."""
