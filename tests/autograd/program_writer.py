@@ -505,6 +505,8 @@ class Writer:
         name = self.pick()
         written = self.values[base_of(target)]
         value = self.values[name]
+        if value.requires_grad and not written.is_floating_point():
+            return f"{name}.detach()"  # PyTorch makes integers require grad here.
         if value.untyped_storage().data_ptr() != written.untyped_storage().data_ptr():
             return name
         both_dense = value.is_contiguous() and written.is_contiguous()

@@ -336,7 +336,10 @@ class Comparison:
             their_error, our_error = self.theirs.run(line), self.ours.run(line)
             if their_error is None and our_error is None:
                 self.outcome.sweeps += is_sweep(line)
-                problem = self.differences(line)
+                try:
+                    problem = self.differences(line)
+                except RuntimeError as error:  # PyTorch looked at every tensor while generating.
+                    problem = f"looking at a tensor gives {shown(error)} here"
             elif their_error is None or our_error is None:
                 if our_error is None and any(excuse in str(their_error) for excuse in EXCUSES):
                     self.compare_leniently(step)

@@ -22,7 +22,7 @@ if pytorch is None:
     pytest.skip(REASON, allow_module_level=True)
 
 BATCHES, PROGRAMS_IN_BATCH = 20, 100
-MOST_EXCUSED, MOST_UNVERIFIED = 6, 1
+MOST_EXCUSED, MOST_UNVERIFIED = 10, 1
 
 
 @pytest.fixture(autouse=True)
