@@ -17,7 +17,7 @@ struct Batch {
   Ref<Storage> parent;             // of a hidden or revealed one: whose bytes these are
 };
 
-std::unordered_map<const Storage*, Batch> table;
+auto& table = *new std::unordered_map<const Storage*, Batch>();
 uint32_t last_level = 0;
 
 void free_parent(void* parent) { static_cast<Storage*>(parent)->release(); }
@@ -250,12 +250,14 @@ Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t siz
   return Tensor(TensorImpl::create(std::move(shown), x.dtype(), sizes, strides, x->offset()));
 }
 
-void Batches::widen(const char* op, Storage& storage, std::span<const BatchDim> dims) {
+void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims) {
+  Storage& storage = tensor.storage();
   std::span<const BatchDim> own = of(storage);
   std::vector<BatchDim> all(own.begin(), own.end());
   for (const BatchDim& dim : dims) {
     if (find(own, dim.level)) continue;
-    bool fresh = storage.use_count() == 1 && !storage.is_borrowed();
+    bool fresh =
+        storage.use_count() == 1 && !storage.is_borrowed() && !tensor.python_object();
     TAPEGRAD_CHECK((fresh || dim.level <= storage.birth_level()) && !parent(storage), op,
                    ": vmap: inplace arithmetic is not possible, because the written-to tensor is "
                    "not being vmapped over but what is written differs over the batch; make the "
@@ -296,7 +298,7 @@ void Batches::run(const OpCall& call, Kernel kernel) {
     for (const BatchDim& dim : of(output->storage())) merge(call.op.name, dims, dim);
   if (call.op.traits & kRandom) add_random_levels(call, dims);
   if (dims.empty()) return run_plain(call, kernel);
-  for (TensorImpl* output : call.outputs) widen(call.op.name, output->storage(), dims);
+  for (TensorImpl* output : call.outputs) widen(call.op.name, *output, dims);
   if (call.op.traits & kAnyRank) run_with_leading_dims(call, kernel, dims);
   else run_each(call, kernel, dims, shift);
 }

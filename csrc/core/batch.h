@@ -50,8 +50,8 @@ class Batches {
   // The reverse: the batch of `level` becomes dimension `dim` of a plain view. A tensor that is not
   // batched there is repeated `size` times, without copying.
   static Tensor reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size);
-  // Gives the storage room for a batch over these dimensions as well.
-  static void widen(const char* op, Storage& storage, std::span<const BatchDim> dims);
+  // Gives the tensor's storage room for a batch over these dimensions as well.
+  static void widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims);
   // The storage that a hidden tensor shares its bytes with, or null.
   static Storage* parent(const Storage& storage);
   static void run(const OpCall& call, Kernel kernel);

@@ -9,7 +9,9 @@ struct Anomaly {
   bool enabled = false;
   bool check_nan = true;
 };
-inline thread_local Anomaly anomaly;
+// One switch for all threads.
+inline Anomaly anomaly;
+void set_anomaly(bool enabled, bool check_nan);
 
 // Fails, naming the entry and its source line, if one of the gradients it made holds NaN.
 void check_gradients(const Node& node, Gradients grad_inputs);

@@ -183,6 +183,12 @@ class Targets {
   // run.
   bool leads_on(const Node* node) const { return !restricted() || leading_.contains(node); }
 
+  // Whether the caller asked for the gradient in this tensor's .grad.
+  bool accumulates(const Tensor& tensor) const {
+    return accumulate_ && std::any_of(inputs_.begin(), inputs_.end(),
+                                      [&](const Tensor& input) { return input.is_same(tensor); });
+  }
+
   // Takes the finished gradients of an entry that some target is an output of.
   void collect(const Node* node, Gradients grads, bool create_graph) {
     for (size_t i = 0; i < edges_.size(); ++i) {
@@ -281,6 +287,18 @@ void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const
   }
 }
 
+// Adds to the .grad of non-leaf tensors that asked to keep it.
+void store_retained(Node& node, Gradients grads, const Targets& targets, bool create_graph) {
+  const NodeHooks* hooks = find_hooks(node);
+  if (!hooks) return;
+  std::vector<NodeHooks::Retained> retained = hooks->retained;
+  for (const NodeHooks::Retained& entry : retained) {
+    Tensor tensor(entry.tensor);
+    const Tensor& grad = grads[entry.output_number];
+    if (grad.defined() && !targets.accumulates(tensor)) accumulate_leaf(tensor, grad, create_graph);
+  }
+}
+
 // A leaf's gradient has arrived.
 void run_accumulator(Pending& pending, bool create_graph) {
   Node& node = *pending.node;
@@ -288,6 +306,7 @@ void run_accumulator(Pending& pending, bool create_graph) {
   if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), pending.buffers());
   if (!pending.grad.defined()) return;
   Tensor leaf = leaf_of(node);
+  if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
   if (const Extra* extra = leaf->meta()->extra; extra && extra->accumulate_hooks)
     HookList::calls.notify(extra->accumulate_hooks.object(), leaf);
@@ -367,6 +386,7 @@ std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor>
     Pending pending = waiting.pop();
     Node& node = *pending.node;
     if (node.has_hooks() || node.is_accumulator()) run_tensor_hooks(node, pending.buffers());
+    if (node.has_hooks()) store_retained(node, pending.buffers(), targets, options.create_graph);
     if (targets.is_target(&node)) targets.collect(&node, pending.buffers(), options.create_graph);
     if (node.is_accumulator()) {
       if (!targets.restricted()) run_accumulator(pending, options.create_graph);

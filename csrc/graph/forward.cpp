@@ -41,7 +41,7 @@ bool is_forward_level(uint32_t level) {
 bool has_tangent_now(const Tensor& x) {
   if (dispatch_watch & kWatchPending) resolve_pending();
   const AutogradMeta* meta = x->meta();
-  if (!meta || !meta->extra) return false;
+  if (!meta || !meta->extra || (storage_context.flags & Storage::kInference)) return false;
   update_view_history(x);
   if (dispatch_watch & kWatchPending) resolve_pending();
   const Tangents* tangents = meta->extra->tangents.get();
@@ -99,7 +99,7 @@ bool attach_forward(const Tensor& tensor, const Ref<Node>& node, uint32_t output
   // Saved outputs must share what will be computed.
   Extra& extra = ensure_extra(tensor);
   if (!extra.tangents) extra.tangents = Ref<Tangents>::adopt(new Tangents());
-  pending_tangents.push_back({node, output_number, tensor, grad_enabled && real, forward_limit});
+  pending_tangents.push_back({node, output_number, tensor, grad_enabled, forward_limit});
   watch(kWatchPending, true);
   if (!(grad_enabled && real)) node->set_forward_only();
   return grad_enabled && real;

@@ -73,7 +73,7 @@ struct PendingTangent {
   Ref<Node> node;
   uint32_t output_number;
   Tensor output;
-  bool recorded;  // whether the op was recorded for the sweep as well
+  bool recorded;  // whether recording was on
   uint32_t limit;
 };
 inline thread_local std::vector<PendingTangent> pending_tangents;

@@ -10,7 +10,8 @@ namespace tapegrad {
 
 namespace {
 
-std::unordered_map<const Node*, NodeHooks> table;
+// Never freed: at the end of the process the interpreter is gone before it.
+auto& table = *new std::unordered_map<const Node*, NodeHooks>();
 
 }  // namespace
 
@@ -55,8 +56,6 @@ void run_tensor_hooks(Node& node, Gradients grads) {
     hooks = find_hooks(node);
     if (!hooks) return;
   }
-  for (const NodeHooks::Retained& entry : hooks->retained)
-    entry.tensor->meta()->grad = grads[entry.output_number];
 }
 
 void forget_retained(const Node* node, TensorImpl* tensor) {

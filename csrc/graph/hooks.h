@@ -61,6 +61,7 @@ struct NodeHooks {
   std::vector<Retained> retained;
   HookList before;
   HookList after;
+  HookList metadata;  // a dict for the user's notes
 };
 
 // The hooks of an entry, made on first use; null if there are none.
@@ -68,8 +69,7 @@ NodeHooks& ensure_hooks(Node& node);
 NodeHooks* find_hooks(const Node& node);
 
 void retain_grad(const Tensor& tensor);
-// Runs the hooks of the entry's outputs on their finished gradients, then stores those that
-// retain_grad() asked for.
+// Runs the hooks of the entry's outputs on their finished gradients.
 void run_tensor_hooks(Node& node, Gradients grads);
 
 // For the graph's own bookkeeping: the tensor's history changes, or the tensor or entry goes away.

@@ -23,6 +23,7 @@ bool draining = false;
 }  // namespace
 
 int64_t live_node_count() { return live_nodes; }
+uint64_t next_sequence_number() { return next_sequence; }
 
 size_t Node::trailing_bytes(size_t edge_count, size_t saved_count,
                             std::span<const Tensor> outputs) {

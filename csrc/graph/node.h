@@ -60,6 +60,8 @@ class Node {
   }
   // What PyTorch calls saved value i: "self" for _saved_self.
   virtual std::string saved_name(size_t i) const;
+  // Whether entries of this kind may save a value of that name, even if this one does not.
+  virtual bool may_save(std::string_view) const { return false; }
   // Drops the saved values, in a sweep that runs at this line: an ephemeral tape's entries do so as
   // the sweep passes.
   virtual void release_saved(const SourceLine& sweep_line);
@@ -175,5 +177,7 @@ class Node {
 };
 
 int64_t live_node_count();
+// Entries made from now on have this sequence number or a larger one.
+uint64_t next_sequence_number();
 
 }  // namespace tapegrad

@@ -85,6 +85,8 @@ void set_requires_grad(const Tensor& tensor, bool value) {
 void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
   if (forward_levels && !attach_forward(tensor, node, output_number)) [[unlikely]]
     return;
+  if (check_forward) [[unlikely]]
+    check_forward(tensor, *node);
   put_history(tensor, std::move(node), output_number);
 }
 

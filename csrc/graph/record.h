@@ -36,6 +36,9 @@ struct Extra {
   Ref<Tangents> tangents;       // of forward mode
 };
 
+// Set while anomaly mode is on, on any thread: looks at what a recorded op has made.
+inline void (*check_forward)(const Tensor& output, const Node& node) = nullptr;
+
 AutogradMeta& ensure_meta(const Tensor& tensor);
 Extra& ensure_extra(const Tensor& tensor);
 

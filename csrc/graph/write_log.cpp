@@ -25,11 +25,13 @@ struct Place {
 struct Write {
   uint32_t version;  // the storage's, once the write was done
   const char* op;
+  const char* suffix;
   SourceLine line;
   Place place;
 };
 
-std::unordered_map<const Storage*, std::deque<Write>> logs;
+// Never freed: at the end of the process the interpreter is gone before it.
+auto& logs = *new std::unordered_map<const Storage*, std::deque<Write>>();
 
 Place place_of(const Tensor& x) {
   return {DimVector(x.sizes()), DimVector(x.strides()), x->offset(),
@@ -95,12 +97,12 @@ bool overlap(const Place& a, const Place& b) {
 
 }  // namespace
 
-void log_write(const char* op, const Tensor& self) {
+void log_write(const char* op, const char* suffix, const Tensor& self) {
   Storage& storage = self->storage();
   if (Storage* parent = Batches::parent(storage)) parent->bump_version();
   if (storage.savers() == 0) return;
   std::deque<Write>& log = logs[&storage];
-  log.push_back({storage.version(), op, SourceLine::here(), place_of(self)});
+  log.push_back({storage.version(), op, suffix, SourceLine::here(), place_of(self)});
   if (log.size() > kMaxWrites) log.pop_front();
 }
 
@@ -116,7 +118,7 @@ bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit) {
       if (write.version <= version) continue;
       if (write.version != expected++) break;  // a write that was not logged
       if (!overlap(place, write.place)) continue;
-      culprit = std::string(write.op) + " at " + write.line.text();
+      culprit = std::string(write.op) + write.suffix + " at " + write.line.text();
       return false;
     }
   }

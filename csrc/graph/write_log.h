@@ -16,14 +16,14 @@
 
 namespace tapegrad {
 
-void log_write(const char* op, const Tensor& self);
+void log_write(const char* op, const char* suffix, const Tensor& self);
 
-// To be called after every write to memory that existed before the op.
-inline void note_write(const char* op, const Tensor& self) {
+// To be called after every write to memory that existed before the op, whose name is op + suffix.
+inline void note_write(const char* op, const Tensor& self, const char* suffix = "") {
   Storage& storage = self->storage();
   storage.bump_version();
   if (storage.savers() != 0 || storage.is_batched()) [[unlikely]]
-    log_write(op, self);
+    log_write(op, suffix, self);
 }
 
 // Whether writes after `version` left the elements of `saved` alone. If not, `culprit` says who

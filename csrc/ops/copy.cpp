@@ -146,11 +146,12 @@ void copy_(const Tensor& self, const Tensor& from) {
   rebase_history(self, std::move(node));
 }
 
-void fill_(const Tensor& self, Scalar value) {
+void overwrite(const char* op, const Tensor& self, Scalar value) {
   bool recording = should_record(self);
-  check_inplace("fill_", self, recording);
+  // One value everywhere: it does not matter that elements share a place.
+  check_write(op, self, recording);
   fill_into(self, value);
-  note_write("fill_", self);
+  note_write(op, self);
   if (!recording) return;
   Ref<FillBackward> node = Node::create<FillBackward>(1, 0, std::span(&self, 1));
   node->edges()[0] = gradient_edge(self);
@@ -164,7 +165,8 @@ void fill_(const Tensor& self, const Tensor& value) {
   copy_(self, value);
 }
 
-void zero_(const Tensor& self) { fill_(self, 0); }
+void fill_(const Tensor& self, Scalar value) { overwrite("fill_", self, value); }
+void zero_(const Tensor& self) { overwrite("zero_", self, 0); }
 
 bool same_geometry(const Tensor& a, const Tensor& b) {
   return a->offset() == b->offset() && a.dtype() == b.dtype() && same_sizes(a.sizes(), b.sizes()) &&
@@ -180,16 +182,20 @@ bool has_zero(const Tensor& x) {
 }
 
 void check_inplace(const char* op, const Tensor& self, bool recording) {
+  check_write(op, self, recording);
+  check_no_internal_overlap(op, self);
+}
+
+void check_write(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
              "the update in no_grad(), or write to a .clone()");
   TAPEGRAD_CHECK(!self->storage().is_inference() || (storage_context.flags & Storage::kInference), op,
                  ": Inplace update to inference tensor outside InferenceMode is not allowed; use "
                  "its .clone()");
-  if (recording) check_view_write(op, self);
+  if (is_differentiating()) check_view_write(op, self);
   if (before_write) [[unlikely]]
     before_write(self);
-  check_no_internal_overlap(op, self);
 }
 
 void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType dtype,

@@ -31,6 +31,8 @@ inline void (*before_write)(const Tensor& self) = nullptr;
 // Before writing `self`: refuses a leaf that requires grad (when recording), and memory in which
 // two elements share a place.
 void check_inplace(const char* op, const Tensor& self, bool recording);
+// The same for an op to which it does not matter that elements share a place.
+void check_write(const char* op, const Tensor& self, bool recording);
 // That the result of an in-place op fits the tensor: shape, dtype, no half-way overlap.
 void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType dtype,
                           std::span<const Tensor* const> operands);

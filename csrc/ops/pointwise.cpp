@@ -238,6 +238,7 @@ class PointwiseNode : public Node {
 
   const PointwiseInfo& info() const { return info_; }
   std::string saved_name(size_t i) const override;
+  bool may_save(std::string_view name) const override;
 
  protected:
   virtual const Scalar* params() const { return nullptr; }
@@ -264,17 +265,63 @@ class PointwiseParamNode final : public PointwiseNode {
   Scalar values_[kMaxParams];
 };
 
-std::string PointwiseNode::saved_name(size_t i) const {
+// What PyTorch calls the operand in a slot.
+const char* slot_name(const PointwiseInfo& info, int slot) {
+  if (slot == 2 && info.op.id == PointwiseId::pow) return "exponent";
   static constexpr const char* kNames[] = {"grad", "self", "other", "third", "result"};
+  return kNames[slot];
+}
+
+std::string PointwiseNode::saved_name(size_t i) const {
   for (int slot = 1; slot < kGradOperands; ++slot)
-    if ((saved_mask_ >> slot & 1) && i-- == 0) return kNames[slot];
+    if ((saved_mask_ >> slot & 1) && i-- == 0) return slot_name(info_, slot);
   return Node::saved_name(i);
+}
+
+bool PointwiseNode::may_save(std::string_view name) const {
+  for (int slot = 1; slot < kGradOperands; ++slot)
+    for (int i = 0; i < info_.arity; ++i)
+      if ((info_.derivatives[i].mentions >> slot & 1) && name == slot_name(info_, slot)) return true;
+  return false;
 }
 
 void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
   size_t next = 0;
   for (int slot = 1; slot < kGradOperands; ++slot)
     if (saved_mask_ >> slot & 1) operands[slot] = saved(next++);
+}
+
+// Passes the gradient of a value on; of the other input, on which the value depends only by
+// comparison, it is zero.
+struct LinkBackward final : Node {
+  const char* name() const override { return "LinkBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = grads[0];
+    if (needs(1)) grad_inputs[1] = zeros(output_of_edge(1), grads[0].dtype());
+  }
+  Sizes output_of_edge(size_t i) const {
+    const Edge& edge = edges()[i];
+    return edge.node->output_sizes(edge.output_number);
+  }
+};
+
+// Note [Derivatives by comparison]
+// The derivative of relu, g * (x > 0), is a constant almost everywhere, and the tape sees no way
+// from it to x. Asking for its derivative with respect to x must give zero, not an error, so the
+// way is added where the entries since `before` do not contain it.
+Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
+  if (!grad_enabled || !operand.defined() || !requires_grad(operand)) return value;
+  Edge target = real_edge(operand);
+  std::vector<Edge> found = {real_edge(value)};
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].node) continue;
+    if (found[i].node == target.node && found[i].output_number == target.output_number) return value;
+    if (found[i].node->sequence() < before) continue;
+    for (const Edge& edge : found[i].node->edges()) found.push_back(edge);
+  }
+  Tensor y = alias(value, value.sizes(), value.strides(), value->offset());
+  record<LinkBackward>({&value, &operand}, y, 0);
+  return y;
 }
 
 Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOperands],
@@ -295,7 +342,11 @@ Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOp
   if (is_differentiating()) {
     double values[kMaxParams] = {};
     for (int i = 0; i < info_.param_count; ++i) values[i] = params[i].as_double();
-    return d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
+    uint64_t before = next_sequence_number();
+    Tensor result = d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
+    for (int slot = 1; slot < kGradOperands; ++slot)
+      if (d.mentions >> slot & 1) result = linked(result, operands[slot], before);
+    return result;
   }
   // Nobody else sees the incoming gradient: its memory takes the result.
   Tensor out = overwrite && is_sole_owner(g) ? g : empty_like_layout(g, g.dtype());
@@ -404,7 +455,7 @@ void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
     inputs[i] = misaligned ? &copies[i] : &operand;
   }
   execute(info, {inputs, operands.size()}, params, dtypes.compute, self);
-  note_write(info.name, self);
+  note_write(info.name, self, "_");
   if (record)
     rebase_history(self, make_node(info, operands, {values, operands.size()}, params, self));
 }

@@ -152,6 +152,7 @@ struct CopySlices final : Node {
 }  // namespace
 
 Tensor embed(const Tensor& part, Sizes sizes, const Geometry& place) {
+  checked_numel("embed", sizes);
   return embed(part, {DimVector(sizes), contiguous_strides(sizes)}, place);
 }
 
@@ -227,6 +228,7 @@ void check_view_write(const char* op, const Tensor& tensor) {
   const AutogradMeta* meta = tensor->meta();
   if (!meta || !meta->extra || !meta->extra->base.defined()) return;
   const Extra& extra = *meta->extra;
+  if (!requires_grad(tensor) && !requires_grad(extra.base)) return;
   TAPEGRAD_CHECK(
       !extra.multi_output_view, op,
       ": output of an op with several views (split, chunk, unbind) is a view and is being "

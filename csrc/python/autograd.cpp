@@ -1,4 +1,6 @@
 // The engine and the modes, as the Python layer calls them.
+#include <nanobind/stl/variant.h>
+
 #include "core/error.h"
 #include "engine/sweep.h"
 #include "graph/grad_mode.h"
@@ -53,11 +55,14 @@ std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
 // x.backward() with nothing else: the hot path.
 void backward(const Tensor& self, const std::optional<Tensor>& gradient,
               std::optional<bool> retain_graph, bool create_graph,
-              const std::optional<std::vector<Tensor>>& inputs) {
-  TAPEGRAD_CHECK(!inputs || !inputs->empty(), "backward: inputs argument cannot be empty");
-  Tensor grad = root_gradient(self, gradient);
+              const std::optional<std::variant<Tensor, std::vector<Tensor>>>& inputs) {
   std::span<const Tensor> wanted;
-  if (inputs) wanted = *inputs;
+  if (inputs && inputs->index() == 0) wanted = {&std::get<0>(*inputs), 1};
+  if (inputs && inputs->index() == 1) {
+    wanted = std::get<1>(*inputs);
+    TAPEGRAD_CHECK(!wanted.empty(), "backward: inputs argument cannot be empty");
+  }
+  Tensor grad = root_gradient(self, gradient);
   sweep({&self, 1}, {&grad, 1}, wanted, true, {retain_graph.value_or(create_graph), create_graph});
 }
 
@@ -89,6 +94,10 @@ void bind_autograd(Binder& b) {
     set_requires_grad(self, value);
     return self;
   }, "requires_grad"_a = true, "Changes whether gradients are wanted, in place.");
+  b.method("_is_view", [](const Tensor& self) {
+    const AutogradMeta* meta = self->meta();
+    return meta && meta->extra && meta->extra->base.defined();
+  }, "Whether the tensor is a view of another.");
   b.method("retain_grad", [](const Tensor& self) { retain_grad(self); },
            "Makes a non-leaf tensor keep its gradient in .grad.");
   b.method("detach", [](const Tensor& self) { return detach(self); },
@@ -96,9 +105,10 @@ void bind_autograd(Binder& b) {
   b.function("detach", [](const Tensor& input) { return detach(input); }, "input"_a,
              "The same memory without history.");
   b.method("detach_", [](Tensor self) {
+    const AutogradMeta* before = self->meta();
+    TAPEGRAD_CHECK(!(before && before->extra && before->extra->base.defined()),
+                   "detach_: can't detach views in-place; use detach() instead");
     if (!is_leaf(self)) {
-      TAPEGRAD_CHECK(!(self->meta()->extra && self->meta()->extra->base.defined()),
-                     "detach_: can't detach views in-place; use detach() instead");
       AutogradMeta* meta = self->meta();
       self->set_meta(nullptr);
       destroy_autograd_meta(self.impl(), meta);

@@ -117,6 +117,7 @@ class Walk {
       for (const NodeHooks::OfOutput& of : hooks->tensor_hooks) object(of.hooks.object());
       object(hooks->before.object());
       object(hooks->after.object());
+      object(hooks->metadata.object());
     }
     node.visit({[](const Tensor& x, void* walk) { static_cast<Walk*>(walk)->tensor(x); },
                 [](Node* inner, void* walk) { static_cast<Walk*>(walk)->entry(inner); },

@@ -1,5 +1,7 @@
 // Custom functions: an entry whose derivative is Python's. The user's side is
 // tapegrad/autograd/function.py; here is the entry and how it joins the graph.
+#include <nanobind/stl/shared_ptr.h>
+
 #include <memory>
 
 #include "core/error.h"

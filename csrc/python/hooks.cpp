@@ -176,8 +176,7 @@ void pop_saved_hooks() {
 
 // The message with which hooks are refused from now on, or None; returns the one before.
 std::optional<std::string> disable_saved_hooks(std::optional<std::string> message) {
-  TAPEGRAD_CHECK(!message || !packing,
-                 "disable_saved_tensors_hooks: saved tensors hooks are active already");
+  TAPEGRAD_CHECK(!message || !packing, *message);
   std::optional<std::string> previous;
   if (hooks_disabled) previous = *hooks_disabled;
   delete std::exchange(hooks_disabled, message ? new std::string(*message) : nullptr);
@@ -254,8 +253,8 @@ void bind_hooks(Binder& b) {
   b.function("_storage_id", [](const Tensor& x) {
     return reinterpret_cast<uintptr_t>(&x->storage());
   }, "tensor"_a, "A number that tensors over the same memory share.");
-  b.function("_set_anomaly", [](bool enabled, bool check_nan) { anomaly = {enabled, check_nan}; },
-             "enabled"_a, "check_nan"_a, "Turns anomaly detection on or off on this thread.");
+  b.function("_set_anomaly", set_anomaly,
+             "enabled"_a, "check_nan"_a, "Turns anomaly detection on or off .");
   b.function("_anomaly", [] { return std::pair(anomaly.enabled, anomaly.check_nan); },
              "(enabled, check_nan) of anomaly detection.");
   b.function("_set_inference", [](bool on) {

@@ -17,7 +17,6 @@ namespace {
 
 struct NodeObject {
   PyObject_HEAD Node* node;  // counted
-  PyObject* metadata;        // a dict, on first use
 };
 
 // Saved value i of an entry, as grad_fn._raw_saved_self gives it.
@@ -36,7 +35,6 @@ void deallocate(PyObject* self) {
   auto* object = reinterpret_cast<NodeObject*>(self);
   PyObject_GC_UnTrack(self);
   objects.erase(object->node);
-  Py_CLEAR(object->metadata);
   object->node->release();
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -46,13 +44,7 @@ void deallocate(PyObject* self) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   auto* object = reinterpret_cast<NodeObject*>(self);
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(object->metadata);
   return traverse_node(self, object->node, visit, arg);
-}
-
-int clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<NodeObject*>(self)->metadata);
-  return 0;
 }
 
 // The saved value that an attribute such as _saved_self or _raw_saved_self names; -1 for none.
@@ -60,6 +52,15 @@ int saved_index(const Node& node, std::string_view name) {
   for (size_t i = 0; i < node.saved_values().size(); ++i)
     if (node.saved_name(i) == name) return static_cast<int>(i);
   return -1;
+}
+
+// A number that took part in the op is a number again.
+PyObject* saved_object(Tensor value) {
+  PyObject* object = wrap(value);
+  if (!object || !value.defined() || !value->is_wrapped_number()) return object;
+  PyObject* number = PyObject_CallMethod(object, "item", nullptr);
+  Py_DECREF(object);
+  return number;
 }
 
 PyObject* special_attribute(Node& node, PyObject* name) {
@@ -70,7 +71,8 @@ PyObject* special_attribute(Node& node, PyObject* name) {
   if (text.starts_with(kSaved)) {
     int i = saved_index(node, text.substr(kSaved.size()));
     if (i >= 0)
-      return guarded([&] { return wrap(node.saved(static_cast<size_t>(i))); });
+      return guarded([&] { return saved_object(node.saved(static_cast<size_t>(i))); });
+    if (node.may_save(text.substr(kSaved.size()))) return Py_NewRef(Py_None);
   } else if (text.starts_with(kRaw)) {
     int i = saved_index(node, text.substr(kRaw.size()));
     if (i >= 0)
@@ -102,9 +104,11 @@ PyObject* list_attributes(PyObject* self, PyObject*) {
 }
 
 PyObject* get_metadata(PyObject* self, void*) {
-  auto* object = reinterpret_cast<NodeObject*>(self);
-  if (!object->metadata) object->metadata = PyDict_New();
-  return Py_XNewRef(object->metadata);
+  Node& node = node_of(self);
+  node.set_collected();
+  HookList& metadata = ensure_hooks(node).metadata;
+  if (!metadata) metadata = HookList(nb::dict().ptr());
+  return Py_NewRef(static_cast<PyObject*>(metadata.object()));
 }
 
 PyObject* represent(PyObject* self) {
@@ -159,7 +163,6 @@ PyTypeObject* type_named(const char* name, PyTypeObject* base, const char* modul
   std::string full = std::string(module) + "." + name;
   PyType_Slot base_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                               {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                              {Py_tp_clear, reinterpret_cast<void*>(clear)},
                               {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
                               {Py_tp_repr, reinterpret_cast<void*>(represent)},
                               {Py_tp_methods, methods},
@@ -167,7 +170,6 @@ PyTypeObject* type_named(const char* name, PyTypeObject* base, const char* modul
                               {0, nullptr}};
   PyType_Slot derived_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                                  {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                                 {Py_tp_clear, reinterpret_cast<void*>(clear)},
                                  {0, nullptr}};
   PyType_Spec spec = {strdup(full.c_str()), sizeof(NodeObject), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
@@ -232,7 +234,6 @@ PyObject* wrap_node(Node* node) {
   if (!object) return nullptr;
   node->retain();
   object->node = node;
-  object->metadata = nullptr;
   objects.emplace(node, reinterpret_cast<PyObject*>(object));
   PyObject_GC_Track(reinterpret_cast<PyObject*>(object));
   return reinterpret_cast<PyObject*>(object);

@@ -5,6 +5,7 @@
 // int, and a bool is an index on a new dimension of size one.
 #include <vector>
 
+#include "core/batch.h"
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/copy.h"
@@ -147,7 +148,8 @@ class Key {
   }
 
   void add_tensor(const Tensor& tensor) {
-    if (tensor.dim() == 0 && is_integral(tensor.dtype())) {
+    // One that differs over a vmap's batch picks a different element in each.
+    if (tensor.dim() == 0 && is_integral(tensor.dtype()) && !is_batched(tensor)) {
       Scalar value = element_of(tensor);
       return is_mask(tensor) ? add_flag(value.as_bool()) : subscript_.select(value.as_int());
     }

@@ -30,6 +30,8 @@ int put_requires_grad(PyObject* self, PyObject* value, void*) {
     return -1;
   }
   return guarded([&] {
+    TAPEGRAD_CHECK(value == Py_False || is_leaf(tensor_of(self)),
+                   "requires_grad: you can only change requires_grad flags of leaf variables");
     set_requires_grad(tensor_of(self), value == Py_True);
     return Py_None;
   })
@@ -39,6 +41,13 @@ int put_requires_grad(PyObject* self, PyObject* value, void*) {
 
 PyObject* get_grad(PyObject* self, void*) {
   const AutogradMeta* meta = impl_of(self)->meta();
+  if (meta && !meta->is_leaf && !meta->retains_grad && !meta->grad.defined() &&
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+                   ".grad attribute won't be populated during autograd.backward(). If you want it "
+                   "to be, use .retain_grad() on the non-leaf Tensor.",
+                   1) < 0)
+    return nullptr;
   return wrap(meta ? meta->grad : Tensor());
 }
 void assign_grad(const Tensor& x, PyObject* value) {
@@ -86,6 +95,11 @@ PyObject* get_version(PyObject* self, void*) {
 PyObject* get_base(PyObject* self, void*) {
   const AutogradMeta* meta = impl_of(self)->meta();
   return wrap(meta && meta->extra ? meta->extra->base : Tensor());
+}
+
+PyObject* get_output_number(PyObject* self, void*) {
+  const AutogradMeta* meta = impl_of(self)->meta();
+  return PyLong_FromUnsignedLong(meta && !meta->is_leaf ? meta->output_number : 0);
 }
 
 PyObject* get_data(PyObject* self, void*) {
@@ -151,6 +165,8 @@ PyGetSetDef properties[] = {
     {"_version", get_version, nullptr, "How often the memory was written in place.", nullptr},
     {"_base", get_base, nullptr, "The tensor this one is a view of, or None.", nullptr},
     {"data", get_data, put_data, "The same memory without history.", nullptr},
+    {"output_nr", get_output_number, nullptr, "Which output of its grad_fn the tensor is.",
+     nullptr},
     {"T", get_transposed, nullptr, "All dimensions reversed.", nullptr},
     {"mT", get_matrix_transposed, nullptr, "The last two dimensions swapped.", nullptr},
     {"is_cuda", get_false, nullptr, "Whether the memory is on a GPU.", nullptr},

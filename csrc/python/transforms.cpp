@@ -15,7 +15,7 @@ namespace {
 // ---- forward mode
 
 Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
-  TAPEGRAD_CHECK(is_floating(x.dtype()),
+  TAPEGRAD_CHECK_AS(ValueError, is_floating(x.dtype()),
                  "make_dual: expected primal to be floating point or complex, got ",
                  name(x.dtype()));
   TAPEGRAD_CHECK(tangent.dtype() == x.dtype(), "make_dual: expected tangent to have the dtype ",
@@ -23,9 +23,10 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
   TAPEGRAD_CHECK(same_sizes(x.sizes(), tangent.sizes()),
                  "make_dual: expected tangent to have the shape ", to_string(x.sizes()),
                  " of primal, got ", to_string(tangent.sizes()));
+  TAPEGRAD_CHECK(!tangent_of(x, level).defined(),
+                 "make_dual: the tensor has a tangent at this level already");
   Tensor dual = view(x, x.sizes());
   std::vector<Tangent> tangents = tangents_of(dual);
-  std::erase_if(tangents, [&](const Tangent& entry) { return entry.level == level; });
   tangents.push_back({level, tangent});
   set_tangents(dual, std::move(tangents));
   return dual;

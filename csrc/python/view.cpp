@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "python/binding.h"
 
@@ -98,13 +99,12 @@ Tensor t(const Tensor& x) {
 template <class View>
 Tensor become_view(const char* op, const Tensor& self, View&& make) {
   bool recording = should_record(self);
-  TAPEGRAD_CHECK(!recording || !is_leaf(self), op,
-                 ": a leaf Variable that requires grad is being used in an in-place operation; use "
-                 "the out-of-place form");
+  check_write(op, self, recording);
   Tensor before = alias(self, self.sizes(), self.strides(), self->offset());
   copy_history(before, self);
   Tensor y = make(before);
   self->set_geometry(y.sizes(), y.strides(), y->offset());
+  note_write(op, self);
   if (recording) copy_history(self, y);
   return self;
 }

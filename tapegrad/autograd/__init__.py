@@ -4,12 +4,12 @@ Both functions are thin: they put their arguments into one form, check what a ca
 wrong, and hand over to the native reverse sweep.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.autograd import forward_ad, function, graph
+from tapegrad.autograd import forward_ad, function, functional, graph
 from tapegrad.autograd.anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -24,6 +24,7 @@ from tapegrad.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from tapegrad.autograd.gradcheck import gradcheck, gradgradcheck
 from tapegrad.autograd.graph import GradientEdge
 
 __all__ = [
@@ -33,7 +34,10 @@ __all__ = [
     "enable_grad",
     "forward_ad",
     "function",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
@@ -83,7 +87,7 @@ def backward(
 
 def grad(
     outputs: _Tensors,
-    inputs: _Tensors,
+    inputs: _Tensors | Mapping[Any, Tensor],
     grad_outputs: _OptionalTensors = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -91,12 +95,13 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> Any:
     """Return the gradients of `outputs` with respect to `inputs`, touching no ``.grad``.
 
     Args:
         outputs: one tensor or several, the roots of the sweep.
-        inputs: one tensor or several, leaves or not, to differentiate with respect to.
+        inputs: one tensor, several, or a dict of them, leaves or not, to differentiate with respect
+            to.
         grad_outputs: the gradient of the final result with respect to each output, in order; None
             stands for 1 and is allowed for outputs with one element.
         retain_graph: keep what the tape saved, so that another sweep can follow. Defaults to the
@@ -110,7 +115,7 @@ def grad(
         materialize_grads: return zeros instead of None for an unused input.
 
     Returns:
-        A tuple with one gradient for each input.
+        A tuple with one gradient for each input; a dict if the inputs are one.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -126,6 +131,12 @@ def grad(
             "grad: expected allow_unused to be True or left out together with "
             "materialize_grads=True, got allow_unused=False"
         )
+    if isinstance(inputs, Mapping):
+        found = grad(
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs,
+            allow_unused, is_grads_batched, materialize_grads,
+        )  # fmt: skip
+        return dict(zip(inputs, found, strict=True))
     roots = _as_tensors("grad", "outputs", outputs)
     targets = _as_targets("grad", inputs)
     grad_roots = _as_gradients("grad", "grad_outputs", grad_outputs, len(roots))

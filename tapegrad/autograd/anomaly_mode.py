@@ -37,15 +37,15 @@ class detect_anomaly:
     """Run a block with anomaly detection.
 
     A backward inside raises as soon as an op's gradient holds NaN, and the error names the op and
-    the source line that ran it. Ops whose result is the first to hold NaN are named by a warning
-    when they run. The line of the forward op is part of every backward error even without this mode.
+    the source line that ran it. A recorded op whose result holds NaN raises as well, when it
+    runs. The line of the forward op is part of every backward error even without this mode.
 
     Args:
         check_nan: whether gradients that hold NaN raise an error.
 
     Example:
         >>> x = torch.tensor(0.0, requires_grad=True)
-        >>> with torch.autograd.detect_anomaly():
+        >>> with torch.autograd.set_detect_anomaly(True):  # detect_anomaly() warns that it is slow
         ...     y = x.sqrt() * 0
         ...     try:
         ...         y.backward()

@@ -1,0 +1,650 @@
+"""What random programs are made of: draws one statement that fits the tensors there are.
+
+A statement is one line of Python over variables ``v0, v1, ...``, the library under the name
+``torch``, and a list ``log`` that hooks append to. Guards keep operands away from jumps and kinks,
+where a difference in the last bit between two libraries would become a difference in the first.
+"""
+
+import re
+
+import numpy as np
+
+NAME = re.compile(r"\b[vg]\d+\b")
+MARGIN = 1e-3
+
+UNARY = (
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "sigmoid",
+    "exp",
+    "expm1",
+    "atan",
+    "asinh",
+    "erf",
+    "square",
+    "neg",
+    "sinh",
+    "cosh",
+    "exp2",
+    "sinc",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "log",
+    "reciprocal",
+    "lgamma",
+)
+UNARY_WITH_KINK = (
+    "abs",
+    "relu",
+    "frac",
+    "floor",
+    "round",
+    "sign",
+)
+ACTIVATIONS = (
+    "silu",
+    "gelu",
+    "softplus",
+    "elu",
+    "selu",
+    "mish",
+    "leaky_relu",
+    "softsign",
+)
+KINKED_AT_ZERO = {"relu", "abs", "sign", "leaky_relu", "elu", "selu", "log", "sqrt", "rsqrt"}
+BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+)
+FLOAT_BINARY = ("atan2", "hypot", "logaddexp")
+BINARY_WITH_KINK = (
+    "maximum",
+    "minimum",
+)
+INTEGER_BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "maximum",
+    "minimum",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+)
+COMPARISONS = (
+    "lt",
+    "le",
+    "gt",
+    "ge",
+)
+IN_PLACE_UNARY = (
+    "sin_",
+    "cos_",
+    "tanh_",
+    "sigmoid_",
+    "exp_",
+    "square_",
+    "neg_",
+    "sqrt_",
+    "erf_",
+    "atan_",
+    "reciprocal_",
+)
+IN_PLACE_BINARY = (
+    "add_",
+    "sub_",
+    "mul_",
+    "div_",
+    "copy_",
+)
+NUMBERS = (2, 0.5, -1.5, 3)
+
+
+class NoFit(LookupError):
+    """Raised when a drawn statement has no operand that fits; the caller draws again."""
+
+
+def require(condition):
+    if not condition:
+        raise NoFit
+
+
+def base_of(target):
+    """Return the variable that an expression such as ``v3[0].t()`` starts from."""
+    return NAME.match(target).group()
+
+
+def is_expanded(value):
+    return any(
+        step == 0 and size > 1 for step, size in zip(value.stride(), value.shape, strict=True)
+    )
+
+
+def overlaps_unseen(value):
+    """Whether two indices lead to one element in a way that PyTorch does not look for."""
+    if is_expanded(value):
+        return False
+    places = np.zeros((), dtype=int)
+    for step, size in zip(value.stride(), value.shape, strict=True):
+        places = places[..., None] + step * np.arange(size)
+    return len(np.unique(places)) < places.size
+
+
+class Writer:
+    """Draws statements over a dictionary of PyTorch tensors by name.
+
+    Attributes:
+        random: NumPy's generator, the only source of chance.
+        values: the tensors that exist, by variable name, in order of creation.
+        count: how many variable names were given out.
+    """
+
+    def __init__(self, random, values):
+        self.random = random
+        self.values = values
+        self.count = 0
+
+    # ---- choices
+
+    def new(self):
+        """Return a variable name that was never used."""
+        self.count += 1
+        return f"v{self.count - 1}"
+
+    def choice(self, items):
+        return items[int(self.random.integers(len(items)))]
+
+    def chance(self, probability):
+        return self.random.random() < probability
+
+    def pick(self, test=None):
+        """Return the name of a random tensor that passes a test, later ones more often."""
+        names = [name for name, value in self.values.items() if test is None or test(value)]
+        require(names)
+        place = max(self.random.random(), self.random.random())
+        return names[int(place * len(names))]
+
+    def floating(self):
+        return self.pick(lambda value: value.is_floating_point())
+
+    def recorded(self):
+        return self.pick(lambda value: value.requires_grad)
+
+    def dim(self, name):
+        rank = self.values[name].dim()
+        return int(self.random.integers(-rank, rank)) if rank else 0
+
+    def place(self, name, dim):
+        """Return a valid index in a dimension."""
+        value = self.values[name]
+        size = value.shape[dim] if value.dim() else 1
+        require(size > 0)
+        return int(self.random.integers(size))
+
+    # ---- guards
+
+    def array(self, name):
+        return self.values[name].detach().double().numpy()
+
+    def is_floating(self, name):
+        return self.values[name].is_floating_point()
+
+    def away(self, name, *levels):
+        """Require that no element is close to one of some levels."""
+        if self.is_floating(name):
+            array = self.array(name)
+            require(all((np.abs(array - level) > MARGIN).all() for level in levels))
+
+    def away_from_halves(self, name):
+        if self.is_floating(name):
+            halves = self.array(name) * 2
+            require((np.abs(halves - np.round(halves)) > MARGIN).all())
+
+    def away_from_multiples(self, first, second):
+        """Require that no element of one is close to a multiple of that of the other."""
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                quotient = self.array(first) / self.array(second)
+        except ValueError:
+            return  # Refused by the libraries too, whatever the values.
+        require((np.abs(quotient - np.round(quotient)) > MARGIN).all())
+
+    def apart(self, first, second):
+        """Require that no element of one is close to that of the other; broadcasts."""
+        if not (self.is_floating(first) or self.is_floating(second)):
+            return
+        try:
+            gap = np.abs(self.array(first) - self.array(second))
+        except ValueError:
+            return  # Refused by the libraries too, whatever the values.
+        require((gap > MARGIN).all())
+
+    def spaced(self, name):
+        """Require that no two elements are close."""
+        if self.is_floating(name):
+            require((np.diff(np.sort(self.array(name).reshape(-1))) > MARGIN).all())
+
+    # ---- expressions
+
+    def unary(self):
+        name = self.floating()
+        if self.chance(0.08):
+            self.away(name, -1.0, 1.0)
+            # PyTorch's logsigmoid lays its result out anew; see Generator.in_usual_layout.
+            return self.choice(
+                [
+                    f"torch.nn.functional.hardtanh({name})",
+                    f"torch.nn.functional.logsigmoid({name}.contiguous())",
+                ]
+            )
+        if self.chance(0.25):
+            function = self.choice(ACTIVATIONS)
+            text = f"torch.nn.functional.{function}({name})"
+        else:
+            function = self.choice(UNARY_WITH_KINK if self.chance(0.2) else UNARY)
+            text = f"torch.{function}({name})"
+        if function in ("floor", "round", "frac"):
+            self.away_from_halves(name)
+        if function in KINKED_AT_ZERO:
+            self.away(name, 0.0)
+        return text
+
+    def binary(self):
+        draw = self.random.random()
+        if draw < 0.15:
+            first = self.pick(lambda value: not value.is_floating_point())
+            function = self.choice(INTEGER_BINARY)
+            if function.startswith("bitwise"):
+                second = self.pick(lambda value: not value.is_floating_point())
+            else:
+                second = self.pick()
+            if function in BINARY_WITH_KINK:
+                self.apart(first, second)
+            return f"torch.{function}({first}, {second})"
+        if draw < 0.4:
+            name, number = self.pick(), self.choice(NUMBERS)
+            operator = self.choice("+-*/")
+            return self.choice([f"{number} {operator} {name}", f"{name} {operator} {number}"])
+        first, second = self.floating(), self.pick()
+        if draw < 0.5:
+            self.apart(first, second)
+            return f"torch.{self.choice(BINARY_WITH_KINK)}({first}, {second})"
+        if draw < 0.54:
+            self.away_from_multiples(first, second)
+            return f"torch.{self.choice(['fmod', 'remainder'])}({first}, {second})"
+        if draw < 0.64:
+            return f"torch.{self.choice(FLOAT_BINARY)}({first}, {self.floating()})"
+        return f"torch.{self.choice(BINARY)}({first}, {second})"
+
+    def ternary(self):
+        a, b, c = self.floating(), self.pick(), self.floating()
+        kind = self.choice(["where", "lerp", "addcmul", "clamp", "masked_fill"])
+        if kind == "where":
+            self.apart(a, b)
+            return f"torch.where({a} > {b}, {a}, {c})"
+        if kind == "lerp":
+            return f"torch.lerp({a}, {c}, 0.25)"
+        if kind == "addcmul":
+            return f"torch.addcmul({a}, {c}, {a}, value=0.5)"
+        if kind == "clamp":
+            self.away(a, -0.75, 0.8)
+            return f"torch.clamp({a}, -0.75, 0.8)"
+        self.away(b, 0.1)
+        return f"{a}.masked_fill({b} > 0.1, 0.5)"
+
+    def compare(self):
+        first, second = self.pick(), self.pick()
+        self.apart(first, second)
+        return f"torch.{self.choice(COMPARISONS)}({first}, {second})"
+
+    def reduce(self):
+        name = self.pick()
+        dim, keep = self.dim(name), self.chance(0.5)
+        kind = self.random.random()
+        if kind < 0.2:
+            self.spaced(name)
+            return self.choice(
+                [f"{name}.amax(dim={dim}, keepdim={keep})", f"{name}.max(dim={dim}).values"]
+            )
+        if kind < 0.25:
+            self.away(name, 0.0)
+            return f"{name}.norm()"
+        return self.choice(
+            [
+                f"{name}.sum()",
+                f"{name}.sum(dim={dim}, keepdim={keep})",
+                f"{name}.mean(dim={dim}, keepdim={keep})",
+                f"torch.logsumexp({name}, dim={dim}, keepdim={keep})",
+                f"torch.softmax({name}, dim={dim})",
+                f"torch.log_softmax({name}, dim={dim})",
+                f"torch.cumsum({name}, dim={dim})",
+                f"torch.var({name}, dim={dim}, correction=0)",
+                f"{name}.prod(dim={dim})",
+            ]
+        )
+
+    def view(self):
+        """Return an expression that shares memory with its operand, or may."""
+        name = self.pick()
+        value = self.values[name]
+        first, second = self.dim(name), self.dim(name)
+        start = self.place(name, first)
+        order = self.random.permutation(value.dim()).tolist()
+        size = value.shape[first] if value.dim() else 1
+        minus_ones = ", ".join(["-1"] * value.dim())
+        return self.choice(
+            [
+                f"{name}.transpose({first}, {second})",
+                f"{name}.permute({order})",
+                f"{name}.reshape(-1)",
+                f"{name}.view(-1)",
+                f"{name}.view({tuple(value.shape)})",
+                f"{name}.unsqueeze({self.choice([0, -1])})",
+                f"{name}.squeeze()",
+                f"{name}.flatten()",
+                f"{name}.expand(2, {minus_ones})",
+                f"{name}.narrow({first}, {start}, {size - start})",
+                f"{name}.select({first}, {start})",
+                f"{name}[..., ::2]",
+                f"{name}[{start}:]",
+                f"{name}[{start}]",
+                f"{name}[None, ...]",
+                f"{name}.diagonal()",
+                f"{name}.unfold({first}, 2, 1)",
+                f"{name}.t()",
+                f"{name}.as_strided((2,), (1,), {value.storage_offset()})",
+                f"{name}.unbind({first})[{start}]",
+                f"{name}.chunk(2, {first})[-1]",
+                f"{name}.split(1, {first})[0]",
+                f"{name}.contiguous()",
+                f"{name}.view_as({name})",
+                f"{name}.movedim({first}, {second})",
+            ]
+        )
+
+    def copy(self):
+        """Return an expression that moves elements into new memory."""
+        name = self.pick()
+        dim = self.dim(name)
+        ones = ", ".join(["1"] * self.values[name].dim())
+        return self.choice(
+            [
+                f"torch.flip({name}, ({dim},))",
+                f"torch.roll({name}, 1, {dim})",
+                f"{name}.repeat(2, {ones})",
+                f"{name}.clone()",
+                f"{name}.tril()",
+            ]
+        )
+
+    def join(self):
+        name = self.pick()
+        shape = self.values[name].shape
+        other = self.pick(lambda value: value.shape == shape)
+        function = self.choice(["cat", "stack"])
+        return f"torch.{function}([{name}, {other}], dim={self.dim(name)})"
+
+    def index(self):
+        name = self.pick(lambda value: value.dim() > 0)
+        dim = self.dim(name)
+        value = self.values[name]
+        require(value.numel() > 0)
+        places = self.random.integers(0, value.shape[dim], 3).tolist()
+        rows = self.random.integers(0, value.shape[0], 2).tolist()
+        kind = self.choice(["select", "rows", "mask", "sort", "take", "gather"])
+        if kind == "select":
+            return f"torch.index_select({name}, {dim}, torch.tensor({places}))"
+        if kind == "rows":
+            return f"{name}[torch.tensor({rows})]"
+        if kind == "mask":
+            self.away(name, 0.05)
+            return f"{name}[{name} > 0.05]"
+        if kind == "sort":
+            self.spaced(name)
+            return f"torch.sort({name}, dim={dim}).values"
+        if kind == "take":
+            return f"torch.take({name}, torch.tensor({rows}))"
+        return f"torch.gather({name}, {dim}, torch.zeros_like({name}, dtype=torch.int64))"
+
+    def matmul(self):
+        first, second = self.floating(), self.floating()
+        return self.choice(
+            [
+                f"torch.matmul({first}, {second})",
+                f"torch.matmul({first}, {first}.transpose(-1, -2))",
+                f"torch.einsum('...i,...i->...', {first}, {second})",
+                f"torch.outer({first}.reshape(-1), {second}.reshape(-1))",
+            ]
+        )
+
+    def convert(self):
+        name = self.pick()
+        kind = self.choice(["double", "single", "integer", "bool", "detach", "data"])
+        if kind == "double":
+            return f"{name}.to(torch.float64)"
+        if kind == "single":
+            return f"{name}.to(torch.float32)"
+        if kind == "integer":
+            self.away_from_halves(name)
+            return f"{name}.to(torch.int64)"
+        if kind == "bool":
+            self.away(name, 0.05)
+            return f"{name} > 0.05"
+        return f"{name}.{'detach()' if kind == 'detach' else 'data'}"
+
+    # ---- statements
+
+    def assign(self, expression):
+        """Return a statement that gives an expression a name, now and then unrecorded."""
+        statement = f"{self.new()} = {expression}"
+        if self.chance(0.06) and self.may_be_unrecorded(expression):
+            return f"with torch.no_grad(): {statement}"
+        return statement
+
+    def may_be_unrecorded(self, expression):
+        """Whether an expression is fit for no_grad: PyTorch's views of what is recorded are not.
+
+        It says of such a view that it requires grad and is a leaf, but no gradient reaches it.
+        """
+        names = [name for name in NAME.findall(expression) if name in self.values]
+        return expression.startswith("torch.") or not any(
+            self.values[name].requires_grad for name in names
+        )
+
+    def parts(self):
+        """Return a statement that names several views of one tensor."""
+        name = self.pick(lambda value: value.dim() > 0)
+        dim = self.dim(name)
+        size = self.values[name].shape[dim]
+        require(1 < size <= 4)
+        targets = ", ".join(self.new() for _ in range(size))
+        return f"{targets} = {name}.{self.choice([f'unbind({dim})', f'split(1, {dim})'])}"
+
+    def target(self):
+        """Return what an in-place operation writes to: a tensor, or a view made on the spot."""
+        name = self.pick(lambda value: value.is_floating_point() and not value.is_leaf)
+        if self.chance(0.15):
+            name = self.pick()  # Leaves and integers too.
+        require(not overlaps_unseen(self.values[name]))
+        if self.chance(0.5):
+            return name
+        value = self.values[name]
+        first, second = self.dim(name), self.dim(name)
+        start = self.place(name, first)
+        return self.choice(
+            [
+                f"{name}[{start}]",
+                f"{name}[..., {start}:]",
+                f"{name}.select({first}, {start})",
+                f"{name}.narrow({first}, {start}, 1)",
+                f"{name}.transpose({first}, {second})",
+                f"{name}.view(-1)",
+                f"{name}.diagonal()",
+                f"{name}[..., ::2]",
+                f"{name}[{start}:][..., :1]",
+                f"{name}.unsqueeze(0)",
+                f"{name}.expand({tuple(value.shape)})",
+                f"{name}.expand(2, {', '.join(['-1'] * value.dim())})",
+                f"{name}.unbind({first})[{start}]",
+                f"{name}.detach()",
+                f"{name}.data",
+            ]
+        )
+
+    def source(self, target):
+        """Return an operand for an in-place operation on a target.
+
+        Where target and operand overlap in part, and PyTorch cannot tell at a glance, its result
+        depends on the order of its loops: such an operand is cloned first.
+        """
+        name = self.pick()
+        written = self.values[base_of(target)]
+        value = self.values[name]
+        if value.requires_grad and not written.is_floating_point():
+            return f"{name}.detach()"  # PyTorch makes integers require grad here.
+        if value.untyped_storage().data_ptr() != written.untyped_storage().data_ptr():
+            return name
+        both_dense = value.is_contiguous() and written.is_contiguous()
+        plain = self.values.get(target) is not None
+        return name if plain and both_dense and self.chance(0.5) else f"{name}.clone()"
+
+    def write(self):
+        """Return an in-place statement."""
+        target = self.target()
+        source = self.source(target) if self.chance(0.5) else str(self.choice(NUMBERS))
+        kind = self.random.random()
+        if is_expanded(self.values[base_of(target)]) or ".expand(2" in target:
+            kind *= 0.6  # The other operations write the same memory twice, in no fixed order.
+        if kind < 0.25:
+            return f"{target}.{self.choice(IN_PLACE_UNARY)}()"
+        if kind < 0.35 and self.chance(0.4):
+            return f"{target}.{self.choice(['zero_()', 'fill_(0.7)'])}"
+        if kind < 0.6:
+            function = self.choice(IN_PLACE_BINARY)
+            if function == "copy_":
+                source = self.source(target)
+            return f"{target}.{function}({source})"
+        if kind < 0.8:
+            return self.choice(
+                [
+                    f"{target}.masked_fill_(torch.tensor(True), 0.3)",
+                    f"{target}.addcmul_({self.source(target)}, {self.source(target)})",
+                    f"{target}.tril_()",
+                    f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
+                    f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
+                    f"{target}.scatter_(0, torch.zeros_like({target}, dtype=torch.int64), 0.4)",
+                    f"{target}.cumsum_(0)",
+                ]
+            )
+        if "(" in target.rsplit(".", maxsplit=1)[-1] or target.endswith("data"):
+            return f"{target}[...] = {source}"
+        if target.endswith("]"):
+            return self.choice([f"{target} = {source}", f"{target} += {source}"])
+        name = target
+        start = self.place(name, 0)
+        value = self.values[name]
+        require(value.dim() > 0)
+        rows = self.random.integers(0, value.shape[0], 2).tolist()
+        mask = self.random.integers(0, 2, value.shape[0]).astype(bool).tolist()
+        return self.choice(
+            [
+                f"{name}[{start}] = {source}",
+                f"{name}[{start}:] = {source}",
+                f"{name}[..., 0] = {source}",
+                f"{name}[torch.tensor({rows})] = {source}",
+                f"{name}[torch.tensor({mask})] = {source}",
+                f"{name}[..., {start}:] *= {source}",
+            ]
+        )
+
+    def write_statement(self):
+        statement = self.write()
+        return f"with torch.no_grad(): {statement}" if self.chance(0.15) else statement
+
+    def reshape_in_place(self):
+        name = self.pick(lambda value: value.dim() > 0)
+        return self.choice(
+            [
+                f"{name}.unsqueeze_(0)",
+                f"{name}.squeeze_()",
+                f"{name}.transpose_({self.dim(name)}, {self.dim(name)})",
+                f"{name}.t_()",
+            ]
+        )
+
+    def flags(self):
+        """Return a statement that changes what is recorded."""
+        name = self.pick()
+        return self.choice(
+            [
+                f"{name}.requires_grad_()",
+                f"{name}.requires_grad_()",
+                f"{name}.requires_grad_(False)",
+                f"{name}.detach_()",
+                f"{name}.retain_grad()",
+                f"{name}.requires_grad = True",
+            ]
+        )
+
+    def hook(self):
+        name = self.recorded() if self.chance(0.9) else self.pick()
+        # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn.
+        return f"{name}.grad_fn; {name}." + self.choice(
+            [
+                "register_hook(lambda grad: grad * 2)",
+                "register_hook(lambda grad: log.append(grad.clone()))",
+                "register_hook(lambda grad: grad.sin())",
+            ]
+        )
+
+    def sweep(self):
+        """Return a statement that runs backward in the middle of the program."""
+        name = self.recorded() if self.chance(0.9) else self.pick()
+        keep = self.choice(["retain_graph=True", "retain_graph=True", ""])
+        loss = f"torch.tanh({name} * 0.1).sum()"
+        draw = self.random.random()
+        if draw < 0.6:
+            return f"{loss}.backward({keep})"
+        other = self.recorded()
+        result = f"g{self.new()[1:]}"
+        if draw < 0.8:
+            return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
+        # Whether a gradient that is constant counts as recorded is nobody's promise: make it so.
+        made = f"torch.autograd.grad({loss}, {other}, create_graph=True)[0]"
+        return f"{self.new()} = {made} + {other} * 0"
+
+    def statement(self, without=()):
+        """Return a new statement of a random kind, and the name of the kind."""
+        kinds = [(name, weight) for name, weight in KINDS.items() if name not in without]
+        weights = np.array([weight for _, weight in kinds], dtype=float)
+        name = kinds[int(self.random.choice(len(kinds), p=weights / weights.sum()))][0]
+        drawn = getattr(self, name)()
+        return (self.assign(drawn) if name in EXPRESSIONS else drawn), name
+
+
+EXPRESSIONS = {
+    "unary": 4,
+    "binary": 5,
+    "ternary": 1.5,
+    "reduce": 2,
+    "view": 6,
+    "copy": 1.5,
+    "join": 1,
+    "index": 1.2,
+    "matmul": 1,
+    "convert": 1.5,
+    "compare": 0.4,
+}
+KINDS = EXPRESSIONS | {
+    "parts": 1,
+    "write_statement": 6,
+    "reshape_in_place": 0.3,
+    "flags": 0.8,
+    "hook": 0.8,
+    "sweep": 0.8,
+}

@@ -1,0 +1,53 @@
+"""Every example runs, and its last line says that it worked."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from library import IS_TORCH, NAME
+
+FOLDER = Path(__file__).parents[1] / "examples"
+LAST_LINES = {
+    "gradient_penalty": r"the critic measures the distance to \d\.\d%",
+    "hessian_vector_product": r"the film is the catenoid to \S+e-0[5-9], .*",
+    "implicit_layer": r"the implicit layer learns",
+    "meta_learning": r"learned to learn: \S+ times less error from the same steps",
+    "per_sample_gradients": r"the same as one by one to \S+e-1[3-9]",
+    "spiral": r"accuracy [01]\.\d+ after 3000 steps in .* s",
+}
+
+
+def test_every_example_is_run():
+    assert sorted(LAST_LINES) == sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", sorted(LAST_LINES))
+def test_example(name):
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONWARNINGS": "default" if IS_TORCH else "error",
+    }
+    run = subprocess.run(
+        [sys.executable, str(FOLDER / f"{name}.py"), "--library", NAME],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    last = run.stdout.rstrip().rsplit("\n", maxsplit=1)[-1]
+    assert re.fullmatch(LAST_LINES[name], last), run.stdout
+
+
+def test_an_example_that_fails_says_so():
+    run = subprocess.run(
+        [sys.executable, str(FOLDER / "spiral.py"), "--steps", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "--steps: expected at least 1, got 0" in run.stderr
