@@ -20,6 +20,8 @@ from tapegrad._types import (
     channels_last,
     contiguous_format,
     device,
+    finfo,
+    iinfo,
     layout,
     memory_format,
     preserve_format,

@@ -4,7 +4,7 @@ from typing import Any
 
 from tapegrad import _C
 
-__all__ = ["Size", "device", "layout", "memory_format"]
+__all__ = ["Size", "device", "finfo", "iinfo", "layout", "memory_format"]
 
 
 class Size(tuple):
@@ -124,3 +124,65 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 
 _C._register_types(Size, device("cpu"), strided)
+
+
+# Bits, then the bits of the significand and the largest exponent of each floating dtype.
+_FLOATS = {"float16": (16, 10, 15), "bfloat16": (16, 7, 127), "float32": (32, 23, 127),
+           "float64": (64, 52, 1023)}  # fmt: skip
+_INTEGERS = {"uint8": (8, False), "int8": (8, True), "int16": (16, True), "int32": (32, True),
+             "int64": (64, True)}  # fmt: skip
+
+
+class finfo:
+    """The limits of a floating dtype.
+
+    Args:
+        type: the dtype; the default dtype if left out.
+
+    Example:
+        >>> torch.finfo(torch.float16).max
+        65504.0
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        name = str(_C.get_default_dtype() if type is None else type).removeprefix("torch.")
+        if name not in _FLOATS:
+            raise TypeError(f"torch.finfo() requires a floating point input type, got {name}")
+        self.bits, significand, exponent = _FLOATS[name]
+        self.dtype = name
+        self.eps = 2.0**-significand
+        self.max = (2.0 - self.eps) * 2.0**exponent
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0 ** (1 - exponent)
+        self.resolution = 10.0 ** -int(significand * 0.30103)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """The limits of an integer dtype.
+
+    Args:
+        type: the dtype.
+
+    Example:
+        >>> torch.iinfo(torch.int8).min
+        -128
+    """
+
+    def __init__(self, type: Any) -> None:
+        name = str(type).removeprefix("torch.")
+        if name not in _INTEGERS:
+            raise TypeError(f"torch.iinfo() requires an integer input type, got {name}")
+        self.bits, signed = _INTEGERS[name]
+        self.dtype = name
+        self.max = 2 ** (self.bits - signed) - 1
+        self.min = -(2 ** (self.bits - 1)) if signed else 0
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

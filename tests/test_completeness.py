@@ -29,6 +29,9 @@ NOT_OPS = {
     "get_default_dtype": "a setting",
     "set_grad_enabled": "a grad mode",
     "is_grad_enabled": "a grad mode",
+    "vmap": "a transform; autograd/test_vmap.py",
+    "is_anomaly_enabled": "a mode; autograd/test_anomaly.py",
+    "is_anomaly_check_nan_enabled": "a mode; autograd/test_anomaly.py",
     "set_num_threads": "a setting",
     "get_num_threads": "a setting",
     "set_printoptions": "a setting of printing",
@@ -49,7 +52,7 @@ NOT_OPS = {
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 30
+MOST_NOT_OPS = 31
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}

@@ -22,10 +22,11 @@ pytestmark = pytest.mark.skipif(IS_TORCH, reason="compares tapegrad's transforms
 
 BATCH = 3
 
-# Ops whose result's shape, or the check of whose arguments, depends on values: no one answer for a batch.
-VALUES_DECIDE = {
+# Ops that mean something else for a batch than in a loop, and why.
+NOT_A_LOOP = {
     "masked_select": "the number of chosen elements",
     "repeat_interleave": "the number of repeats",
+    "as_strided": "its offset counts from the storage's beginning, which examples of a loop share",
 }
 
 
@@ -47,9 +48,15 @@ def test_jvp_and_vjp_agree(op):
         for value, again in zip(outputs, recorded, strict=True):
             assert_close(to_numpy(value.detach()), to_numpy(again.detach()))
         pulled = gradients(recorded, leaves, cotangents)
-        forward, reverse = float(inner(pushed, cotangents)), float(inner(pulled, tangents))
+        forward, reverse = inner(pushed, cotangents), inner(pulled, tangents)
         scale = max(1.0, abs(forward), abs(reverse))
-        assert abs(forward - reverse) <= 1e-9 * scale, f"{op.name}{sample}: {forward} {reverse}"
+        bound = 1e-9 if is_double(outputs) else 4 * torch.finfo(outputs[0].dtype).eps
+        assert abs(forward - reverse) <= bound * scale, f"{op.name}{sample}: {forward} {reverse}"
+
+
+def is_double(tensors):
+    """Return whether nothing was rounded: casts to narrower types are ops, too."""
+    return all(tensor.dtype is torch.float64 for tensor in tensors)
 
 
 @each_op("test_vmap_is_a_loop", having=differentiable)
@@ -60,7 +67,7 @@ def test_vmap_is_a_loop(op):
         if not leaves:
             continue
         batches = [batch_of(leaf.detach(), random) for leaf in leaves]
-        if op.name in VALUES_DECIDE:
+        if op.name in NOT_A_LOOP:
             continue
         together = torch.func.vmap(evaluate)(*batches)
         for index in range(BATCH):
@@ -80,7 +87,7 @@ def test_per_sample_gradients(op):
     random = generator(op)
     for sample in gradient_samples(op)[:2]:
         leaves, evaluate = as_function(op, sample)
-        if not leaves or op.name in VALUES_DECIDE:
+        if not leaves or op.name in NOT_A_LOOP:
             continue
         batches = [batch_of(leaf.detach(), random) for leaf in leaves]
 
@@ -115,6 +122,8 @@ def test_gradcheck(op):
         if not leaves:
             continue
         inputs = tuple(leaf.detach().requires_grad_() for leaf in leaves)
+        if not is_double(evaluate(*inputs)):
+            continue  # Differences of rounded values say nothing.
         assert torch.autograd.gradcheck(evaluate, inputs, fast_mode=True, check_forward_ad=True)
         if op.gradient_order >= 2:
             assert torch.autograd.gradgradcheck(evaluate, inputs, fast_mode=True)

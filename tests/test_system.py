@@ -35,9 +35,10 @@ class TestMemory:
 
     def test_empty_cache(self):
         torch.zeros(1 << 18)
-        assert torch.memory_stats()["cached_bytes"] > 0
+        assert torch.memory_stats()["cached_bytes"] >= 4 << 18
         torch.empty_cache()
-        assert torch.memory_stats()["cached_bytes"] == 0
+        # Small blocks share slabs, which stay while one of their blocks is in use.
+        assert torch.memory_stats()["cached_bytes"] < 1 << 20
 
     def test_alignment(self):
         for size in (1, 3, 17, 1000, 5000, 1 << 19):

@@ -17,6 +17,7 @@ namespace tapegrad {
 struct StorageContext {
   uint32_t level = 0;  // the innermost vmap that is running, see core/batch.h
   uint32_t flags = 0;
+  uint32_t transform = 0;  // the innermost reverse-mode transform that is running
 };
 inline thread_local StorageContext storage_context;
 
@@ -57,6 +58,7 @@ class Storage {
   void remove_saver() { --savers_; }
 
   uint32_t birth_level() const { return context_.level; }
+  uint32_t birth_transform() const { return context_.transform; }
   bool is_inference() const { return context_.flags & kInference; }
   bool is_batched() const { return context_.flags & kBatched; }
 

@@ -41,6 +41,16 @@ Ref<TensorImpl> TensorImpl::empty(DType dtype, Sizes sizes, int64_t numel) {
   return Ref<TensorImpl>::adopt(impl);
 }
 
+Ref<TensorImpl> TensorImpl::bare_alias() const {
+  auto* impl = new (pool_allocate(object_bytes(rank_))) TensorImpl(storage_, dtype_, rank_);
+  ++live_tensors;
+  std::copy_n(dims(), 2 * rank_, impl->inline_dims_);
+  impl->contiguous_ = contiguous_;
+  impl->offset_ = offset_;
+  impl->numel_ = numel_;
+  return Ref<TensorImpl>::adopt(impl);
+}
+
 void TensorImpl::set_geometry(Sizes sizes, Sizes strides, int64_t offset) {
   size_t rank = sizes.size();
   // The arguments may be our own dims: copy them out before the array moves.

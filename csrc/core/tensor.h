@@ -38,6 +38,8 @@ class TensorImpl {
  public:
   static Ref<TensorImpl> create(Ref<Storage> storage, DType dtype, Sizes sizes, Sizes strides,
                                 int64_t offset);
+  // The same place in the same storage, with nothing attached.
+  Ref<TensorImpl> bare_alias() const;
   // Freshly allocated and contiguous, contents undefined.
   static Ref<TensorImpl> empty(DType dtype, Sizes sizes, int64_t numel);
 

@@ -147,7 +147,7 @@ void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
     const Tensor* operands[] = {&meta.grad, &grad};
     pointwise_inplace(PointwiseId::add, operands, {});
   }
-  if (requires_grad(meta.grad) && on_cycle) on_cycle(leaf);
+  if (requires_grad(meta.grad) && track_tensor) track_tensor(leaf);
 }
 
 std::unordered_set<const Node*> reachable_from(std::span<const Tensor> roots) {
@@ -234,9 +234,11 @@ struct Sweep {
   SourceLine line;  // where the sweep was started
 };
 
-void run_plain(Node& node, Gradients grads, Gradients grad_inputs) {
+// Runs something on behalf of an entry: an exception says which.
+template <class Body>
+void annotated(const Node& node, Body&& body) {
   try {
-    node.vjp(grads, grad_inputs);
+    body();
   } catch (...) {
     if (annotate_error) annotate_error(node);
     throw;
@@ -259,13 +261,15 @@ class LevelScope {
 void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
   LevelScope scope(std::max(node.level(), storage_context.level));
   NodeHooks* hooks = find_hooks(node);
-  if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), grads);
+  if (hooks && hooks->before)
+    annotated(node, [&] { HookList::calls.before(hooks->before.object(), grads); });
   // A hook that runs afterwards sees what came in, but an entry may use its memory up.
   std::vector<Tensor> before(grads.begin(), grads.end());
-  run_plain(node, grads, grad_inputs);
+  annotated(node, [&] { node.vjp(grads, grad_inputs); });
   if (anomaly.enabled && anomaly.check_nan) check_gradients(node, grad_inputs);
   hooks = find_hooks(node);
-  if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), grad_inputs, before);
+  if (hooks && hooks->after)
+    annotated(node, [&] { HookList::calls.after(hooks->after.object(), grad_inputs, before); });
 }
 
 // Runs one entry: gradients of its outputs in, gradients for its edges out into the waiting heap.
@@ -278,7 +282,7 @@ void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const
   Gradients grad_inputs(edges.size() > kInline ? heap_grads.data() : inline_grads, edges.size());
   if (node.has_hooks() || anomaly.enabled || batched_storages) [[unlikely]]
     run_watched(node, pending.buffers(), grad_inputs);
-  else run_plain(node, pending.buffers(), grad_inputs);
+  else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
   if (!options.retain_graph) node.release_saved(options.line);
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
@@ -385,7 +389,8 @@ std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor>
   while (!waiting.empty()) {
     Pending pending = waiting.pop();
     Node& node = *pending.node;
-    if (node.has_hooks() || node.is_accumulator()) run_tensor_hooks(node, pending.buffers());
+    if (node.has_hooks() || node.is_accumulator())
+      annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
     if (node.has_hooks()) store_retained(node, pending.buffers(), targets, options.create_graph);
     if (targets.is_target(&node)) targets.collect(&node, pending.buffers(), options.create_graph);
     if (node.is_accumulator()) {

@@ -15,8 +15,6 @@ struct SweepOptions {
 
 // Set by the binding layer: adds to the exception being handled which entry it came from.
 inline void (*annotate_error)(const Node& node) = nullptr;
-// Set by the binding layer: a leaf's gradient has a history, which may lead back to the leaf.
-inline void (*on_cycle)(const Tensor& leaf) = nullptr;
 
 // The sweep that runs on this thread, for hooks that ask: its number, and which of some entries it
 // will come to.

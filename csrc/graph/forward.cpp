@@ -1,6 +1,7 @@
 #include "graph/forward.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/op.h"
@@ -12,13 +13,29 @@ namespace tapegrad {
 namespace {
 
 uint32_t last_level = 0;
+auto& all_tangents = *new std::unordered_set<Tangents*>();
 thread_local std::vector<uint32_t> active_levels;
 
 bool is_visible(const Tangent& tangent) {
   return tangent.level < forward_limit && is_forward_level(tangent.level);
 }
 
+// Moves the tangents of a level out of all tensors; they die with the returned list.
+std::vector<Tangent> take_level(uint32_t level) {
+  std::vector<Tangent> taken;
+  for (Tangents* tangents : all_tangents) {
+    auto ended = [&](const Tangent& entry) { return entry.level == level; };
+    for (Tangent& entry : tangents->entries)
+      if (ended(entry)) taken.push_back(entry);
+    std::erase_if(tangents->entries, ended);
+  }
+  return taken;
+}
+
 }  // namespace
+
+Tangents::Tangents() { all_tangents.insert(this); }
+Tangents::~Tangents() { all_tangents.erase(this); }
 
 uint32_t enter_forward_level() {
   active_levels.push_back(++last_level);
@@ -32,6 +49,7 @@ void exit_forward_level(uint32_t level) {
                  "forward mode: trying to exit a dual level that is not the innermost one");
   active_levels.pop_back();
   --forward_levels;
+  take_level(level);
 }
 
 bool is_forward_level(uint32_t level) {

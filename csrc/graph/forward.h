@@ -27,8 +27,11 @@ struct Tangent {
   Tensor value;
 };
 
-// The tangents of a tensor, shared by its aliases on the tape.
+// The tangents of a tensor, shared by its aliases on the tape. All of them are known, because a level
+// that ends takes its tangents from them: a tangent may have a history that leads back to itself.
 struct Tangents {
+  Tangents();
+  ~Tangents();
   std::vector<Tangent> entries;
   void retain() { ++count; }
   void release() noexcept {

@@ -1,5 +1,6 @@
 #include "graph/node.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/error.h"
@@ -73,8 +74,11 @@ std::string Node::saved_name(size_t i) const { return "tensor" + std::to_string(
 
 void Node::release_saved(const SourceLine& sweep_line) {
   if (saved_count_ == 0 || released_) return;
-  released_ = true;
   std::span<SavedValue> values = saved_values();
+  // Numbers are attributes rather than saved values: nothing is gained by dropping them.
+  if (std::all_of(values.begin(), values.end(), [](auto& value) { return value.is_number(); }))
+    return;
+  released_ = true;
   for (SavedValue& value : values) value = SavedValue();
   values[0] = SavedValue::dropped(sweep_line);
 }

@@ -14,6 +14,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "core/tensor.h"
 #include "graph/saved_value.h"
@@ -60,6 +63,12 @@ class Node {
   }
   // What PyTorch calls saved value i: "self" for _saved_self.
   virtual std::string saved_name(size_t i) const;
+  // What else the entry knows, readable as _saved_dim and the like.
+  struct Attribute {
+    const char* name;
+    std::variant<bool, int64_t, double, DimVector> value;
+  };
+  virtual std::vector<Attribute> attributes() const { return {}; }
   // Whether entries of this kind may save a value of that name, even if this one does not.
   virtual bool may_save(std::string_view) const { return false; }
   // Drops the saved values, in a sweep that runs at this line: an ephemeral tape's entries do so as

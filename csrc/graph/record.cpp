@@ -104,6 +104,8 @@ void put_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
   if (!meta.is_leaf && meta.node) meta.node->release();
   meta.node = node.detach();
   meta.output_number = output_number;
+  if (meta.node->is_collected() && tensor->python_object()) [[unlikely]]
+    track_tensor(tensor);
   meta.is_leaf = false;
   meta.requires_grad = true;
 }

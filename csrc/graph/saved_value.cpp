@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "graph/forward.h"
 #include "graph/record.h"
+#include "graph/view.h"
 #include "graph/write_log.h"
 
 namespace tapegrad {
@@ -10,7 +11,7 @@ namespace tapegrad {
 namespace {
 
 Tensor bare_alias(const Tensor& x) {
-  Tensor y = alias(x, x.sizes(), x.strides(), x->offset());
+  Tensor y(x->bare_alias());
   if (forward_levels) share_tangents(y, x);
   return y;
 }
@@ -43,11 +44,11 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner) {
   check_savable(tensor);
   AutogradMeta* meta = tensor->meta();
   bool non_leaf = meta && !meta->is_leaf;
-  if (non_leaf || packing) {
-    Edge edge = real_edge(tensor);
+  if (non_leaf || (packing && requires_grad(tensor))) {
+    if (meta->extra) update_view_history(tensor);
     std::span<Edge> edges = owner.edges();
-    for (size_t i = 0; edge.node && i < edges.size() && i < UINT16_MAX; ++i) {
-      if (!(edges[i].node == edge.node) || edges[i].output_number != edge.output_number) continue;
+    for (size_t i = 0; i < edges.size() && i < UINT16_MAX; ++i) {
+      if (edges[i].node.get() != meta->node || edges[i].output_number != meta->output_number) continue;
       value.history_ = History::Edge;
       value.number_ = static_cast<uint16_t>(i);
       break;

@@ -49,8 +49,8 @@ class SavedValue {
   // The tensor, after the check that nobody has written to it since. `owner` is the saving entry.
   Tensor get(const Node& owner) const;
   bool defined() const { return content_ && kind_ != Kind::Dropped; }
-  // The held tensor as it is, unchecked; undefined if there is none.
-  Tensor peek() const { return kind_ == Kind::Whole ? Tensor(impl()) : Tensor(); }
+  // Whether it is a Python number that took part in the op.
+  bool is_number() const { return kind_ == Kind::Whole && content_ && impl()->is_wrapped_number(); }
   // Shows the held tensor, if there is one, without counting a reference.
   template <class Look>
   void with_tensor(Look&& look) const {

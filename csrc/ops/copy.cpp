@@ -186,6 +186,18 @@ void check_inplace(const char* op, const Tensor& self, bool recording) {
   check_no_internal_overlap(op, self);
 }
 
+// Inside grad(f) and the like, f must not write what depends on its inputs to a tensor from outside:
+// the tensor would lead out of the transform what is to stay in it.
+void check_captured_write(const char* op, const Tensor& self) {
+  bool outside = self->storage().birth_transform() < storage_context.transform;
+  const Node* node = grad_fn(self);
+  bool inside = node && node->sequence() >= transform_start;
+  TAPEGRAD_CHECK(!outside || inside, op,
+                 ": during a grad (vjp, jvp, grad, etc) transform, the function attempted an "
+                 "in-place operation that would mutate a captured Tensor; use the out-of-place op, "
+                 "or pass the tensor as an argument");
+}
+
 void check_write(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
@@ -193,6 +205,8 @@ void check_write(const char* op, const Tensor& self, bool recording) {
   TAPEGRAD_CHECK(!self->storage().is_inference() || (storage_context.flags & Storage::kInference), op,
                  ": Inplace update to inference tensor outside InferenceMode is not allowed; use "
                  "its .clone()");
+  if (recording && storage_context.transform != self->storage().birth_transform())
+    check_captured_write(op, self);
   if (is_differentiating()) check_view_write(op, self);
   if (before_write) [[unlikely]]
     before_write(self);

@@ -69,6 +69,8 @@ void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b, Scalar a
 struct MatmulBackward final : Node {
   explicit MatmulBackward(const char* name) : name_(name) {}
   const char* name() const override { return name_; }
+  std::string saved_name(size_t i) const override { return i == 0 ? "self" : "mat2"; }
+  bool may_save(std::string_view name) const override { return name == "self" || name == "mat2"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = matmul(grads[0], matrix_transpose(saved(1)));
     if (needs(1)) grad_inputs[1] = matmul(matrix_transpose(saved(0)), grads[0]);
@@ -95,10 +97,10 @@ struct AddmmBackward final : Node {
 };
 
 // Saves only what the gradients of the inputs that need one read.
-template <class N>
-void save_factors(N& node, const Tensor& a, const Tensor& b) {
-  if (is_active(b)) node.save_input(0, a);
-  if (is_active(a)) node.save_input(1, b);
+void save_factors(Node& node, const Tensor& a, const Tensor& b) {
+  size_t first = node.edges().size() - 2;
+  if (node.needs(first + 1)) node.save_input(0, a);
+  if (node.needs(first)) node.save_input(1, b);
 }
 
 // a and b of equal rank >= 2; batch dimensions broadcast.
@@ -149,7 +151,7 @@ Tensor fold_rows(const Tensor& a, const Tensor& b) {
   DimVector sizes(a.sizes());
   sizes.back() = b.size(1);
   Tensor rows = reshape(a, DimVector{-1, a.size(a.dim() - 1)});
-  return reshape(multiply("matmul", "MmBackward0", rows, b), sizes);
+  return unsafe_view(multiply("matmul", "MmBackward0", rows, b), sizes);
 }
 
 Tensor align_rank(const Tensor& x, int64_t rank) {
@@ -188,7 +190,7 @@ Tensor mv(const Tensor& a, const Tensor& x) {
   check_rank("mv", "vec", x, 1);
   TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x",
                  a.size(1), "), vec (", x.size(0), ")");
-  return squeeze(multiply("mv", "MvBackward0", a, unsqueeze(x, 1)), DimVector{1});
+  return unsafe_view(multiply("mv", "MvBackward0", a, unsqueeze(x, 1)), DimVector{a.size(0)});
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
@@ -199,7 +201,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
                  "dot: inconsistent tensor size, expected tensors to have "
                  "the same number of elements, but got ",
                  a.size(0), " and ", b.size(0));
-  return view(multiply("dot", "DotBackward0", unsqueeze(a, 0), unsqueeze(b, 1)), {});
+  return unsafe_view(multiply("dot", "DotBackward0", unsqueeze(a, 0), unsqueeze(b, 1)), {});
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
@@ -218,11 +220,11 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
   if (a.dim() == 1) {
     Tensor y = matmul(unsqueeze(a, 0), b);
-    return reshape(y, without(y.sizes(), y.dim() - 2));
+    return unsafe_view(y, without(y.sizes(), y.dim() - 2));
   }
   if (b.dim() == 1) {
     Tensor y = matmul(a, unsqueeze(b, 1));
-    return reshape(y, without(y.sizes(), y.dim() - 1));
+    return unsafe_view(y, without(y.sizes(), y.dim() - 1));
   }
   if (b.dim() == 2 && folds_without_copy(a)) {
     check_inner("matmul", a, b);
@@ -255,7 +257,7 @@ Tensor addmv(const Tensor& x, const Tensor& a, const Tensor& v, Scalar beta, Sca
   check_rank("addmv", "vec", v, 1);
   Tensor column = x.dim() == 0 ? x : unsqueeze(x, 1);
   Tensor y = add_product("addmv", "AddmvBackward0", column, a, unsqueeze(v, 1), beta, alpha);
-  return squeeze(y, DimVector{1});
+  return unsafe_view(y, DimVector{y.size(0)});
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -273,7 +275,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     DimVector sizes(x.sizes());
     sizes.back() = weight.size(0);
     Tensor rows = reshape(x, DimVector{-1, x.size(x.dim() - 1)});
-    return reshape(addmm(bias, rows, transposed, 1, 1), sizes);
+    return unsafe_view(addmm(bias, rows, transposed, 1, 1), sizes);
   }
   return add(matmul(x, transposed), bias);
 }

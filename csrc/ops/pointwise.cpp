@@ -262,6 +262,12 @@ class PointwiseParamNode final : public PointwiseNode {
 
  private:
   const Scalar* params() const override { return values_; }
+  std::vector<Attribute> attributes() const override {
+    std::vector<Attribute> result;
+    for (int i = 0; i < info().param_count; ++i)
+      result.push_back({info().param_names[i], values_[i].as_double()});
+    return result;
+  }
   Scalar values_[kMaxParams];
 };
 
@@ -289,6 +295,12 @@ void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
   size_t next = 0;
   for (int slot = 1; slot < kGradOperands; ++slot)
     if (saved_mask_ >> slot & 1) operands[slot] = saved(next++);
+}
+
+Tensor as_plain(const Tensor& number, DType dtype) {
+  Tensor value = empty("number", {}, dtype);
+  copy_into(value, number);
+  return value;
 }
 
 // Passes the gradient of a value on; of the other input, on which the value depends only by
@@ -342,6 +354,10 @@ Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOp
   if (is_differentiating()) {
     double values[kMaxParams] = {};
     for (int i = 0; i < info_.param_count; ++i) values[i] = params[i].as_double();
+    // A number has no dtype of its own: here it takes part in the precision of the op.
+    for (int slot = 1; slot < kGradOperands; ++slot)
+      if (operands[slot].defined() && operands[slot]->is_wrapped_number())
+        operands[slot] = as_plain(operands[slot], g.dtype());
     uint64_t before = next_sequence_number();
     Tensor result = d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
     for (int slot = 1; slot < kGradOperands; ++slot)

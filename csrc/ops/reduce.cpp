@@ -24,6 +24,7 @@ const Op logsumexp_op{"logsumexp", {cpu::logsumexp, nullptr}};
 struct SumBackward final : Node {
   SumBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}
   const char* name() const override { return node_name; }
+  std::vector<Attribute> attributes() const override { return dims.attributes(); }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = dims.expand_back(grads[0]);
   }
@@ -34,6 +35,7 @@ struct SumBackward final : Node {
 struct MeanBackward final : Node {
   MeanBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}
   const char* name() const override { return node_name; }
+  std::vector<Attribute> attributes() const override { return dims.attributes(); }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = dims.expand_back(grads[0] / static_cast<double>(dims.count()));
   }

@@ -23,6 +23,13 @@ DimVector ReducedDims::keepdim_sizes() const {
   return result;
 }
 
+std::vector<Node::Attribute> ReducedDims::attributes() const {
+  DimVector dims;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (contains(d)) dims.push_back(static_cast<int64_t>(d));
+  return {{"dim", dims}, {"keepdim", keepdim}};
+}
+
 DimVector ReducedDims::result_sizes() const {
   if (keepdim) return keepdim_sizes();
   DimVector result;

@@ -6,6 +6,7 @@
 
 #include "core/op.h"
 #include "core/tensor.h"
+#include "graph/node.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -23,6 +24,8 @@ struct ReducedDims {
   DimVector result_sizes() const;
   DimVector keepdim_sizes() const;
   int64_t count() const;  // elements per result
+  // The reduced dimensions and keepdim, as an entry shows them.
+  std::vector<Node::Attribute> attributes() const;
 
   // A result (or its gradient) with the reduced dimensions back, as ones: it broadcasts against
   // the input.

@@ -22,6 +22,8 @@ struct SoftmaxBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = softmax_backward(grads[0], saved(0), dim);
   }
+  std::string saved_name(size_t) const override { return "result"; }
+  std::vector<Attribute> attributes() const override { return {{"dim", dim}}; }
   int64_t dim;
 };
 

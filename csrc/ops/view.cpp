@@ -23,12 +23,14 @@ Tensor make_view(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
 }
 
 struct ViewBackward final : Node {
-  explicit ViewBackward(Sizes sizes) : sizes(sizes) {}
-  const char* name() const override { return "ViewBackward0"; }
+  explicit ViewBackward(Sizes sizes, const char* name = "ViewBackward0")
+      : sizes(sizes), name_(name) {}
+  const char* name() const override { return name_; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = reshape(grads[0], sizes);
   }
   DimVector sizes;
+  const char* name_;
 };
 
 struct ExpandBackward final : Node {
@@ -166,6 +168,12 @@ Tensor view(const Tensor& x, Sizes requested) {
                  ".reshape(...) instead");
   Tensor y = make_view(x, sizes, strides, x->offset());
   if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes());
+  return y;
+}
+
+Tensor unsafe_view(const Tensor& x, Sizes sizes) {
+  Tensor y = alias(x, sizes, contiguous_strides(sizes), x->offset());
+  if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes(), "UnsafeViewBackward0");
   return y;
 }
 

@@ -11,6 +11,8 @@ namespace tapegrad {
 Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int64_t> offset);
 Tensor view(const Tensor& x, Sizes sizes);     // RuntimeError when a copy would be needed
 Tensor reshape(const Tensor& x, Sizes sizes);  // copies when it must
+// A fresh, contiguous result in another shape. Nobody else sees it, so it is no view of anything.
+Tensor unsafe_view(const Tensor& x, Sizes sizes);
 Tensor expand(const Tensor& x, Sizes sizes);   // -1 keeps a size
 Tensor permute(const Tensor& x, Sizes dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);

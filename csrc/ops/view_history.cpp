@@ -52,6 +52,19 @@ struct ExtractBackward final : Node {
   Geometry place;
 };
 
+// Of an as_strided that reaches outside its input: both are places in `length` elements of memory.
+struct ReachingBackward final : Node {
+  ReachingBackward(int64_t length, Geometry input, Geometry place)
+      : length(length), input(std::move(input)), place(std::move(place)) {}
+  const char* name() const override { return "AsStridedBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = extract(embed(grads[0], {&length, 1}, place), input);
+  }
+  int64_t length;
+  Geometry input;
+  Geometry place;
+};
+
 // How many elements of memory a layout reaches over.
 int64_t span_of(const Layout& layout) {
   int64_t last = 0;
@@ -183,9 +196,17 @@ void record_as_strided(const Tensor& x, const Tensor& y, Geometry place) {
     TAPEGRAD_CHECK(whole.sizes[d] <= 1 || whole.strides[d] != 0,
                    "as_strided: a gradient through it needs an input whose elements do not share "
                    "memory, but it is expanded; call .contiguous() first");
-  TAPEGRAD_CHECK(within(place, span_of(whole)),
-                 "as_strided: a gradient through it needs the view to stay inside the input");
-  record<ExtractBackward>({&x}, y, 0, std::move(whole), std::move(place));
+  if (within(place, span_of(whole))) {
+    record<ExtractBackward>({&x}, y, 0, std::move(whole), std::move(place));
+    return;
+  }
+  // Memory that both fit in: what lies outside x has no gradient.
+  int64_t begin = std::min<int64_t>(place.offset, 0);
+  Geometry own{std::move(whole.sizes), std::move(whole.strides), -begin};
+  place.offset -= begin;
+  int64_t length = std::max(own.offset + span_of({own.sizes, own.strides}),
+                            place.offset + span_of({place.sizes, place.strides}));
+  record<ReachingBackward>({&x}, y, 0, length, std::move(own), std::move(place));
 }
 
 void mark_view(const Tensor& view, const Tensor& x) {
@@ -259,8 +280,9 @@ void rebase_history(const Tensor& tensor, Ref<Node> node) {
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();
   set_history(base, std::move(slices), 0);
-  extra.view_version = tensor->storage().version() - 1;  // out of date on purpose
-  update_view_history(tensor);
+  // Out of date on purpose: the view takes its new history from the base when it is asked for it. Not
+  // before, because the op may still be filling in its entry.
+  extra.view_version = tensor->storage().version() - 1;
 }
 
 }  // namespace tapegrad

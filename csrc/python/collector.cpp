@@ -179,7 +179,8 @@ int collect_referent(PyObject* object, void* found) {
 }  // namespace
 
 void track(const Tensor& tensor) {
-  if (void* object = tensor->python_object()) track_object(static_cast<PyObject*>(object));
+  nb::object object = nb::steal(wrap(tensor));  // made now if need be: the collector knows objects
+  track_object(object.ptr());
 }
 
 void track_referents(PyObject* object) {

@@ -189,7 +189,10 @@ void set_before_write(nb::object hook) {
   Py_XSETREF(before_write_hook, hook.is_none() ? nullptr : hook.inc_ref().ptr());
   before_write = nullptr;
   if (before_write_hook)
-    before_write = [](const Tensor& self) { nb::handle(before_write_hook)(to_python(self)); };
+    before_write = [](const Tensor& self) {
+      nb::handle hook(before_write_hook);
+      hook(to_python(self));
+    };
 }
 
 // ---- errors
@@ -225,10 +228,7 @@ void bind_hooks(Binder& b) {
   };
   saved_hooks = {pack, unpack, release_packed};
   annotate_error = annotate;
-  on_cycle = [](const Tensor& leaf) {
-    Py_DECREF(wrap(leaf));  // it needs an object to be found by the collector
-    track(leaf);
-  };
+  track_tensor = track;
   b.function("_tensor_hooks", tensor_hooks, "tensor"_a, "The dict of a tensor's gradient hooks.");
   b.function("_accumulate_hooks", accumulate_hooks, "tensor"_a,
              "The dict of a leaf's hooks that run after its gradient has arrived.");

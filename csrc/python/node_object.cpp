@@ -63,6 +63,13 @@ PyObject* saved_object(Tensor value) {
   return number;
 }
 
+PyObject* attribute_object(const Node::Attribute& attribute) {
+  if (auto* flag = std::get_if<bool>(&attribute.value)) return PyBool_FromLong(*flag);
+  if (auto* number = std::get_if<int64_t>(&attribute.value)) return PyLong_FromLongLong(*number);
+  if (auto* number = std::get_if<double>(&attribute.value)) return PyFloat_FromDouble(*number);
+  return nb::cast(IntList{std::get<DimVector>(attribute.value)}).release().ptr();
+}
+
 PyObject* special_attribute(Node& node, PyObject* name) {
   const char* utf8 = PyUnicode_AsUTF8(name);
   if (!utf8) return nullptr;
@@ -72,6 +79,8 @@ PyObject* special_attribute(Node& node, PyObject* name) {
     int i = saved_index(node, text.substr(kSaved.size()));
     if (i >= 0)
       return guarded([&] { return saved_object(node.saved(static_cast<size_t>(i))); });
+    for (const Node::Attribute& attribute : node.attributes())
+      if (text.substr(kSaved.size()) == attribute.name) return attribute_object(attribute);
     if (node.may_save(text.substr(kSaved.size()))) return Py_NewRef(Py_None);
   } else if (text.starts_with(kRaw)) {
     int i = saved_index(node, text.substr(kRaw.size()));
@@ -89,6 +98,13 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
   if (result || !PyErr_ExceptionMatches(PyExc_AttributeError)) return result;
   PyErr_Clear();
   return special_attribute(node_of(self), name);
+}
+
+// A custom function's entry and its context are one to the user.
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+  nb::object context = function_context(node_of(self));
+  if (context.is_valid()) return PyObject_SetAttr(context.ptr(), name, value);
+  return PyObject_GenericSetAttr(self, name, value);
 }
 
 PyObject* list_attributes(PyObject* self, PyObject*) {
@@ -164,6 +180,7 @@ PyTypeObject* type_named(const char* name, PyTypeObject* base, const char* modul
   PyType_Slot base_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                               {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                               {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
+                              {Py_tp_setattro, reinterpret_cast<void*>(set_attribute)},
                               {Py_tp_repr, reinterpret_cast<void*>(represent)},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},

@@ -97,6 +97,17 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
   }
 }
 
+// number / x is x.reciprocal() * number, as in PyTorch: the same roundings, and x is not saved.
+PyObject* true_divide(PyObject* a, PyObject* b) {
+  if (is_tensor(a) || !(PyFloat_Check(a) || PyLong_Check(a)))
+    return binary<PointwiseId::div>(a, b);
+  PyObject* inverse = guarded([&] { return wrap(reciprocal(tensor_of(b))); });
+  if (!inverse) return nullptr;
+  PyObject* result = binary<PointwiseId::mul>(inverse, a);
+  Py_DECREF(inverse);
+  return result;
+}
+
 // By identity. Objects are aligned, so the low bits are turned away.
 Py_hash_t hash(PyObject* self) {
   auto address = reinterpret_cast<uintptr_t>(self);
@@ -122,7 +133,7 @@ void add_number_slots(std::vector<PyType_Slot>& slots) {
   add(Py_nb_add, binary<PointwiseId::add>);
   add(Py_nb_subtract, binary<PointwiseId::sub>);
   add(Py_nb_multiply, binary<PointwiseId::mul>);
-  add(Py_nb_true_divide, binary<PointwiseId::div>);
+  add(Py_nb_true_divide, true_divide);
   add(Py_nb_floor_divide, binary<PointwiseId::floor_divide>);
   add(Py_nb_remainder, binary<PointwiseId::remainder>);
   add(Py_nb_power, power);

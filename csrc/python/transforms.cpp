@@ -48,22 +48,38 @@ std::pair<Tensor, Tensor> unpack_dual(const Tensor& x, uint32_t level) {
 
 // Where the graph of a transform begins: its inputs, as the function sees them.
 struct TransformInput final : Node {
-  explicit TransformInput(uint64_t transform) : transform(transform) {}
+  explicit TransformInput(uint32_t transform) : transform(transform) {}
   const char* name() const override { return "TransformInput"; }
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
-  uint64_t transform;
+  uint32_t transform;
 };
 
-uint64_t last_transform = 0;
-std::unordered_set<uint64_t> running_transforms;
+uint32_t last_transform = 0;
+std::unordered_set<uint32_t> running_transforms;
 
-uint64_t enter_transform() {
+struct Outer {
+  uint32_t transform;
+  uint64_t start;
+};
+thread_local std::vector<Outer> outer_transforms;
+
+uint32_t enter_transform() {
   running_transforms.insert(++last_transform);
+  outer_transforms.push_back({storage_context.transform, transform_start});
+  storage_context.transform = last_transform;
+  transform_start = next_sequence_number();
   return last_transform;
 }
 
+void exit_transform(uint32_t transform) {
+  running_transforms.erase(transform);
+  storage_context.transform = outer_transforms.back().transform;
+  transform_start = outer_transforms.back().start;
+  outer_transforms.pop_back();
+}
+
 // x as a value of which the function's derivative is wanted; whatever depends on it requires grad.
-Tensor transform_input(const Tensor& x, uint64_t transform) {
+Tensor transform_input(const Tensor& x, uint32_t transform) {
   Tensor y = alias(x, x.sizes(), x.strides(), x->offset());
   if (forward_levels) set_tangents(y, tangents_of(x));
   Ref<TransformInput> node =
@@ -76,7 +92,7 @@ Tensor transform_input(const Tensor& x, uint64_t transform) {
 
 // Whether the graph of the tensors leads to something that others want the gradient of: a leaf, or the
 // input of a transform that runs around this one.
-bool reaches_outside(const std::vector<Tensor>& tensors, uint64_t transform) {
+bool reaches_outside(const std::vector<Tensor>& tensors, uint32_t transform) {
   std::vector<Node*> nodes;
   std::unordered_set<Node*> seen;
   auto add = [&](Node* node) {
@@ -134,7 +150,7 @@ void bind_transforms(Binder& b) {
   b.function("_limit_dual_levels", [](uint32_t limit) { return std::exchange(forward_limit, limit); },
              "limit"_a, "Makes levels from `limit` on invisible; returns the former limit.");
   b.function("_enter_transform", enter_transform, "Starts a reverse-mode transform.");
-  b.function("_exit_transform", [](uint64_t id) { running_transforms.erase(id); }, "transform"_a,
+  b.function("_exit_transform", exit_transform, "transform"_a,
              "Ends a reverse-mode transform.");
   b.function("_transform_input", transform_input, "tensor"_a, "transform"_a,
              "The tensor as the transformed function sees it.");

@@ -5,6 +5,7 @@ Inside a `dual_level`, `make_dual` attaches a tangent to a tensor, every op carr
 confused.
 """
 
+import threading
 from typing import Any, NamedTuple
 
 from tapegrad import _C
@@ -19,7 +20,15 @@ __all__ = [
     "unpack_dual",
 ]
 
-_levels: list[int] = []
+
+class _Levels(threading.local):
+    """The numbers of the running levels of a thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+
+_running = _Levels()
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -36,8 +45,8 @@ def enter_dual_level() -> int:
         >>> level = torch.autograd.forward_ad.enter_dual_level()
         >>> torch.autograd.forward_ad.exit_dual_level(level=level)
     """
-    _levels.append(_C._enter_dual_level())
-    return _levels[-1]
+    _running.numbers.append(_C._enter_dual_level())
+    return _running.numbers[-1]
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
@@ -46,15 +55,16 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Args:
         level: the number of the level, as a check; the innermost by default.
     """
-    if not _levels:
+    levels = _running.numbers
+    if not levels:
         raise RuntimeError("exit_dual_level: expected to be inside a dual level, but there is none")
-    if level is not None and level != _levels[-1]:
+    if level is not None and level != levels[-1]:
         raise RuntimeError(
             f"exit_dual_level: trying to exit a forward AD level that was not the last one that was "
-            f"created: expected {_levels[-1]}, got {level}"
+            f"created: expected {levels[-1]}, got {level}"
         )
-    _C._exit_dual_level(_levels[-1])
-    _levels.pop()
+    _C._exit_dual_level(levels[-1])
+    levels.pop()
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -73,12 +83,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         tensor(6.)
     """
     if level is None:
-        if not _levels:
+        if not _running.numbers:
             raise RuntimeError(
                 "make_dual: trying to create a dual Tensor for forward AD but no level exists, "
                 "make sure to enter_dual_level() first"
             )
-        level = _levels[-1]
+        level = _running.numbers[-1]
     return _C._make_dual(tensor, tangent, level)
 
 
@@ -98,9 +108,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tensor(7.3891)
     """
     if level is None:
-        if not _levels:
+        if not _running.numbers:
             return UnpackedDualTensor(tensor, None)
-        level = _levels[-1]
+        level = _running.numbers[-1]
     return UnpackedDualTensor(*_C._unpack_dual(tensor, level))
 
 

@@ -129,6 +129,14 @@ class _Context(FunctionCtx):
             gradients.append(result)
         return tuple(gradients)
 
+    def _argument_name(self, index: int) -> str:
+        import inspect  # Slow to load, and needed for an error alone.
+
+        names = list(inspect.signature(self._function.forward).parameters)
+        if self._function.setup_context is Function.setup_context:
+            names = names[1:]
+        return names[index] if index < len(names) else str(index)
+
     def _check_shape(self, index: int, grad: Tensor | None, shape: Any) -> None:
         if grad is None or grad.shape == shape:
             return
@@ -138,8 +146,9 @@ class _Context(FunctionCtx):
         )
         if not fits:
             raise RuntimeError(
-                f"{self._name}: function returned an invalid gradient at index {index} - got "
-                f"{list(grad.shape)} but expected shape compatible with {list(shape)}"
+                f"{self._name}: function returned an invalid gradient at index {index} (argument "
+                f"'{self._argument_name(index)}') - got {list(grad.shape)} but expected shape "
+                f"compatible with {list(shape)}"
             )
 
 

@@ -586,3 +586,51 @@ def test_live_bytes_stay_flat_over_saved_tensor_hooks(torch):
 
     before, after = live_bytes_before_and_after(torch, step)
     assert after == before
+
+
+def test_a_write_through_data_that_would_falsify_a_gradient_is_an_error(torch):
+    x = leaf(torch, [2.0])
+    y = x * x
+    x.data.fill_(5.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_dual_levels_nest(torch):
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level() as outer:
+        x = forward_ad.make_dual(constant(torch, [2.0]), constant(torch, [1.0]))
+        with forward_ad.dual_level():
+            y = forward_ad.make_dual(x, constant(torch, [1.0])) ** 3
+            first = forward_ad.unpack_dual(y).tangent
+        second = forward_ad.unpack_dual(first, level=outer).tangent
+    assert near(first, [12.0]) and near(second, [12.0])
+
+
+def test_a_function_without_jvp_has_forward_mode_from_its_backward(torch):
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 3 * ctx.saved_tensors[0] ** 2 * grad
+
+    _, pushed = torch.func.jvp(
+        Cube.apply, (constant(torch, [2.0]),), (constant(torch, [10.0]),)
+    )
+    assert near(pushed, [120.0])
+    assert near(torch.func.vmap(Cube.apply)(constant(torch, [1.0, 2.0])), [1.0, 8.0])
+    assert near(torch.func.grad(lambda x: Cube.apply(x).sum())(constant(torch, [2.0])), [12.0])
+
+
+def test_a_buffer_made_inside_vmap_may_be_filled(torch):
+    def fill(row):
+        buffer = torch.zeros(3, dtype=torch.float64)
+        buffer[1:] = row
+        return buffer
+
+    out = torch.func.vmap(fill)(constant(torch, [[1.0, 2.0], [3.0, 4.0]]))
+    assert out.tolist() == [[0.0, 1.0, 2.0], [0.0, 3.0, 4.0]]

@@ -98,16 +98,6 @@ def test_levels_can_be_entered_by_hand(torch):
     assert found.tolist() == [4.0]
 
 
-def test_nested_levels_are_refused(torch):
-    forward_ad = torch.autograd.forward_ad
-    with (
-        forward_ad.dual_level(),
-        pytest.raises(RuntimeError, match=r"[Nn]ested"),
-        forward_ad.dual_level(),
-    ):
-        pass
-
-
 def test_the_primal_shares_memory_with_the_input(torch):
     forward_ad = torch.autograd.forward_ad
     value = constant(torch, [2.0])

@@ -290,12 +290,6 @@ def test_version_is_shared_with_detach(torch):
     assert x._version == other._version == 1
 
 
-def test_version_is_not_shared_with_data(torch):
-    x = torch.zeros(3)
-    x.data.add_(1)
-    assert x._version == 0 and x.tolist() == [1.0] * 3
-
-
 def test_version_is_not_shared_with_a_clone(torch):
     x = torch.zeros(3)
     x.clone().add_(1)
@@ -320,14 +314,6 @@ def test_detach_in_place_on_a_view_raises(torch):
     base = leaf(torch, [1.0, 2.0]) * 2
     with pytest.raises(RuntimeError):
         base.unbind()[0].detach_()
-
-
-def test_a_write_through_data_is_not_seen_by_autograd(torch):
-    x = leaf(torch, [2.0])
-    y = x * x
-    x.data.fill_(10)
-    y.sum().backward()
-    assert x.grad.tolist() == [20.0]
 
 
 def test_data_can_be_replaced(torch):
