@@ -594,13 +594,10 @@ class Writer:
     def hook(self):
         name = self.recorded() if self.chance(0.9) else self.pick()
         # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn.
-        return f"{name}.grad_fn; {name}." + self.choice(
-            [
-                "register_hook(lambda grad: grad * 2)",
-                "register_hook(lambda grad: log.append(grad.clone()))",
-                "register_hook(lambda grad: grad.sin())",
-            ]
-        )
+        # For one of several outputs it calls hooks with None when no gradient arrives.
+        result = self.choice(["grad * 2", "grad.sin()", "log.append(grad.clone())"])
+        hook = f"lambda grad: None if grad is None else {result}"
+        return f"{name}.grad_fn; {name}.register_hook({hook})"
 
     def sweep(self):
         """Return a statement that runs backward in the middle of the program."""
