@@ -417,7 +417,7 @@ class Writer:
             [
                 f"torch.matmul({first}, {second})",
                 f"torch.matmul({first}, {first}.transpose(-1, -2))",
-                f"torch.einsum('...i,...i->...', {first}, {second})",
+                f"torch.einsum('...i,...i->...', {first}, {second}.to({first}.dtype))",
                 f"torch.outer({first}.reshape(-1), {second}.reshape(-1))",
             ]
         )
@@ -538,7 +538,6 @@ class Writer:
                     f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
                     f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
                     f"{target}.scatter_(0, torch.zeros_like({target}, dtype=torch.int64), 0.4)",
-                    f"{target}.cumsum_(0)",
                 ]
             )
         if "(" in target.rsplit(".", maxsplit=1)[-1] or target.endswith("data"):
