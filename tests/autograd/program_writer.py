@@ -248,8 +248,8 @@ class Writer:
         else:
             function = self.choice(UNARY_WITH_KINK if self.chance(0.2) else UNARY)
             text = f"torch.{function}({name})"
-        if function in ("floor", "round", "frac"):
-            self.away_from_halves(name)
+        if function in ("floor", "round", "frac", "sinc"):
+            self.away_from_halves(name)  # sinc is 0 at integers, or nearly so.
         if function in KINKED_AT_ZERO:
             self.away(name, 0.0)
         return text
@@ -278,6 +278,7 @@ class Writer:
             self.away_from_multiples(first, second)
             return f"torch.{self.choice(['fmod', 'remainder'])}({first}, {second})"
         if draw < 0.64:
+            self.away(first, 0.0)
             return f"torch.{self.choice(FLOAT_BINARY)}({first}, {self.floating()})"
         return f"torch.{self.choice(BINARY)}({first}, {second})"
 
@@ -522,8 +523,6 @@ class Writer:
             kind *= 0.6  # The other operations write the same memory twice, in no fixed order.
         if kind < 0.25:
             return f"{target}.{self.choice(IN_PLACE_UNARY)}()"
-        if kind < 0.35 and self.chance(0.4):
-            return f"{target}.{self.choice(['zero_()', 'fill_(0.7)'])}"
         if kind < 0.6:
             function = self.choice(IN_PLACE_BINARY)
             if function == "copy_":
@@ -532,6 +531,8 @@ class Writer:
         if kind < 0.8:
             return self.choice(
                 [
+                    f"{target}.zero_()",
+                    f"{target}.fill_(0.7)",
                     f"{target}.masked_fill_(torch.tensor(True), 0.3)",
                     f"{target}.addcmul_({self.source(target)}, {self.source(target)})",
                     f"{target}.tril_()",
@@ -579,20 +580,25 @@ class Writer:
     def flags(self):
         """Return a statement that changes what is recorded."""
         name = self.pick()
-        return self.choice(
-            [
-                f"{name}.requires_grad_()",
-                f"{name}.requires_grad_()",
-                f"{name}.requires_grad_(False)",
-                f"{name}.detach_()",
-                f"{name}.retain_grad()",
-                f"{name}.requires_grad = True",
-            ]
-        )
+        value = self.values[name]
+        if self.chance(0.5):
+            # A view whose base is told to require grad later says that it does so too, but in
+            # PyTorch no gradient passes through it.
+            require(value.requires_grad or not self.has_views(value))
+            return self.choice([f"{name}.requires_grad_()", f"{name}.requires_grad = True"])
+        if self.chance(0.3):
+            require(value._base is None)  # As in `hook`: a view forgets that it retains.
+            return f"{name}.retain_grad()"
+        return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
+
+    def has_views(self, value):
+        return any(other._base is value for other in self.values.values())
 
     def hook(self):
         name = self.recorded() if self.chance(0.9) else self.pick()
-        # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn.
+        # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn,
+        # and a view whose base is written to later forgets its hooks.
+        require(self.values[name]._base is None)
         # For one of several outputs it calls hooks with None when no gradient arrives.
         result = self.choice(["grad * 2", "grad.sin()", "log.append(grad.clone())"])
         hook = f"lambda grad: None if grad is None else {result}"
@@ -612,7 +618,7 @@ class Writer:
             return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
         # Whether a gradient that is constant counts as recorded is nobody's promise: make it so.
         made = f"torch.autograd.grad({loss}, {other}, create_graph=True)[0]"
-        return f"{self.new()} = {made} + {other} * 0"
+        return f"{self.new()} = ({made} + {other} * 0).contiguous()"
 
     def statement(self, without=()):
         """Return a new statement of a random kind, and the name of the kind."""
