@@ -414,7 +414,7 @@ class Writer:
 
     def matmul(self):
         first, second = self.floating(), self.floating()
-        return self.choice(
+        product = self.choice(
             [
                 f"torch.matmul({first}, {second})",
                 f"torch.matmul({first}, {first}.transpose(-1, -2))",
@@ -422,6 +422,8 @@ class Writer:
                 f"torch.outer({first}.reshape(-1), {second}.reshape(-1))",
             ]
         )
+        # PyTorch squeezes some of these in place, which shows in their version.
+        return f"{product}.clone()"
 
     def convert(self):
         name = self.pick()
