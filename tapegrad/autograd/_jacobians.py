@@ -1,0 +1,242 @@
+"""Jacobians of a function, measured by finite differences and computed by the tape.
+
+Here the Jacobian of an output by an input is a float64 matrix with one row for each element of the
+input and one column for each element of the output.
+
+Inputs are moved where they lie, through memory they share with a detached tensor, and put back: a
+function that reaches an input by another way than its arguments sees the step too.
+
+Complex numbers: a real step and an imaginary step would be two rows of the measured matrix, and the
+real and imaginary part of an output two columns. `steps` and `parts` are the two places where a
+number is taken apart; until complex ops are recorded both refuse it.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+
+__all__ = [
+    "Grads",
+    "PythonFunction",
+    "Task",
+    "as_tuple",
+    "direction",
+    "forward_jacobians",
+    "measured_jacobians",
+    "measured_slopes",
+    "outputs_of",
+    "parts",
+    "refuse_complex",
+    "sweep",
+    "swept_jacobians",
+    "tangents",
+]
+
+PythonFunction: TypeAlias = Callable[..., Any]
+Grads: TypeAlias = Sequence[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is checked, and how closely.
+
+    Attributes:
+        func: the function.
+        inputs: its arguments, of any type.
+        checked: positions among them of the tensors that are checked.
+        eps: the step of the finite differences.
+        atol: the absolute difference allowed.
+        rtol: the relative difference allowed.
+        nondet_tol: the difference allowed between two sweeps.
+        same_dtype: whether a gradient must have its input's dtype.
+    """
+
+    func: PythonFunction
+    inputs: tuple[Any, ...]
+    checked: list[int]
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    same_dtype: bool
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors that are checked."""
+        return [self.inputs[position] for position in self.checked]
+
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Call the function; return all its outputs."""
+        return outputs_of(self.func, self.inputs)
+
+    def close(self, computed: Tensor, measured: Tensor) -> bool:
+        """Whether every element is within the tolerances; NaN is close to nothing."""
+        allowed = self.atol + self.rtol * measured.abs()
+        return bool(((computed == measured) | ((computed - measured).abs() <= allowed)).all())
+
+
+def _steps(tensor: Tensor, eps: float) -> list[float]:
+    """Return the steps to take from one element: one for a real number."""
+    refuse_complex(tensor, "an input")
+    return [eps]
+
+
+def parts(value: Tensor | None, like: Tensor) -> Tensor:
+    """Return the real numbers that a value consists of, in float64; None stands for zeros."""
+    if value is None:
+        return _C.zeros(like.shape, dtype=_C.float64)
+    refuse_complex(value, "an output")
+    return value.detach().to(_C.float64)
+
+
+def _elements(tensor: Tensor) -> Iterator[tuple[int, ...]]:
+    """Yield the index of every element, the last dimension fastest."""
+    return itertools.product(*(range(size) for size in tensor.shape))
+
+
+def _matrix(rows: list[Tensor], width: int) -> Tensor:
+    if not rows:
+        return _C.zeros((0, width), dtype=_C.float64)
+    return _C.stack(rows)
+
+
+def _call_on_values(task: Task) -> list[Tensor]:
+    return [parts(output.clone(), output).reshape(-1) for output in task.outputs()]
+
+
+def measured_jacobians(task: Task, position: int) -> list[Tensor]:
+    """Return, for each output, its Jacobian by one input from central differences."""
+    tensor = task.inputs[position]
+    widths = [output.numel() for output in task.outputs()]
+    rows: list[list[Tensor]] = [[] for _ in widths]
+    values = tensor.data
+    for index in _elements(tensor):
+        for step in _steps(tensor, task.eps):
+            kept = values[index].clone()
+            try:
+                values[index] = kept + step
+                ahead = _call_on_values(task)
+                values[index] = kept - step
+                behind = _call_on_values(task)
+            finally:
+                values[index] = kept
+            for found, after, before in zip(rows, ahead, behind, strict=True):
+                found.append((after - before) / (2 * step))
+    return [_matrix(found, width) for found, width in zip(rows, widths, strict=True)]
+
+
+def measured_slopes(task: Task, position: int, along: Tensor) -> list[Tensor]:
+    """Return the derivative of each output along a direction of one input, shaped as the output."""
+    tensor = task.inputs[position]
+    shapes = [output.shape for output in task.outputs()]
+    values = tensor.data
+    kept = values.clone()
+    (step,) = _steps(tensor, task.eps)
+    try:
+        values.copy_(kept + along * step)
+        ahead = _call_on_values(task)
+        values.copy_(kept - along * step)
+        behind = _call_on_values(task)
+    finally:
+        values.copy_(kept)
+    return [
+        ((after - before) / (2 * step)).reshape(shape)
+        for after, before, shape in zip(ahead, behind, shapes, strict=True)
+    ]
+
+
+def sweep(task: Task, output: Tensor, weight: Tensor) -> Grads:
+    from tapegrad import autograd
+
+    return autograd.grad(output, task.tensors, weight, retain_graph=True, allow_unused=True)
+
+
+def swept_jacobians(
+    task: Task, output: Tensor, sweep_output: Callable[[Tensor], Grads]
+) -> list[Tensor]:
+    """Return the Jacobians of one output by each checked input, one sweep for each element.
+
+    `sweep_output` returns the gradients by the checked inputs for a weighting of the output.
+    """
+    columns: list[list[Tensor]] = [[] for _ in task.checked]
+    for index in _elements(output):
+        weight = _C.zeros(output.shape, dtype=output.dtype)
+        weight[index] = 1
+        grads = sweep_output(weight)
+        for found, grad, tensor in zip(columns, grads, task.tensors, strict=True):
+            found.append(parts(grad, tensor).reshape(-1))
+    return [
+        _matrix(found, tensor.numel()).transpose(0, 1)
+        for found, tensor in zip(columns, task.tensors, strict=True)
+    ]
+
+
+def tangents(task: Task, along: dict[int, Tensor]) -> list[Tensor | None]:
+    """Call the function in forward mode; return the tangent of each output, None for no tangent.
+
+    `along` gives the tangent of each input that has one, by position.
+    """
+    from tapegrad.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        arguments = list(task.inputs)
+        for position, tangent in along.items():
+            arguments[position] = forward_ad.make_dual(arguments[position].detach(), tangent)
+        outputs = outputs_of(task.func, tuple(arguments))
+        found = [forward_ad.unpack_dual(output).tangent for output in outputs]
+    return [None if tangent is None else tangent.detach() for tangent in found]
+
+
+def forward_jacobians(task: Task, position: int) -> list[Tensor]:
+    """Return, for each output, its Jacobian by one input, one call for each element of it."""
+    tensor = task.inputs[position]
+    outputs = task.outputs()
+    rows: list[list[Tensor]] = [[] for _ in outputs]
+    for index in _elements(tensor):
+        along = _C.zeros(tensor.shape, dtype=tensor.dtype)
+        along[index] = 1
+        for found, tangent, output in zip(
+            rows, tangents(task, {position: along}), outputs, strict=True
+        ):
+            found.append(parts(tangent, output).reshape(-1))
+    return [_matrix(found, output.numel()) for found, output in zip(rows, outputs, strict=True)]
+
+
+# ---- arguments
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (tuple, list)):
+        return tuple(value)
+    return (value,)
+
+
+def outputs_of(func: PythonFunction, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
+    outputs = as_tuple(func(*arguments))
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                "gradcheck: expected func to return a tensor or a sequence of tensors, "
+                f"but output {number} is of type {type(output).__name__}"
+            )
+    return outputs
+
+
+def refuse_complex(tensor: Tensor, what: str) -> None:
+    if tensor.is_complex():
+        raise NotImplementedError(
+            f"gradcheck: expected {what} to be real, got {tensor.dtype}; complex numbers are not "
+            "differentiated yet, check the real and the imaginary part as two tensors"
+        )
+
+
+def direction(tensor: Tensor, generator: Any) -> Tensor:
+    """Return a random vector of length 1, in a tensor's shape and dtype, with no entry small."""
+    refuse_complex(tensor, "a tensor")
+    vector = _C.rand(tensor.shape, dtype=_C.float64, generator=generator) + 0.1
+    length = float((vector * vector).sum()) ** 0.5
+    return (vector / length if length else vector).to(tensor.dtype)
