@@ -9,6 +9,9 @@ namespace tapegrad {
 // it, so it lives as long as some graph leads to it.
 Ref<Node> accumulator_of(const Tensor& leaf);
 
+// Set by the binding layer: whether something of Python's hangs on a tensor.
+inline bool (*holds_objects)(const Tensor& tensor) = nullptr;
+
 // The leaf behind an entry with is_accumulator().
 const Tensor& leaf_of(const Node& node);
 

@@ -52,17 +52,24 @@ struct ExtractBackward final : Node {
   Geometry place;
 };
 
-// Of an as_strided that reaches outside its input: both are places in `length` elements of memory.
+// Of an as_strided that reaches outside its input, or whose input's elements share memory: both are
+// places in `length` elements of memory. Elements that share a place share its gradient.
 struct ReachingBackward final : Node {
-  ReachingBackward(int64_t length, Geometry input, Geometry place)
-      : length(length), input(std::move(input)), place(std::move(place)) {}
+  ReachingBackward(int64_t length, Geometry input, Geometry place, bool shared)
+      : length(length), input(std::move(input)), place(std::move(place)), shared(shared) {}
   const char* name() const override { return "AsStridedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = extract(embed(grads[0], {&length, 1}, place), input);
+    Tensor memory = embed(grads[0], {&length, 1}, place);
+    if (shared) {
+      Tensor owners = embed(ones(input.sizes, memory.dtype()), {&length, 1}, input);
+      memory = div(memory, maximum(owners, ones({}, memory.dtype())));
+    }
+    grad_inputs[0] = extract(memory, input);
   }
   int64_t length;
   Geometry input;
   Geometry place;
+  bool shared;
 };
 
 // How many elements of memory a layout reaches over.
@@ -192,11 +199,10 @@ Tensor extract(const Tensor& x, const Layout& whole, const Geometry& place) {
 
 void record_as_strided(const Tensor& x, const Tensor& y, Geometry place) {
   Layout whole = layout_of(x);
+  bool shared = false;
   for (size_t d = 0; d < whole.sizes.size(); ++d)
-    TAPEGRAD_CHECK(whole.sizes[d] <= 1 || whole.strides[d] != 0,
-                   "as_strided: a gradient through it needs an input whose elements do not share "
-                   "memory, but it is expanded; call .contiguous() first");
-  if (within(place, span_of(whole))) {
+    shared |= whole.sizes[d] > 1 && whole.strides[d] == 0;
+  if (!shared && within(place, span_of(whole))) {
     record<ExtractBackward>({&x}, y, 0, std::move(whole), std::move(place));
     return;
   }
@@ -206,7 +212,7 @@ void record_as_strided(const Tensor& x, const Tensor& y, Geometry place) {
   place.offset -= begin;
   int64_t length = std::max(own.offset + span_of({own.sizes, own.strides}),
                             place.offset + span_of({place.sizes, place.strides}));
-  record<ReachingBackward>({&x}, y, 0, length, std::move(own), std::move(place));
+  record<ReachingBackward>({&x}, y, 0, length, std::move(own), std::move(place), shared);
 }
 
 void mark_view(const Tensor& view, const Tensor& x) {
@@ -262,7 +268,7 @@ void check_view_write(const char* op, const Tensor& tensor) {
       !extra.no_grad_view, op,
       ": a view was created in no_grad mode and is being modified inplace with grad mode "
       "enabled; make the view and the write in the same mode");
-  TAPEGRAD_CHECK(!(requires_grad(extra.base) && is_leaf(extra.base)), op,
+  TAPEGRAD_CHECK(!(requires_grad(tensor) && is_leaf(extra.base)), op,
                  ": a view of a leaf Variable that requires grad is being used in an in-place "
                  "operation; wrap the write in no_grad(), or write to a .clone()");
   place_in_base(tensor, extra.base);

@@ -171,6 +171,21 @@ void track_object(PyObject* object) {
   if (!PyObject_GC_IsTracked(object)) PyObject_GC_Track(object);
 }
 
+// Also what will be computed from the tensor.
+void track_with_history(PyObject* object) {
+  track_object(object);
+  const AutogradMeta* meta = impl_of(object)->meta();
+  if (meta && !meta->is_leaf) meta->node->set_collected();
+}
+
+bool is_of_module(PyObject* globals) {
+  PyObject* name = PyDict_GetItemString(globals, "__name__");
+  nb::object module = nb::steal(name ? PyImport_GetModule(name) : nullptr);
+  PyErr_Clear();
+  return module.is_valid() && PyModule_Check(module.ptr()) &&
+         PyModule_GetDict(module.ptr()) == globals;
+}
+
 int collect_referent(PyObject* object, void* found) {
   static_cast<std::vector<PyObject*>*>(found)->push_back(object);
   return 0;
@@ -183,6 +198,20 @@ void track(const Tensor& tensor) {
   track_object(object.ptr());
 }
 
+bool holds_python_objects(const Tensor& tensor) {
+  auto* object = static_cast<TensorObject*>(tensor->python_object());
+  if (object && object->dict && PyDict_GET_SIZE(object->dict) > 0) return true;
+  const AutogradMeta* meta = tensor->meta();
+  const Extra* extra = meta ? meta->extra : nullptr;
+  return extra && (extra->hooks || extra->accumulate_hooks);
+}
+
+void track_leaf(const Tensor& leaf) {
+  track(leaf);
+  const AutogradMeta* meta = leaf->meta();
+  if (meta && meta->node) meta->node->set_collected();
+}
+
 void track_referents(PyObject* object) {
   constexpr int kDepth = 4;
   constexpr size_t kLimit = 1000;
@@ -192,11 +221,13 @@ void track_referents(PyObject* object) {
     std::vector<PyObject*> next;
     for (PyObject* holder : layer) {
       if (!seen.insert(holder).second || seen.size() > kLimit) continue;
-      if (is_tensor(holder)) track_object(holder);
+      if (is_tensor(holder)) track_with_history(holder);
       bool container = PyObject_IS_GC(holder) && !PyType_Check(holder) && !PyModule_Check(holder);
       traverseproc traverse = Py_TYPE(holder)->tp_traverse;
-      // What a function's globals hold is no part of the hook.
       if (PyFunction_Check(holder)) {
+        // What a module holds lives on anyway.
+        PyObject* globals = PyFunction_GetGlobals(holder);
+        if (!is_of_module(globals)) next.push_back(globals);
         if (PyObject* closure = PyFunction_GetClosure(holder)) next.push_back(closure);
         if (PyObject* defaults = PyFunction_GetDefaults(holder)) next.push_back(defaults);
       } else if (container && traverse && !is_tensor(holder)) {

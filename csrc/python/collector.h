@@ -11,6 +11,10 @@ namespace tapegrad::python {
 // Makes the collector look at a tensor: call it when something of Python's is attached to the graph
 // before or behind it.
 void track(const Tensor& tensor);
+// Whether the tensor has attributes or hooks.
+bool holds_python_objects(const Tensor& tensor);
+// A leaf has got an attribute or a hook: what is computed from it must be looked at.
+void track_leaf(const Tensor& leaf);
 // The same for all tensors that a Python object refers to, directly or through a few containers.
 void track_referents(PyObject* object);
 

@@ -102,7 +102,7 @@ nb::object get_or_make(HookList& list) {
 
 nb::object tensor_hooks(const Tensor& self) {
   Node* node = grad_fn(self);
-  track(self);
+  track_leaf(self);
   if (!node) return get_or_make(ensure_extra(self).hooks);
   node->set_collected();
   uint32_t number = self->meta()->output_number;
@@ -117,7 +117,7 @@ nb::object accumulate_hooks(const Tensor& self) {
   TAPEGRAD_CHECK(is_leaf(self),
                  "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be "
                  "registered on non-leaf tensors");
-  track(self);
+  track_leaf(self);
   return get_or_make(ensure_extra(self).accumulate_hooks);
 }
 
@@ -229,6 +229,7 @@ void bind_hooks(Binder& b) {
   saved_hooks = {pack, unpack, release_packed};
   annotate_error = annotate;
   track_tensor = track;
+  holds_objects = holds_python_objects;
   b.function("_tensor_hooks", tensor_hooks, "tensor"_a, "The dict of a tensor's gradient hooks.");
   b.function("_accumulate_hooks", accumulate_hooks, "tensor"_a,
              "The dict of a leaf's hooks that run after its gradient has arrived.");

@@ -65,7 +65,9 @@ int clear(PyObject* self) {
 // A tensor joins the cycle collector when it first gets an attribute of its own.
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   int result = PyObject_GenericSetAttr(self, name, value);
-  if (reinterpret_cast<TensorObject*>(self)->dict) track(tensor_of(self));
+  if (!reinterpret_cast<TensorObject*>(self)->dict) return result;
+  track_leaf(tensor_of(self));
+  if (value) track_referents(value);
   return result;
 }
 

@@ -310,6 +310,8 @@ def _record(
         outputs[place] = result
     if levels and has_jvp:
         _apply_jvp(cls, context, args, outputs, levels)
+    # What the context still refers to would keep the graph alive that the context is part of.
+    context._dirty = context._non_differentiable = ()
     if context._link.node() is not None:
         context._to_save = ()
     if isinstance(output, tuple | list):
