@@ -338,6 +338,9 @@ class Writer:
         order = self.random.permutation(value.dim()).tolist()
         size = value.shape[first] if value.dim() else 1
         minus_ones = ", ".join(["-1"] * value.dim())
+        if self.chance(0.04):
+            require(not is_expanded(value) and not overlaps_unseen(value))
+            return f"{name}.as_strided((2,), (1,), {value.storage_offset()})"
         return self.choice(
             [
                 f"{name}.transpose({first}, {second})",
@@ -358,7 +361,6 @@ class Writer:
                 f"{name}.diagonal()",
                 f"{name}.unfold({first}, 2, 1)",
                 f"{name}.t()",
-                f"{name}.as_strided((2,), (1,), {value.storage_offset()})",
                 f"{name}.unbind({first})[{start}]",
                 f"{name}.chunk(2, {first})[-1]",
                 f"{name}.split(1, {first})[0]",
@@ -536,7 +538,9 @@ class Writer:
                     f"{target}.zero_()",
                     f"{target}.fill_(0.7)",
                     f"{target}.masked_fill_(torch.tensor(True), 0.3)",
-                    f"{target}.addcmul_({self.source(target)}, {self.source(target)})",
+                    f"{target}.addcmul_({self.source(target)}, {self.source(target)})"
+                    if self.is_floating(base_of(target))
+                    else f"{target}.add_(1)",
                     f"{target}.tril_()",
                     f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
                     f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
