@@ -557,6 +557,8 @@ class Writer:
         require(value.dim() > 0)
         rows = self.random.integers(0, value.shape[0], 2).tolist()
         mask = self.random.integers(0, 2, value.shape[0]).astype(bool).tolist()
+        if source == name:
+            source = f"{name}.clone()"
         return self.choice(
             [
                 f"{name}[{start}] = {source}",
@@ -595,6 +597,8 @@ class Writer:
         if self.chance(0.3):
             require(value._base is None)  # As in `hook`: a view forgets that it retains.
             return f"{name}.retain_grad()"
+        # A view of what is detached in place keeps its history and cannot be written to any more.
+        require(not self.has_views(value))
         return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
 
     def has_views(self, value):
