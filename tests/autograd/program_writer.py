@@ -142,12 +142,16 @@ class Writer:
         random: NumPy's generator, the only source of chance.
         values: the tensors that exist, by variable name, in order of creation.
         count: how many variable names were given out.
+        higher_order: whether sweeps may be recorded. What a hook on an intermediate result sees of
+            the sweep of a sweep depends on whether a derivative is written in terms of that result,
+            which is nobody's promise; so these programs have hooks on leaves only.
     """
 
     def __init__(self, random, values):
         self.random = random
         self.values = values
         self.count = 0
+        self.higher_order = self.chance(0.5)
 
     # ---- choices
 
@@ -596,6 +600,7 @@ class Writer:
             return self.choice([f"{name}.requires_grad_()", f"{name}.requires_grad = True"])
         if self.chance(0.3):
             require(value._base is None)  # As in `hook`: a view forgets that it retains.
+            require(value.is_leaf or not self.higher_order)
             return f"{name}.retain_grad()"
         # A view of what is detached in place keeps its history and cannot be written to any more.
         require(not self.has_views(value))
@@ -609,6 +614,7 @@ class Writer:
         # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn,
         # and a view whose base is written to later forgets its hooks.
         require(self.values[name]._base is None)
+        require(self.values[name].is_leaf or not self.higher_order)
         # For one of several outputs it calls hooks with None when no gradient arrives.
         result = self.choice(["grad * 2", "grad.sin()", "log.append(grad.clone())"])
         hook = f"lambda grad: None if grad is None else {result}"
@@ -624,7 +630,7 @@ class Writer:
             return f"{loss}.backward({keep})"
         other = self.recorded()
         result = f"g{self.new()[1:]}"
-        if draw < 0.8:
+        if draw < 0.7 or not self.higher_order:
             return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
         # Whether a gradient that is constant counts as recorded is nobody's promise: make it so.
         made = f"torch.autograd.grad({loss}, {other}, create_graph=True)[0]"

@@ -43,7 +43,7 @@ LARGEST_GRADIENT = 1e5
 LARGEST_NUMEL = 200
 MOST_REFUSED = 3
 KEEP_REFUSED = 0.12
-SECOND_ORDER = 0.4
+SECOND_ORDER = 0.7
 MOST_OUTPUTS = 3
 NOTHING = 1e-6
 RELATIVE = {"double": 1e-7, "single": 5e-3}
@@ -255,7 +255,7 @@ class Generator:
             return
         inputs_of_sweep = f"[{', '.join(leaves)}]"
         for output in outputs[-MOST_OUTPUTS:]:
-            twice = self.random.random() < SECOND_ORDER
+            twice = self.writer.higher_order and self.random.random() < SECOND_ORDER
             result = f"g{self.writer.new()[1:]}"
             option = "create_graph=True" if twice else "retain_graph=True"
             line = (
