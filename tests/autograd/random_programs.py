@@ -160,6 +160,7 @@ class Generator:
         self.machine = Machine(pytorch)
         self.writer = Writer(self.random, {})
         self.ended = False
+        self.inputs = 0
 
     def program(self):
         """Return the statements of the program."""
@@ -169,8 +170,8 @@ class Generator:
         self.refresh()
         length = int(self.random.integers(SHORTEST, LONGEST + 1))
         attempts = 0
-        start = len(self.lines)
-        while len(self.lines) - start < length and attempts < 20 * length and not self.ended:
+        self.inputs = len(self.lines)
+        while self.operations() < length and attempts < 20 * length and not self.ended:
             attempts += 1
             try:
                 line, _ = self.writer.statement(self.without)
@@ -180,6 +181,10 @@ class Generator:
         if not self.ended:
             self.finish()
         return self.lines
+
+    def operations(self):
+        """Return how many statements there are after those that make the inputs."""
+        return len(self.lines) - self.inputs
 
     def accept(self, line):
         self.lines.append(line)
@@ -203,12 +208,18 @@ class Generator:
                 self.accept(line)
             else:
                 self.restart()
-        elif self.refused < MOST_REFUSED and self.random.random() < KEEP_REFUSED:
+        elif self.may_stay_refused(line):
             self.accept(line)
             self.refused += 1
             self.ended = ends_when_refused(line)
         elif writes(line):
             self.restart()
+
+    def may_stay_refused(self, line):
+        """Whether to keep a refused statement: a few, and none that ends a short program."""
+        if self.refused >= MOST_REFUSED or self.random.random() >= KEEP_REFUSED:
+            return False
+        return self.operations() + 1 >= SHORTEST or not ends_when_refused(line)
 
     def readable(self, line):
         """Whether every tensor can still say what it is.
