@@ -142,12 +142,16 @@ class Writer:
         random: NumPy's generator, the only source of chance.
         values: the tensors that exist, by variable name, in order of creation.
         count: how many variable names were given out.
+        higher_order: whether sweeps may be recorded. What a hook on an intermediate result sees of
+            the sweep of a sweep depends on whether a derivative is written in terms of that result,
+            which is nobody's promise; so these programs have hooks on leaves only.
     """
 
     def __init__(self, random, values):
         self.random = random
         self.values = values
         self.count = 0
+        self.higher_order = self.chance(0.5)
 
     # ---- choices
 
@@ -339,6 +343,9 @@ class Writer:
         order = self.random.permutation(value.dim()).tolist()
         size = value.shape[first] if value.dim() else 1
         minus_ones = ", ".join(["-1"] * value.dim())
+        if self.chance(0.04):
+            require(not is_expanded(value) and not overlaps_unseen(value))
+            return f"{name}.as_strided((2,), (1,), {value.storage_offset()})"
         return self.choice(
             [
                 f"{name}.transpose({first}, {second})",
@@ -359,7 +366,6 @@ class Writer:
                 f"{name}.diagonal()",
                 f"{name}.unfold({first}, 2, 1)",
                 f"{name}.t()",
-                f"{name}.as_strided((2,), (1,), {value.storage_offset()})",
                 f"{name}.unbind({first})[{start}]",
                 f"{name}.chunk(2, {first})[-1]",
                 f"{name}.split(1, {first})[0]",
@@ -536,7 +542,9 @@ class Writer:
                     f"{target}.zero_()",
                     f"{target}.fill_(0.7)",
                     f"{target}.masked_fill_(torch.tensor(True), 0.3)",
-                    f"{target}.addcmul_({self.source(target)}, {self.source(target)})",
+                    f"{target}.addcmul_({self.source(target)}, {self.source(target)})"
+                    if self.is_floating(base_of(target))
+                    else f"{target}.add_(1)",
                     f"{target}.tril_()",
                     f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
                     f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
@@ -553,6 +561,8 @@ class Writer:
         require(value.dim() > 0)
         rows = self.random.integers(0, value.shape[0], 2).tolist()
         mask = self.random.integers(0, 2, value.shape[0]).astype(bool).tolist()
+        if source == name:
+            source = f"{name}.clone()"
         return self.choice(
             [
                 f"{name}[{start}] = {source}",
@@ -590,7 +600,10 @@ class Writer:
             return self.choice([f"{name}.requires_grad_()", f"{name}.requires_grad = True"])
         if self.chance(0.3):
             require(value._base is None)  # As in `hook`: a view forgets that it retains.
+            require(value.is_leaf or not self.higher_order)
             return f"{name}.retain_grad()"
+        # A view of what is detached in place keeps its history and cannot be written to any more.
+        require(not self.has_views(value))
         return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
 
     def has_views(self, value):
@@ -601,6 +614,7 @@ class Writer:
         # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn,
         # and a view whose base is written to later forgets its hooks.
         require(self.values[name]._base is None)
+        require(self.values[name].is_leaf or not self.higher_order)
         # For one of several outputs it calls hooks with None when no gradient arrives.
         result = self.choice(["grad * 2", "grad.sin()", "log.append(grad.clone())"])
         hook = f"lambda grad: None if grad is None else {result}"
@@ -616,7 +630,7 @@ class Writer:
             return f"{loss}.backward({keep})"
         other = self.recorded()
         result = f"g{self.new()[1:]}"
-        if draw < 0.8:
+        if draw < 0.7 or not self.higher_order:
             return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
         # Whether a gradient that is constant counts as recorded is nobody's promise: make it so.
         made = f"torch.autograd.grad({loss}, {other}, create_graph=True)[0]"
