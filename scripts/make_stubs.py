@@ -35,6 +35,8 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
+from tapegrad.utils.hooks import RemovableHandle
+
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool
 '''
 
@@ -106,7 +108,7 @@ def indented(text: str) -> str:
 
 def qualified(annotation: str) -> str:
     """Return an annotation with the names that this module shadows spelled out."""
-    annotation = re.sub(r"\btapegrad\.(_C\.|(?=Tensor\b))", "", annotation)
+    annotation = re.sub(r"\btapegrad\.(_C\.|utils\.hooks\.|(?=Tensor\b))", "", annotation)
     annotation = re.sub(r"\bcollections\.abc\.|\btyping\.", "", annotation)
     annotation = re.sub(r"(?<![\w.])dtype(?!\w)", "_dtype", annotation)
     annotation = re.sub(r"(\| None)( \| None)+", r"\1", annotation)

@@ -8,6 +8,8 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
+from tapegrad.utils.hooks import RemovableHandle
+
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool
 
 class dtype:
@@ -108,6 +110,41 @@ class Generator:
     def set_state(self, new_state: Tensor) -> None:
         """Sets the state that get_state() gave."""
 
+class Node:
+    def _sequence_nr(self, *args: Any, **kwargs: Any) -> Any:
+        """The entry's place in the tape."""
+
+    @property
+    def metadata(self) -> Any:
+        """A dict for notes about the entry."""
+
+    def name(self, *args: Any, **kwargs: Any) -> Any:
+        """The name of the op's entry, such as MulBackward0."""
+
+    @property
+    def next_functions(self) -> Any:
+        """(entry, output number) of each input; (None, 0) where no gradient is needed."""
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call a function after this entry has run, with (grad_inputs, grad_outputs).
+
+        What it returns, if not None, takes the place of grad_inputs.
+        """
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call a function before this entry runs, with grad_outputs.
+
+        What it returns, if not None, takes the place of grad_outputs.
+        """
+
+    @property
+    def source_line(self) -> Any:
+        """The Python line that recorded the entry."""
+
+    @property
+    def variable(self) -> Any:
+        """The leaf behind an AccumulateGrad."""
+
 class Program:
     """A list of op calls, captured as they ran."""
 
@@ -124,6 +161,12 @@ class Program:
 
     def steps(self) -> list:
         """(op, inputs, attributes, outputs) of each call."""
+
+class SavedTensor:
+    """A value that an entry of the tape saved."""
+
+    def register_hooks(self, pack_hook: object, unpack_hook: object) -> None:
+        """Packs the value now, and unpacks it when a backward reads it."""
 
 class Tensor:
     """A multi-dimensional array of one dtype, with a history."""
@@ -277,6 +320,9 @@ class Tensor:
     @property
     def _base(self) -> Tensor | None:
         """The tensor this one is a view of, or None."""
+
+    def _is_view(self) -> builtins.bool:
+        """Whether the tensor is a view of another."""
 
     @staticmethod
     def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
@@ -737,7 +783,7 @@ class Tensor:
         Gradient of x: g / (1 - x * x)
         """
 
-    def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Sequence[Tensor] | None = None) -> None:
+    def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
         """Computes the gradients of this tensor with respect to the leaves of its graph.
 
         Args:
@@ -1857,6 +1903,9 @@ class Tensor:
     def is_floating_point(self) -> builtins.bool:
         """Whether the dtype is a floating one."""
 
+    def is_inference(self) -> builtins.bool:
+        """Whether the tensor was made in inference mode."""
+
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether no recorded op made this tensor."""
@@ -2758,6 +2807,10 @@ class Tensor:
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The outer product of two vectors."""
 
+    @property
+    def output_nr(self) -> Any:
+        """Which output of its grad_fn the tensor is."""
+
     def permute(self, *args) -> Tensor:
         """A view with the dimensions in another order."""
 
@@ -2882,6 +2935,42 @@ class Tensor:
         """Elementwise 1 / x, in place, where x is the operand, broadcast together.
 
         Gradient of x: -g * y * y
+        """
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call a function with this tensor's gradient each time it is computed.
+
+        What the function returns, if not None, takes the gradient's place. It must not change its
+        argument.
+
+        Args:
+            hook: called as ``hook(grad)``.
+
+        Returns:
+            A handle whose ``remove()`` removes the hook.
+
+        Example:
+            >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+            >>> handle = x.register_hook(lambda grad: grad * 2)
+            >>> x.sum().backward()
+            >>> x.grad
+            tensor([2., 2.])
+        """
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call a function with this leaf after its ``.grad`` has been added to.
+
+        Args:
+            hook: called as ``hook(leaf)``; returns nothing.
+
+        Returns:
+            A handle whose ``remove()`` removes the hook.
+
+        Example:
+            >>> x = torch.tensor(1.0, requires_grad=True)
+            >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+            >>> (3 * x).backward()
+            tensor(3.)
         """
 
     def relu(self, *, out: Tensor | None = None) -> Tensor:
@@ -3668,15 +3757,137 @@ class UntypedStorage:
     def size(self) -> builtins.int:
         """How many bytes there are."""
 
+class _EntryLink:
+    """What a function's context knows of its entry."""
+
+    def __init__(self) -> None: ...
+
+    def node(self) -> Any:
+        """The entry, or None."""
+
+    def saved_tensors(self) -> Any:
+        """The saved values, checked; None when the entry is gone."""
+
+def _accumulate_hooks(tensor: Tensor) -> Any:
+    """The dict of a leaf's hooks that run after its gradient has arrived."""
+
+def _anomaly() -> tuple[builtins.bool, builtins.bool]:
+    """(enabled, check_nan) of anomaly detection."""
+
+def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
+    """(number, size) of each running vmap, outermost first."""
+
+def _current_sweep() -> builtins.int:
+    """The number of the backward that runs this hook."""
+
+def _disable_saved_hooks(message: str | None) -> str | None:
+    """Refuses hooks with a message from now on, or not with None."""
+
+def _edge_tensor(node: object, output_number: builtins.int) -> Tensor:
+    """A tensor that stands for an output of an entry in a sweep."""
+
+def _enter_dual_level() -> builtins.int:
+    """Starts a level of forward mode."""
+
+def _enter_transform() -> builtins.int:
+    """Starts a reverse-mode transform."""
+
+def _enter_vmap(size: builtins.int, randomness: str) -> builtins.int:
+    """Starts a vmap."""
+
+def _exit_dual_level(level: builtins.int) -> None:
+    """Ends the innermost level."""
+
+def _exit_transform(transform: builtins.int) -> None:
+    """Ends a reverse-mode transform."""
+
+def _exit_vmap() -> None:
+    """Ends the innermost vmap."""
+
+def _gradient_edge(tensor: Tensor) -> tuple:
+    """(node, output number) where the tensor's gradient flows to."""
+
+def _hide_batch(tensor: Tensor, dim: builtins.int, level: builtins.int) -> Tensor:
+    """Turns a dimension into the batch of a vmap."""
+
+def _increment_version(tensor: Tensor) -> None:
+    """Declares the tensor written to."""
+
+def _is_batched_at(tensor: Tensor, level: builtins.int) -> builtins.bool:
+    """Whether the tensor differs over the batch of a vmap."""
+
+def _is_inference() -> builtins.bool:
+    """Whether this thread is in inference mode."""
+
+def _limit_dual_levels(limit: builtins.int) -> builtins.int:
+    """Makes levels from `limit` on invisible; returns the former limit."""
+
+def _make_dual(tensor: Tensor, tangent: Tensor, level: builtins.int) -> Tensor:
+    """A view of the tensor that carries a tangent."""
+
 def _make_subclass(cls: object, data: Tensor, require_grad: builtins.bool = False) -> Any:
     """A tensor of a subclass over the memory of data."""
+
+def _node_hooks(node: object, before: builtins.bool) -> Any:
+    """The dict of an entry's hooks."""
+
+def _pop_saved_hooks() -> None:
+    """Ends the innermost packing."""
+
+def _push_saved_hooks(pack: object, unpack: object) -> None:
+    """Packs what the tape saves from now on."""
+
+def _reaches_outside(tensors: Sequence[Tensor], transform: builtins.int) -> builtins.bool:
+    """Whether somebody outside the transform may want a gradient through the tensors."""
 
 def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
     """Makes a tensor from what __reduce_ex__ stored."""
 
+def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None]) -> list:
+    """Makes a custom function's call an entry of the tape."""
+
 def _register_types(arg0: object, arg1: object, arg2: object, /) -> None: ...
 
 _return_types: Any
+
+def _reveal_batch(tensor: Tensor, dim: builtins.int, level: builtins.int, size: builtins.int) -> Tensor:
+    """Turns the batch of a vmap into a dimension."""
+
+def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
+    """Turns anomaly detection on or off ."""
+
+def _set_before_write(hook: object | None) -> None:
+    """Calls a function with each tensor that is about to be written in place."""
+
+def _set_inference(on: builtins.bool) -> builtins.bool:
+    """Turns inference mode on or off on this thread; returns how it was."""
+
+def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
+    """Attaches a tangent to the tensor itself."""
+
+def _storage_id(tensor: Tensor) -> builtins.int:
+    """A number that tensors over the same memory share."""
+
+def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
+    """The levels at which the tensor carries a tangent."""
+
+def _tensor_hooks(tensor: Tensor) -> Any:
+    """The dict of a tensor's gradient hooks."""
+
+def _track_referents(object: object) -> None:
+    """Makes the collector of cycles look at the tensors an object refers to."""
+
+def _transform_input(tensor: Tensor, transform: builtins.int) -> Tensor:
+    """The tensor as the transformed function sees it."""
+
+def _unpack_dual(tensor: Tensor, level: builtins.int) -> tuple[Tensor, Tensor]:
+    """(primal, tangent) of a level; the tangent is None if there is none."""
+
+def _will_reach(nodes: Sequence[object]) -> list[builtins.bool]:
+    """Which of the entries the backward that runs this hook will come to."""
+
+def _without_history(tensor: Tensor) -> Tensor:
+    """The value without history."""
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise abs(x), where x is the operand, broadcast together.

@@ -1,7 +1,7 @@
 """Every op under the function transforms: forward mode, vmap, and the public gradient checks.
 
-Forward mode is checked against reverse mode: for random u and v, the product of u with what jvp makes of
-v is the product of what vjp makes of u with v. vmap is checked against a Python loop.
+Forward mode is checked against reverse mode: for random u and v, the product of u with what jvp
+makes of v is the product of what vjp makes of u with v. vmap is checked against a Python loop.
 """
 
 import numpy as np

@@ -11,10 +11,10 @@ namespace tapegrad {
 namespace {
 
 struct Batch {
-  std::vector<BatchDim> dims;      // outermost level first
-  void* narrow_data = nullptr;     // of a widened storage: where its bytes lay before
+  std::vector<BatchDim> dims;   // outermost level first
+  void* narrow_data = nullptr;  // of a widened storage: where its bytes lay before
   size_t wide_nbytes = 0;
-  Ref<Storage> parent;             // of a hidden or revealed one: whose bytes these are
+  Ref<Storage> parent;  // of a hidden or revealed one: whose bytes these are
 };
 
 auto& table = *new std::unordered_map<const Storage*, Batch>();
@@ -35,9 +35,9 @@ const BatchDim* find(std::span<const BatchDim> dims, uint32_t level) {
 }
 
 void merge(const char* op, std::vector<BatchDim>& dims, const BatchDim& dim) {
-  auto place = std::lower_bound(
-      dims.begin(), dims.end(), dim.level,
-      [](const BatchDim& entry, uint32_t level) { return entry.level < level; });
+  auto place =
+      std::lower_bound(dims.begin(), dims.end(), dim.level,
+                       [](const BatchDim& entry, uint32_t level) { return entry.level < level; });
   if (place == dims.end() || place->level != dim.level) dims.insert(place, dim);
   else
     TAPEGRAD_CHECK(place->size == dim.size, op, ": vmap: batches of sizes ", place->size, " and ",
@@ -165,7 +165,8 @@ void add_random_levels(const OpCall& call, std::vector<BatchDim>& dims) {
     TAPEGRAD_CHECK(level.randomness != Randomness::Error, call.op.name,
                    ": vmap: called random operation while in randomness error mode; pass "
                    "randomness='same' or randomness='different' to vmap");
-    if (level.randomness == Randomness::Different) merge(call.op.name, dims, {level.level, level.size, 0});
+    if (level.randomness == Randomness::Different)
+      merge(call.op.name, dims, {level.level, level.size, 0});
     else
       TAPEGRAD_CHECK(!find(dims, level.level), call.op.name,
                      ": vmap: randomness='same' cannot draw into a tensor that differs over the "
@@ -256,8 +257,7 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
   std::vector<BatchDim> all(own.begin(), own.end());
   for (const BatchDim& dim : dims) {
     if (find(own, dim.level)) continue;
-    bool fresh =
-        storage.use_count() == 1 && !storage.is_borrowed() && !tensor.python_object();
+    bool fresh = storage.use_count() == 1 && !storage.is_borrowed() && !tensor.python_object();
     TAPEGRAD_CHECK((fresh || dim.level <= storage.birth_level()) && !parent(storage), op,
                    ": vmap: inplace arithmetic is not possible, because the written-to tensor is "
                    "not being vmapped over but what is written differs over the batch; make the "

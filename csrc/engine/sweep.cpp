@@ -128,9 +128,10 @@ class Waiting {
 // several threads add to a shared leaf one after the other.
 void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   NoBlockingSection hold;
-  TAPEGRAD_CHECK(!is_batched(grad) || is_batched(leaf),
-                 "backward: inside vmap, gradients differ over the batch and cannot be added to the "
-                 ".grad of a tensor that does not; use torch.func.grad");
+  TAPEGRAD_CHECK(
+      !is_batched(grad) || is_batched(leaf),
+      "backward: inside vmap, gradients differ over the batch and cannot be added to the "
+      ".grad of a tensor that does not; use torch.func.grad");
   AutogradMeta& meta = ensure_meta(leaf);
   if (!meta.grad.defined()) {
     // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.

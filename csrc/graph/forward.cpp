@@ -99,8 +99,8 @@ void Placeholder::vjp(Gradients, Gradients) {
 Edge placeholder_edge(const Tensor& x, Edge real) {
   std::vector<Tangent> tangents = tangents_of(x);
   if (tangents.empty()) return real;
-  Ref<Placeholder> node = Node::create<Placeholder>(0, 0, std::span(&x, 1), std::move(real),
-                                                    std::move(tangents));
+  Ref<Placeholder> node =
+      Node::create<Placeholder>(0, 0, std::span(&x, 1), std::move(real), std::move(tangents));
   node->stamp();
   return {std::move(node), 0};
 }

@@ -51,8 +51,7 @@ void run_tensor_hooks(Node& node, Gradients grads) {
   // By index: a hook may register another, which then runs in the next sweep.
   for (size_t i = 0, count = hooks->tensor_hooks.size(); i < count; ++i) {
     Tensor& grad = grads[hooks->tensor_hooks[i].output_number];
-    if (grad.defined())
-      grad = HookList::calls.call(hooks->tensor_hooks[i].hooks.object(), grad);
+    if (grad.defined()) grad = HookList::calls.call(hooks->tensor_hooks[i].hooks.object(), grad);
     hooks = find_hooks(node);
     if (!hooks) return;
   }

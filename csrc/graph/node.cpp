@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "graph/record.h"
 #include "graph/hooks.h"
+#include "graph/record.h"
 
 namespace tapegrad {
 
@@ -62,11 +62,11 @@ void Node::stamp() {
 }
 
 Tensor Node::saved(size_t i) const {
-  TAPEGRAD_CHECK(!released_,
-                 "backward: trying to backward through the graph a second time: ", name(),
-                 ", recorded at ", line(), ", has already freed its saved values, in the backward at ",
-                 saved_values()[0].dropped_at(),
-                 "; specify retain_graph=True there if you need to go through the graph again");
+  TAPEGRAD_CHECK(
+      !released_, "backward: trying to backward through the graph a second time: ", name(),
+      ", recorded at ", line(), ", has already freed its saved values, in the backward at ",
+      saved_values()[0].dropped_at(),
+      "; specify retain_graph=True there if you need to go through the graph again");
   return saved_values()[i].get(*this);
 }
 

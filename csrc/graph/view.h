@@ -14,7 +14,7 @@ void mark_view(const Tensor& view, const Tensor& x);
 void update_view_history(const Tensor& view);
 
 // Before a recorded in-place write to `tensor`: refuses the views that cannot be followed.
-void check_view_write(const char* op, const Tensor& tensor);
+void check_view_write(const char* op, const Tensor& tensor, bool recording);
 
 // After a recorded in-place write to `tensor`: `node` becomes its history, and, when it is a view,
 // the history of its base is rewritten so that all other views see the write.

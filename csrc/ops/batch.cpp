@@ -46,8 +46,9 @@ Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size) 
 
 Tensor sum_finished_batches(Tensor x, uint32_t level) {
   auto is_finished = [&](const BatchDim& dim) {
-    return dim.level > level && std::none_of(batch_levels.begin(), batch_levels.end(),
-                                             [&](auto& running) { return running.level == dim.level; });
+    return dim.level > level &&
+           std::none_of(batch_levels.begin(), batch_levels.end(),
+                        [&](auto& running) { return running.level == dim.level; });
   };
   while (true) {
     std::span<const BatchDim> dims = Batches::of(x->storage());

@@ -202,12 +202,13 @@ void check_write(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
              "the update in no_grad(), or write to a .clone()");
-  TAPEGRAD_CHECK(!self->storage().is_inference() || (storage_context.flags & Storage::kInference), op,
+  TAPEGRAD_CHECK(!self->storage().is_inference() || (storage_context.flags & Storage::kInference),
+                 op,
                  ": Inplace update to inference tensor outside InferenceMode is not allowed; use "
                  "its .clone()");
   if (recording && storage_context.transform != self->storage().birth_transform())
     check_captured_write(op, self);
-  if (is_differentiating()) check_view_write(op, self);
+  if (is_differentiating()) check_view_write(op, self, recording);
   if (before_write) [[unlikely]]
     before_write(self);
 }

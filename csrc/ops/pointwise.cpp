@@ -287,7 +287,8 @@ std::string PointwiseNode::saved_name(size_t i) const {
 bool PointwiseNode::may_save(std::string_view name) const {
   for (int slot = 1; slot < kGradOperands; ++slot)
     for (int i = 0; i < info_.arity; ++i)
-      if ((info_.derivatives[i].mentions >> slot & 1) && name == slot_name(info_, slot)) return true;
+      if ((info_.derivatives[i].mentions >> slot & 1) && name == slot_name(info_, slot))
+        return true;
   return false;
 }
 
@@ -327,7 +328,8 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
   std::vector<Edge> found = {real_edge(value)};
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].node) continue;
-    if (found[i].node == target.node && found[i].output_number == target.output_number) return value;
+    if (found[i].node == target.node && found[i].output_number == target.output_number)
+      return value;
     if (found[i].node->sequence() < before) continue;
     for (const Edge& edge : found[i].node->edges()) found.push_back(edge);
   }

@@ -181,7 +181,7 @@ Tensor reshape(const Tensor& x, Sizes requested) {
   DimVector sizes = infer_sizes("reshape", requested, x.numel());
   DimVector strides;
   if (view_strides(x.sizes(), x.strides(), sizes, strides)) return view(x, sizes);
-  return view(contiguous(x), sizes);
+  return unsafe_view(contiguous(x), sizes);
 }
 
 Tensor expand(const Tensor& x, Sizes requested) {

@@ -13,7 +13,7 @@ Tensor view(const Tensor& x, Sizes sizes);     // RuntimeError when a copy would
 Tensor reshape(const Tensor& x, Sizes sizes);  // copies when it must
 // A fresh, contiguous result in another shape. Nobody else sees it, so it is no view of anything.
 Tensor unsafe_view(const Tensor& x, Sizes sizes);
-Tensor expand(const Tensor& x, Sizes sizes);   // -1 keeps a size
+Tensor expand(const Tensor& x, Sizes sizes);  // -1 keeps a size
 Tensor permute(const Tensor& x, Sizes dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
 Tensor squeeze(const Tensor& x);  // all dimensions of size one

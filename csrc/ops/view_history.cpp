@@ -16,6 +16,8 @@
 // was off whose base is written with recording on.
 #include "ops/view_history.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/op.h"
 #include "cpu/kernels.h"
@@ -43,7 +45,8 @@ struct EmbedBackward final : Node {
 };
 
 struct ExtractBackward final : Node {
-  ExtractBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
+  ExtractBackward(Layout whole, Geometry place)
+      : whole(std::move(whole)), place(std::move(place)) {}
   const char* name() const override { return "AsStridedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = embed(grads[0], whole, place);
@@ -197,11 +200,28 @@ Tensor extract(const Tensor& x, const Layout& whole, const Geometry& place) {
   return y;
 }
 
+namespace {
+
+// Whether two elements may lie in the same place: false only if each stride steps over all that the
+// smaller ones reach.
+bool overlaps_itself(const Layout& layout) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t d = 0; d < layout.sizes.size(); ++d)
+    if (layout.sizes[d] > 1) dims.emplace_back(layout.strides[d], layout.sizes[d]);
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 1;
+  for (auto [stride, size] : dims) {
+    if (stride < reach) return true;
+    reach += (size - 1) * stride;
+  }
+  return false;
+}
+
+}  // namespace
+
 void record_as_strided(const Tensor& x, const Tensor& y, Geometry place) {
   Layout whole = layout_of(x);
-  bool shared = false;
-  for (size_t d = 0; d < whole.sizes.size(); ++d)
-    shared |= whole.sizes[d] > 1 && whole.strides[d] == 0;
+  bool shared = overlaps_itself(whole);
   if (!shared && within(place, span_of(whole))) {
     record<ExtractBackward>({&x}, y, 0, std::move(whole), std::move(place));
     return;
@@ -222,8 +242,8 @@ void mark_view(const Tensor& view, const Tensor& x) {
   extra.base = x_is_view ? meta->extra->base : x;
   extra.view_version = view->storage().version();
   extra.no_grad_view = !grad_enabled || (x_is_view && meta->extra->no_grad_view);
-  extra.inference_view = (storage_context.flags & Storage::kInference) ||
-                         (x_is_view && meta->extra->inference_view);
+  extra.inference_view =
+      (storage_context.flags & Storage::kInference) || (x_is_view && meta->extra->inference_view);
   extra.multi_output_view = x_is_view && meta->extra->multi_output_view;
 }
 
@@ -236,26 +256,23 @@ void update_view_history(const Tensor& view) {
   if (!extra.base.defined() || extra.no_grad_view) return;
   uint32_t version = view->storage().version();
   if (extra.view_version == version) return;
-  // Only a write that the base's history knows of changes the view's.
-  bool follows = (requires_grad(extra.base) && !is_leaf(extra.base)) || has_tangent(extra.base);
-  if (!follows) return;
+  if (!requires_grad(extra.base) && !has_tangent(extra.base)) return;
   TAPEGRAD_CHECK(!extra.multi_output_view,
                  "a view made by an op with several outputs (split, chunk, unbind) is used after "
                  "its base was modified in place; this is forbidden, use .clone() on the view");
-  Ref<ExtractBackward> node =
-      Node::create<ExtractBackward>(1, 0, std::span(&view, 1), layout_of(extra.base),
-                                    place_in_base(view, extra.base));
+  Ref<ExtractBackward> node = Node::create<ExtractBackward>(
+      1, 0, std::span(&view, 1), layout_of(extra.base), place_in_base(view, extra.base));
   extra.view_version = version;
   node->edges()[0] = gradient_edge(extra.base);
   node->stamp();
   set_history(view, std::move(node), 0);
 }
 
-void check_view_write(const char* op, const Tensor& tensor) {
+void check_view_write(const char* op, const Tensor& tensor, bool recording) {
   const AutogradMeta* meta = tensor->meta();
   if (!meta || !meta->extra || !meta->extra->base.defined()) return;
   const Extra& extra = *meta->extra;
-  if (!requires_grad(tensor) && !requires_grad(extra.base)) return;
+  if (!recording && !requires_grad(tensor) && !requires_grad(extra.base)) return;
   TAPEGRAD_CHECK(
       !extra.multi_output_view, op,
       ": output of an op with several views (split, chunk, unbind) is a view and is being "
@@ -280,8 +297,8 @@ void rebase_history(const Tensor& tensor, Ref<Node> node) {
   Extra& extra = *meta.extra;
   const Tensor& base = extra.base;
   size_t edges = node->edges().size();
-  Ref<CopySlices> slices = Node::create<CopySlices>(
-      edges, 0, std::span(&base, 1), layout_of(base), place_in_base(tensor, base), node);
+  Ref<CopySlices> slices = Node::create<CopySlices>(edges, 0, std::span(&base, 1), layout_of(base),
+                                                    place_in_base(tensor, base), node);
   slices->edges()[0] = gradient_edge(base);
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();

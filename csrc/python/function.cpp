@@ -61,9 +61,10 @@ void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
 
 // Gives the outputs their history. Returns them: an output that is an input gets an object of its
 // own, unless it was written in place.
-nb::list record_function(nb::object context, const std::string& name, std::shared_ptr<EntryLink> link,
-                         const std::vector<Tensor>& inputs, std::vector<Tensor> outputs,
-                         const std::vector<bool>& differentiable, const std::vector<Tensor>& dirty,
+nb::list record_function(nb::object context, const std::string& name,
+                         std::shared_ptr<EntryLink> link, const std::vector<Tensor>& inputs,
+                         std::vector<Tensor> outputs, const std::vector<bool>& differentiable,
+                         const std::vector<Tensor>& dirty,
                          const std::vector<std::optional<Tensor>>& saved) {
   auto contains = [](const std::vector<Tensor>& list, const Tensor& x) {
     return std::any_of(list.begin(), list.end(), [&](const Tensor& y) { return y.is_same(x); });
@@ -73,7 +74,7 @@ nb::list record_function(nb::object context, const std::string& name, std::share
   for (const Tensor& x : dirty) {
     TAPEGRAD_CHECK(!(recording && requires_grad(x) && is_leaf(x)), name,
                    ": a leaf Variable that requires grad is being used in an in-place operation");
-    if (recording) check_view_write(name.c_str(), x);
+    if (recording) check_view_write(name.c_str(), x, true);
     note_write("a custom function", x);
   }
   std::vector<Tensor> given = outputs;

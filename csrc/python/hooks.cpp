@@ -254,8 +254,8 @@ void bind_hooks(Binder& b) {
   b.function("_storage_id", [](const Tensor& x) {
     return reinterpret_cast<uintptr_t>(&x->storage());
   }, "tensor"_a, "A number that tensors over the same memory share.");
-  b.function("_set_anomaly", set_anomaly,
-             "enabled"_a, "check_nan"_a, "Turns anomaly detection on or off .");
+  b.function("_set_anomaly", set_anomaly, "enabled"_a, "check_nan"_a,
+             "Turns anomaly detection on or off .");
   b.function("_anomaly", [] { return std::pair(anomaly.enabled, anomaly.check_nan); },
              "(enabled, check_nan) of anomaly detection.");
   b.function("_set_inference", [](bool on) {

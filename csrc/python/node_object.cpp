@@ -77,15 +77,13 @@ PyObject* special_attribute(Node& node, PyObject* name) {
   constexpr std::string_view kSaved = "_saved_", kRaw = "_raw_saved_";
   if (text.starts_with(kSaved)) {
     int i = saved_index(node, text.substr(kSaved.size()));
-    if (i >= 0)
-      return guarded([&] { return saved_object(node.saved(static_cast<size_t>(i))); });
+    if (i >= 0) return guarded([&] { return saved_object(node.saved(static_cast<size_t>(i))); });
     for (const Node::Attribute& attribute : node.attributes())
       if (text.substr(kSaved.size()) == attribute.name) return attribute_object(attribute);
     if (node.may_save(text.substr(kSaved.size()))) return Py_NewRef(Py_None);
   } else if (text.starts_with(kRaw)) {
     int i = saved_index(node, text.substr(kRaw.size()));
-    if (i >= 0)
-      return nb::cast(RawSaved{Ref<Node>(&node), static_cast<size_t>(i)}).release().ptr();
+    if (i >= 0) return nb::cast(RawSaved{Ref<Node>(&node), static_cast<size_t>(i)}).release().ptr();
   }
   nb::object context = function_context(node);
   if (context.is_valid()) return PyObject_GetAttr(context.ptr(), name);
@@ -211,7 +209,8 @@ Node* node_from(PyObject* object) {
 
 void bind_nodes(Binder& b) {
   nb::class_<RawSaved>(b.module(), "SavedTensor", "A value that an entry of the tape saved.")
-      .def("register_hooks", [](RawSaved& self, nb::object pack, nb::object unpack) {
+      .def("register_hooks",
+           [](RawSaved& self, nb::object pack, nb::object unpack) {
     nb::object push = nb::module_::import_("tapegrad._C").attr("_push_saved_hooks");
     nb::object pop = nb::module_::import_("tapegrad._C").attr("_pop_saved_hooks");
     push(pack, unpack);
@@ -234,8 +233,8 @@ void bind_nodes(Binder& b) {
     TAPEGRAD_CHECK(number < node->output_count(), "GradientEdge: ", node->name(), " has ",
                    node->output_count(), " outputs, not one of number ", number);
     Sizes sizes = node->output_sizes(number);
-    Tensor stand_in = alias(zeros({}, node->output_dtype(number)), sizes,
-                            DimVector(sizes.size()), 0);
+    Tensor stand_in =
+        alias(zeros({}, node->output_dtype(number)), sizes, DimVector(sizes.size()), 0);
     put_history(stand_in, Ref<Node>(node), number);
     return stand_in;
   }, "node"_a, "output_number"_a, "A tensor that stands for an output of an entry in a sweep.");

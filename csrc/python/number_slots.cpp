@@ -99,8 +99,7 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
 
 // number / x is x.reciprocal() * number, as in PyTorch: the same roundings, and x is not saved.
 PyObject* true_divide(PyObject* a, PyObject* b) {
-  if (is_tensor(a) || !(PyFloat_Check(a) || PyLong_Check(a)))
-    return binary<PointwiseId::div>(a, b);
+  if (is_tensor(a) || !(PyFloat_Check(a) || PyLong_Check(a))) return binary<PointwiseId::div>(a, b);
   PyObject* inverse = guarded([&] { return wrap(reciprocal(tensor_of(b))); });
   if (!inverse) return nullptr;
   PyObject* result = binary<PointwiseId::mul>(inverse, a);

@@ -241,9 +241,7 @@ void assign_indexed(const Tensor& self, const Key& key, const Tensor& value) {
     while (static_cast<int64_t>(sizes.size()) < target.dim()) sizes.push_back(1);
     return masked_fill_(target, reshape(indices[0], sizes), reshape(value, {}));
   }
-  // A 0-d value takes any dtype, as a number would; PyTorch asks others to match.
-  Tensor source = value.dim() == 0 ? cast(value, self.dtype()) : value;
-  index_put_(target, indices, without_leading_ones(source), false);
+  index_put_(target, indices, without_leading_ones(value), false);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "python/tensor_properties.h"
 
 #include "core/error.h"
-#include "graph/record.h"
 #include "graph/hooks.h"
+#include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
@@ -42,11 +42,12 @@ int put_requires_grad(PyObject* self, PyObject* value, void*) {
 PyObject* get_grad(PyObject* self, void*) {
   const AutogradMeta* meta = impl_of(self)->meta();
   if (meta && !meta->is_leaf && !meta->retains_grad && !meta->grad.defined() &&
-      PyErr_WarnEx(PyExc_UserWarning,
-                   "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
-                   ".grad attribute won't be populated during autograd.backward(). If you want it "
-                   "to be, use .retain_grad() on the non-leaf Tensor.",
-                   1) < 0)
+      PyErr_WarnEx(
+          PyExc_UserWarning,
+          "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+          ".grad attribute won't be populated during autograd.backward(). If you want it "
+          "to be, use .retain_grad() on the non-leaf Tensor.",
+          1) < 0)
     return nullptr;
   return wrap(meta ? meta->grad : Tensor());
 }

@@ -16,8 +16,8 @@ namespace {
 
 Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
   TAPEGRAD_CHECK_AS(ValueError, is_floating(x.dtype()),
-                 "make_dual: expected primal to be floating point or complex, got ",
-                 name(x.dtype()));
+                    "make_dual: expected primal to be floating point or complex, got ",
+                    name(x.dtype()));
   TAPEGRAD_CHECK(tangent.dtype() == x.dtype(), "make_dual: expected tangent to have the dtype ",
                  name(x.dtype()), " of primal, got ", name(tangent.dtype()));
   TAPEGRAD_CHECK(same_sizes(x.sizes(), tangent.sizes()),
@@ -82,8 +82,7 @@ void exit_transform(uint32_t transform) {
 Tensor transform_input(const Tensor& x, uint32_t transform) {
   Tensor y = alias(x, x.sizes(), x.strides(), x->offset());
   if (forward_levels) set_tangents(y, tangents_of(x));
-  Ref<TransformInput> node =
-      Node::create<TransformInput>(1, 0, std::span(&x, 1), transform);
+  Ref<TransformInput> node = Node::create<TransformInput>(1, 0, std::span(&x, 1), transform);
   node->edges()[0] = real_edge(x);
   node->stamp();
   put_history(y, std::move(node), 0);
@@ -147,11 +146,11 @@ void bind_transforms(Binder& b) {
     tangents.push_back({level, tangent});
     set_tangents(x, std::move(tangents));
   }, "tensor"_a, "tangent"_a, "level"_a, "Attaches a tangent to the tensor itself.");
-  b.function("_limit_dual_levels", [](uint32_t limit) { return std::exchange(forward_limit, limit); },
-             "limit"_a, "Makes levels from `limit` on invisible; returns the former limit.");
+  b.function("_limit_dual_levels", [](uint32_t limit) {
+    return std::exchange(forward_limit, limit);
+  }, "limit"_a, "Makes levels from `limit` on invisible; returns the former limit.");
   b.function("_enter_transform", enter_transform, "Starts a reverse-mode transform.");
-  b.function("_exit_transform", exit_transform, "transform"_a,
-             "Ends a reverse-mode transform.");
+  b.function("_exit_transform", exit_transform, "transform"_a, "Ends a reverse-mode transform.");
   b.function("_transform_input", transform_input, "tensor"_a, "transform"_a,
              "The tensor as the transformed function sees it.");
   b.function("_reaches_outside", reaches_outside, "tensors"_a, "transform"_a,

@@ -60,7 +60,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError("exit_dual_level: expected to be inside a dual level, but there is none")
     if level is not None and level != levels[-1]:
         raise RuntimeError(
-            f"exit_dual_level: trying to exit a forward AD level that was not the last one that was "
+            "exit_dual_level: trying to exit a forward AD level that was not the last one that was "
             f"created: expected {levels[-1]}, got {level}"
         )
     _C._exit_dual_level(levels[-1])

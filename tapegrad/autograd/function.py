@@ -1,12 +1,13 @@
 """Custom functions: a forward and a derivative of one's own, as one entry of the tape.
 
 ``Function.apply`` runs ``forward`` with recording off and hands what came out to the native core,
-which makes the call an entry; when a sweep comes by, the entry calls ``_run_backward`` of the context.
+which makes the call an entry; when a sweep comes by, the entry calls ``_run_backward`` of the
+context.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -56,6 +57,12 @@ class FunctionCtx:
 
 class _Context(FunctionCtx):
     """The ctx of one call, made by Function.apply."""
+
+    _outputs: list[tuple[Any, Any]]  # shape and dtype of each
+    _output_places: list[int]  # where the tensors are among all that forward returned
+    _output_count: int
+    _is_tensor: tuple[bool, ...]
+    _input_shapes: list[Any]
 
     def __init__(self, function: type["Function"]) -> None:
         self._function = function
@@ -141,9 +148,7 @@ class _Context(FunctionCtx):
         if grad is None or grad.shape == shape:
             return
         lead = grad.dim() - len(shape)
-        fits = lead >= 0 and all(
-            size in (1, grad.shape[lead + d]) for d, size in enumerate(shape)
-        )
+        fits = lead >= 0 and all(size in (1, grad.shape[lead + d]) for d, size in enumerate(shape))
         if not fits:
             raise RuntimeError(
                 f"{self._name}: function returned an invalid gradient at index {index} (argument "
@@ -156,7 +161,8 @@ class Function:
     """A differentiable function with a derivative of one's own.
 
     Define ``forward`` and ``backward`` as static methods, either with ``forward(ctx, *args)``, or
-    with ``forward(*args)`` and ``setup_context(ctx, inputs, output)``. Call it as ``Mine.apply(x)``.
+    with ``forward(*args)`` and ``setup_context(ctx, inputs, output)``. Call it as
+    ``Mine.apply(x)``.
     ``jvp(ctx, *tangents)`` gives forward mode; without it, the transpose of backward is used.
 
     Example:
@@ -179,7 +185,7 @@ class Function:
 
     generate_vmap_rule = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
             f"{type(self).__name__}: an autograd.Function is not instantiated; call "
             f"{type(self).__name__}.apply(...)"
@@ -331,7 +337,7 @@ def _apply_jvp(
         limit = _C._limit_dual_levels(level)
         context._in_jvp = True
         try:
-            tangents = [None] * len(args)
+            tangents: list[Tensor | None] = [None] * len(args)
             _C._limit_dual_levels(level + 1)
             for index, arg in enumerate(args):
                 if isinstance(arg, Tensor):

@@ -1,8 +1,8 @@
 """The tape's entries from outside: hooks on them, and hooks on what they save.
 
 Entries are `Node` objects, found as ``tensor.grad_fn``. A gradient's way can be watched and changed
-at a tensor, at an entry, or at several tensors together; what the tape saves for backward can be packed
-away and unpacked when a backward reads it.
+at a tensor, at an entry, or at several tensors together; what the tape saves for backward can be
+packed away and unpacked when a backward reads it.
 """
 
 import functools
@@ -157,12 +157,14 @@ def _register_node_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandl
 
 def install() -> None:
     """Give tensors and entries their hook methods."""
-    Tensor.register_hook = _register_tensor_hook  # type: ignore[attr-defined]
-    Tensor.register_post_accumulate_grad_hook = (  # type: ignore[attr-defined]
-        _register_accumulate_hook
-    )
-    Node.register_hook = _register_node_hook
-    Node.register_prehook = _register_node_prehook
+    methods = {
+        (Tensor, "register_hook"): _register_tensor_hook,
+        (Tensor, "register_post_accumulate_grad_hook"): _register_accumulate_hook,
+        (Node, "register_hook"): _register_node_hook,
+        (Node, "register_prehook"): _register_node_prehook,
+    }
+    for (owner, name), method in methods.items():
+        setattr(owner, name, method)
 
 
 class _MultiHandle:
@@ -189,8 +191,8 @@ def register_multi_grad_hook(
 
     Args:
         tensors: the tensors to wait for.
-        fn: with mode "all", called once per backward with a list of all gradients (None for a tensor
-            that the backward did not reach); with mode "any", with the first gradient that arrives.
+        fn: with mode "all", called once per backward with a list of all gradients (None for a
+            tensor that the backward did not reach); with mode "any", with the first that arrives.
         mode: "all" or "any".
 
     Returns:

@@ -1,9 +1,9 @@
 """Function transforms: derivatives and batches of whole functions, freely nested.
 
-A transform takes a function of tensors and returns another. The reverse-mode ones run the function on
-inputs that mark the beginning of their part of the tape; the forward-mode ones on inputs with tangents;
-`vmap` on tensors that stand for a whole batch. All of them see the ordinary ops below, so they
-compose in any order.
+A transform takes a function of tensors and returns another. The reverse-mode ones run the function
+on inputs that mark the beginning of their part of the tape; the forward-mode ones on inputs with
+tangents; `vmap` on tensors that stand for a whole batch. All of them see the ordinary ops below, so
+they compose in any order.
 """
 
 from tapegrad.func.functional_call import functional_call

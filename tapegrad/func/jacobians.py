@@ -28,7 +28,7 @@ def _with_selected(
 
 
 def _unit_vectors(tensors: list[Tensor]) -> tuple[list[Tensor], list[int]]:
-    """Return, for each tensor, all unit vectors of all tensors together, and the numbers of elements.
+    """Return, for each tensor, all unit vectors of all tensors together, and its element count.
 
     The first dimension runs over the elements of all tensors.
     """
@@ -143,7 +143,7 @@ def jacfwd(
 
         def column(*tangents: Tensor) -> Any:
             directions = tree_unflatten(list(tangents), input_structure)
-            output, pushed, *aux = jvp(function, primals, directions, has_aux=has_aux)
+            _, pushed, *aux = jvp(function, primals, directions, has_aux=has_aux)
             leaves, seen["structure"] = tree_flatten(pushed)
             extra, seen["aux"] = tree_flatten(aux[0] if aux else ())
             seen["count"] = len(leaves)
@@ -195,4 +195,3 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
                 [ 0., 12.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)
-

@@ -1,13 +1,13 @@
 """Derivatives of functions: grad, vjp, jvp and linearize.
 
-Reverse mode. `_Tracing` gives the function inputs of its own, from which its part of the tape starts.
-When the function has run, the tape tells whether anybody outside can want a derivative through it (a leaf
-it closed over, a transform around it). Only then is the sweep recorded, and only then do results
-keep a history.
+Reverse mode. `_Tracing` gives the function inputs of its own, from which its part of the tape
+starts. When the function has run, the tape tells whether anybody outside can want a derivative
+through it (a leaf it closed over, a transform around it). Only then is the sweep recorded, and only
+then do results keep a history.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad import _C
@@ -151,10 +151,8 @@ def _sweep(
     retain_graph: bool = False,
 ) -> list[Tensor]:
     """Return the gradients of the inputs, zeros for those that the roots do not depend on."""
-    kept = [
-        (root, grad) for root, grad in zip(roots, grads, strict=True) if root.requires_grad
-    ]
-    found: list[Tensor | None] = [None] * len(inputs)
+    kept = [(root, grad) for root, grad in zip(roots, grads, strict=True) if root.requires_grad]
+    found: Sequence[Tensor | None] = [None] * len(inputs)
     if kept and inputs:
         found = _C.run_backward(
             [root for root, _ in kept],
@@ -209,8 +207,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux: whether func returns ``(output, aux)``.
 
     Returns:
-        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` returns a tuple with
-        a gradient for each primal.
+        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` returns a tuple
+        with a gradient for each primal.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0])
@@ -229,14 +227,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         results = tracing.finish(output)
         aux = tracing.finish(aux)
 
-    def vjp_fn(
-        cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
-    ) -> Any:
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, given_structure = tree_flatten(cotangents)
         if not _same_tree(given_structure, root_structure):
             raise RuntimeError(
-                "vjp_fn: Expected pytree structure of cotangents to be the same as pytree structure "
-                "of outputs to the function"
+                "vjp_fn: Expected pytree structure of cotangents to be the same as pytree "
+                "structure of outputs to the function"
             )
         for cotangent, root in zip(given, roots, strict=True):
             if not isinstance(cotangent, Tensor) or cotangent.shape != root.shape:

@@ -1,9 +1,9 @@
 """vmap: a function of one example becomes a function of a batch.
 
-The function runs once. Each mapped argument loses its batch dimension on the way in, which is hidden
-in the tensor's storage; the dispatch point runs every kernel over the whole batch (core/batch.h in the
-sources tells how); on the way out the dimension is put back. So there is no list of supported
-ops: what has no answer for a batch, such as ``.item()``, refuses.
+The function runs once. Each mapped argument loses its batch dimension on the way in, which is
+hidden in the tensor's storage; the dispatch point runs every kernel over the whole batch
+(core/batch.h in the sources tells how); on the way out the dimension is put back. So there is no
+list of supported ops: what has no answer for a batch, such as ``.item()``, refuses.
 """
 
 import functools
@@ -110,21 +110,17 @@ def _input_dims(
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
                 f"{call}: Got in_dim={dim} for some input, but that input is a Tensor of "
-                f"dimensionality {leaf.dim()} so expected in_dim to satisfy -{leaf.dim()} <= in_dim "
-                f"< {leaf.dim()}."
+                f"dimensionality {leaf.dim()} so expected in_dim to satisfy -{leaf.dim()} <= "
+                f"in_dim < {leaf.dim()}."
             )
         checked.append(dim % leaf.dim())
     return checked
 
 
 def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
-    sizes = [
-        leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None
-    ]
+    sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
-        raise ValueError(
-            "vmap: got no Tensors to vmap over; at least one in_dim must not be None"
-        )
+        raise ValueError("vmap: got no Tensors to vmap over; at least one in_dim must not be None")
     if len(set(sizes)) > 1:
         raise ValueError(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "

@@ -86,8 +86,10 @@ def broadcast_prefix(prefix: Any, structure: Structure) -> list[Any] | None:
     if opened is None:
         return [prefix] * structure.num_leaves
     kind, keys, children = opened
-    if kind is not structure.kind or keys != structure.keys or len(children) != len(
-        structure.children
+    if (
+        kind is not structure.kind
+        or keys != structure.keys
+        or len(children) != len(structure.children)
     ):
         return None
     spread: list[Any] = []

@@ -618,9 +618,7 @@ def test_a_function_without_jvp_has_forward_mode_from_its_backward(torch):
         def backward(ctx, grad):
             return 3 * ctx.saved_tensors[0] ** 2 * grad
 
-    _, pushed = torch.func.jvp(
-        Cube.apply, (constant(torch, [2.0]),), (constant(torch, [10.0]),)
-    )
+    _, pushed = torch.func.jvp(Cube.apply, (constant(torch, [2.0]),), (constant(torch, [10.0]),))
     assert near(pushed, [120.0])
     assert near(torch.func.vmap(Cube.apply)(constant(torch, [1.0, 2.0])), [1.0, 8.0])
     assert near(torch.func.grad(lambda x: Cube.apply(x).sum())(constant(torch, [2.0])), [12.0])

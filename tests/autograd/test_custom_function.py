@@ -731,7 +731,9 @@ def test_a_vmap_static_method_sees_the_batched_tensor(torch):
     out = torch.func.vmap(lambda v: double.apply(v, 2.0), in_dims=1)(x)
     ((size, randomness, in_dims, shape),) = seen
     assert (size, randomness, in_dims[1]) == (3, "error", None)
-    assert sorted(shape) == [2, 3] and shape[in_dims[0]] == 3  # Where the batch is, is the library's choice.
+    assert (
+        sorted(shape) == [2, 3] and shape[in_dims[0]] == 3
+    )  # Where the batch is, is the library's choice.
     assert out.tolist() == [[2.0, 8.0], [4.0, 10.0], [6.0, 12.0]]
 
 

@@ -68,7 +68,6 @@ def test_programs_are_varied():
         "retain_grad",
         ".backward(",
         ".unbind(",
-        ".data",
         "] = ",
         "] += ",
         "float32",
