@@ -10,7 +10,7 @@ tensor(3.5839)
 # ruff: noqa: F401, F403, E402
 
 from math import e, inf, nan, pi
-from pathlib import Path as _Path
+from os import path as _path  # pathlib takes as long to load as all the rest
 
 from tapegrad import _C
 from tapegrad._C import *
@@ -43,11 +43,11 @@ _INTERNAL = (
 for _name in _INTERNAL:
     del globals()[_name]
 
-_FOLDER = _Path(__file__).parent
-_C.install_source_lines(str(_FOLDER))
-_OPENBLAS = _FOLDER / "lib" / "libscipy_openblas.so"
-if _OPENBLAS.exists():
-    _C.set_blas_library(str(_OPENBLAS))
+_FOLDER = _path.dirname(_path.abspath(__file__))
+_C.install_source_lines(_FOLDER)
+_OPENBLAS = _path.join(_FOLDER, "lib", "libscipy_openblas.so")
+if _path.exists(_OPENBLAS):
+    _C.set_blas_library(_OPENBLAS)
 
 from tapegrad import (
     __config__,

@@ -38,14 +38,14 @@ namespace {
 void add_into(Tensor& sum, Tensor term) {
   if (!sum.defined()) {
     sum = std::move(term);
-  } else if (is_differentiating() || batched_storages) {
-    sum = add(sum, term);
-  } else if (is_sole_owner(sum) && sum.dtype() == term.dtype()) {
-    const Tensor* operands[] = {&sum, &term};
-    pointwise_inplace(PointwiseId::add, operands, {});
-  } else if (is_sole_owner(term) && sum.dtype() == term.dtype()) {
-    const Tensor* operands[] = {&term, &sum};
-    pointwise_inplace(PointwiseId::add, operands, {});
+    return;
+  }
+  bool plain = !is_differentiating() && !batched_storages && sum.dtype() == term.dtype() &&
+               same_sizes(sum.sizes(), term.sizes());
+  if (plain && is_sole_owner(sum)) {
+    add_to_own(sum, term);
+  } else if (plain && is_sole_owner(term)) {
+    add_to_own(term, sum);
     sum = std::move(term);
   } else {
     sum = add(sum, term);

@@ -76,10 +76,10 @@ void Node::release_saved(const SourceLine& sweep_line) {
   if (saved_count_ == 0 || released_) return;
   std::span<SavedValue> values = saved_values();
   // Numbers are attributes rather than saved values: nothing is gained by dropping them.
-  if (std::all_of(values.begin(), values.end(), [](auto& value) { return value.is_number(); }))
-    return;
+  auto is_number = [](const SavedValue& value) { return value.is_number(); };
+  if (std::all_of(values.begin(), values.end(), is_number)) return;
   released_ = true;
-  for (SavedValue& value : values) value = SavedValue();
+  for (SavedValue& value : values) value.clear();
   values[0] = SavedValue::dropped(sweep_line);
 }
 

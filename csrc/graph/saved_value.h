@@ -46,6 +46,12 @@ class SavedValue {
     if (content_) free_content();
   }
 
+  // Lets go of the tensor.
+  void clear() {
+    if (content_) free_content();
+    kind_ = Kind::Whole;
+  }
+
   // The tensor, after the check that nobody has written to it since. `owner` is the saving entry.
   Tensor get(const Node& owner) const;
   bool defined() const { return content_ && kind_ != Kind::Dropped; }

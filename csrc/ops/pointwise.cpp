@@ -392,8 +392,10 @@ void PointwiseNode::vjp(Gradients grads, Gradients grad_inputs) {
 // What the derivatives of the inputs that need one mention, apart from g.
 uint8_t needed_operands(const PointwiseInfo& info, Operands operands) {
   uint8_t mask = 0;
+  bool forward = forward_levels != 0;
   for (int i = 0; i < info.arity; ++i)
-    if (is_active(*operands[i])) mask |= info.derivatives[i].mentions;
+    if (forward ? is_active(*operands[i]) : requires_grad(*operands[i]))
+      mask |= info.derivatives[i].mentions;
   return mask & static_cast<uint8_t>(~kGrad);
 }
 
@@ -421,8 +423,9 @@ Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands value
 }
 
 bool any_active(Operands operands) {
+  bool forward = forward_levels != 0;
   for (const Tensor* operand : operands)
-    if (is_active(*operand)) return true;
+    if (forward ? is_active(*operand) : requires_grad(*operand)) return true;
   return false;
 }
 
@@ -434,7 +437,7 @@ Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   DTypes dtypes = resolve_dtypes(info, operands, params);
   Tensor out = make_result(info, operands, dtypes.result);
   execute(info, operands, params, dtypes.compute, out);
-  if (is_differentiating() && any_active(operands) && is_floating(dtypes.result))
+  if (is_differentiating() && is_floating(dtypes.result) && any_active(operands))
     set_history(out, make_node(info, operands, operands, params, out), 0);
   return out;
 }
@@ -449,6 +452,13 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
   prepare_out(info.name, out, result_sizes(info, operands), dtypes.result, operands);
   execute(info, operands, params, dtypes.compute, out);
   note_write(info.name, out);
+}
+
+void add_to_own(const Tensor& sum, const Tensor& term) {
+  TensorImpl* inputs[] = {sum.impl(), term.impl()};
+  TensorImpl* outputs[] = {sum.impl()};
+  Scalar attributes[] = {sum.dtype()};
+  dispatch(pointwise_info(PointwiseId::add).op, inputs, attributes, outputs);
 }
 
 void pointwise_inplace(PointwiseId id, Operands operands, Params params) {

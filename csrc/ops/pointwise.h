@@ -49,6 +49,10 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
 // Overwrites the first operand.
 void pointwise_inplace(PointwiseId id, Operands operands, Params params);
 
+// sum += term for two tensors of one shape and dtype of which nobody else sees `sum`: nothing to check,
+// nothing to record.
+void add_to_own(const Tensor& sum, const Tensor& term);
+
 // ---- the table as C++ functions, for derivatives and composed ops
 #define UNARY(NAME, ...) \
   inline Tensor NAME(const Tensor& x) { return pointwise(PointwiseId::NAME, {{&x}}); }

@@ -13,8 +13,7 @@ number is taken apart; until complex ops are recorded both refuse it.
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -40,8 +39,7 @@ PythonFunction: TypeAlias = Callable[..., Any]
 Grads: TypeAlias = Sequence[Tensor | None]
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """What is checked, and how closely.
 
     Attributes:
