@@ -51,8 +51,9 @@ struct Params {
   }
 };
 
+// A loop that calls a function is not vectorised: flatten draws every call into it, however large.
 template <class Rule, class S, class T, class Result>
-void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n, const Scalar* params) {
+[[gnu::flatten]] void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n, const Scalar* params) {
   const Params<S> p(params);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
@@ -96,8 +97,8 @@ struct GradOperands {
 };
 
 template <class Rule, int I, class S, class T>
-void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end,
-               const Scalar* params) {
+[[gnu::flatten]] void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end,
+                                const Scalar* params) {
   constexpr uint8_t kMask = mentioned_operands(Rule::kGrad[I], Rule::kArity);
   const Params<S> p(params);
   // Operands that the text does not mention are null and are not read.
