@@ -10,33 +10,50 @@ namespace tapegrad::cpu::TAPEGRAD_ISA {
 
 namespace {
 
-// Functions that are cheap on a part of their domain only (see the Note in math/base.h): a tile is
-// tested first, and computed with the wide forms when some element needs it.
-inline constexpr int64_t kWideTile = 512;
+// Functions that are cheap on a part of their domain only (see Note: the plain and the wide form): a
+// tile is tested first, and computed in the costlier form when some element needs it.
+inline constexpr int64_t kTestedTile = 512;
 
-constexpr bool mentions_trig(std::string_view text) {
-  return mentions(text, "sin") || mentions(text, "cos") || mentions(text, "tan");
-}
-constexpr bool mentions_quotient(std::string_view text) {
-  return mentions(text, "fmod") || mentions(text, "remainder") || mentions(text, "floor_divide");
+enum class Domain { Whole, Exp, Log, Trig, Quotient };
+
+constexpr Domain domain_of(std::string_view text) {
+  if (text == "exp(x)") return Domain::Exp;
+  if (text == "log(x)" || text == "log2(x)" || text == "log10(x)") return Domain::Log;
+  for (std::string_view name : {"sin", "cos", "tan"})
+    if (mentions(text, name)) return Domain::Trig;
+  for (std::string_view name : {"fmod", "remainder", "floor_divide"})
+    if (mentions(text, name)) return Domain::Quotient;
+  return Domain::Whole;
 }
 
-// Counted in words as wide as T: a bool would keep the compiler from vectorising.
-template <class T>
-bool any_needs_wide(std::string_view text, const T* a, const T* b, int64_t n) {
-  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  Word any = 0;
-  if (mentions_trig(text)) {
-    for (int64_t i = 0; i < n; ++i) any |= math::needs_wide_trig(a[i]) ? Word(1) : Word(0);
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      any |= math::needs_wide_quotient(a[i], b[i]) ? Word(1) : Word(0);
+template <Domain kDomain>
+inline constexpr Form kEasy =
+    kDomain == Domain::Exp || kDomain == Domain::Log ? Form::Narrow : Form::Plain;
+template <Domain kDomain>
+inline constexpr Form kHard =
+    kDomain == Domain::Trig || kDomain == Domain::Quotient ? Form::Wide : Form::Plain;
+
+template <class Word>
+Word larger(Word a, Word b) {
+  return a > b ? a : b;
+}
+
+template <Domain kDomain, class T>
+bool any_is_hard(const T* a, [[maybe_unused]] const T* b, int64_t n) {
+  math::BitsOf<T> worst = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (kDomain == Domain::Exp) worst = larger(worst, math::exp_difficulty(a[i]));
+    else if constexpr (kDomain == Domain::Log) worst = larger(worst, math::log_difficulty(a[i]));
+    else if constexpr (kDomain == Domain::Trig) worst |= math::trig_difficulty(a[i]);
+    else worst |= math::quotient_difficulty(a[i], b[i]);
   }
-  return any != 0;
+  if constexpr (kDomain == Domain::Exp) return worst > math::kExpEasy<T>;
+  else if constexpr (kDomain == Domain::Log) return worst > math::kLogEasy<T>;
+  else return worst > 0;
 }
 
-template <class T, bool kWide>
-T store(Num<T, kWide> value) {
+template <class T, Form kForm>
+T store(Num<T, kForm> value) {
   return value.v;
 }
 inline uint8_t store(Mask value) { return value.set; }
@@ -53,7 +70,8 @@ struct Params {
 
 // A loop that calls a function is not vectorised: flatten draws every call into it, however large.
 template <class Rule, class S, class T, class Result>
-[[gnu::flatten]] void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n, const Scalar* params) {
+[[gnu::flatten]] void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n,
+                                 const Scalar* params) {
   const Params<S> p(params);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
@@ -72,13 +90,13 @@ void value_kernel(void* out, const void* const* operands, int64_t n, const Scala
   auto* b = static_cast<const T*>(operands[1]);
   auto* c = static_cast<const T*>(operands[2]);
   auto* y = static_cast<Result*>(out);
-  constexpr std::string_view kText = Rule::kValue;
-  if constexpr (S::kFloating && (mentions_trig(kText) || mentions_quotient(kText))) {
-    for (int64_t i = 0; i < n; i += kWideTile) {
-      int64_t count = n - i < kWideTile ? n - i : kWideTile;
-      if (any_needs_wide(kText, a + i, b + i, count)) [[unlikely]]
-        value_loop<Rule, Num<T, true>>(y + i, a + i, b + i, c, count, params);
-      else value_loop<Rule, S>(y + i, a + i, b + i, c, count, params);
+  constexpr Domain kDomain = S::kFloating ? domain_of(Rule::kValue) : Domain::Whole;
+  if constexpr (kDomain != Domain::Whole) {
+    for (int64_t i = 0; i < n; i += kTestedTile) {
+      int64_t count = n - i < kTestedTile ? n - i : kTestedTile;
+      if (any_is_hard<kDomain>(a + i, b + i, count)) [[unlikely]]
+        value_loop<Rule, Num<T, kHard<kDomain>>>(y + i, a + i, b + i, c, count, params);
+      else value_loop<Rule, Num<T, kEasy<kDomain>>>(y + i, a + i, b + i, c, count, params);
     }
   } else {
     value_loop<Rule, S>(y, a, b, c, n, params);
@@ -116,15 +134,15 @@ template <class Rule, int I, class S, class T>
 
 template <class Rule, int I, class T>
 void grad_kernel(void* out, const void* const* operands, int64_t n, const Scalar* params) {
-  constexpr std::string_view kText = Rule::kGrad[I];
+  constexpr Domain kDomain = domain_of(Rule::kGrad[I]);
   auto* result = static_cast<T*>(out);
   const GradOperands<T> in(operands);
-  if constexpr (mentions_trig(kText) || mentions_quotient(kText)) {
-    for (int64_t i = 0; i < n; i += kWideTile) {
-      int64_t end = n - i < kWideTile ? n : i + kWideTile;
-      if (any_needs_wide(kText, in.a + i, in.b + i, end - i)) [[unlikely]]
-        grad_loop<Rule, I, Num<T, true>>(result, in, i, end, params);
-      else grad_loop<Rule, I, Num<T>>(result, in, i, end, params);
+  if constexpr (kDomain != Domain::Whole) {
+    for (int64_t i = 0; i < n; i += kTestedTile) {
+      int64_t end = n - i < kTestedTile ? n : i + kTestedTile;
+      if (any_is_hard<kDomain>(in.a + i, in.b + i, end - i)) [[unlikely]]
+        grad_loop<Rule, I, Num<T, kHard<kDomain>>>(result, in, i, end, params);
+      else grad_loop<Rule, I, Num<T, kEasy<kDomain>>>(result, in, i, end, params);
     }
   } else {
     grad_loop<Rule, I, Num<T>>(result, in, 0, n, params);

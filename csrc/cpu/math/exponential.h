@@ -81,11 +81,44 @@ TAPEGRAD_INLINE T scale(T y, Nearest<T> n) {
   return y * from_bits<T>(power) * (tiny ? T(0x1p-64) : T(2));
 }
 
+// y * 2^n for n <= 0 and y in [2^-12, 2): gradual underflow is rounded once.
+template <class T>
+TAPEGRAD_INLINE T scale_down(T y, Nearest<T> n) {
+  return y * power_of_two(n, 64) * T(0x1p-64);
+}
+
+template <class T>
+TAPEGRAD_INLINE ExpReduction<T> reduce_exp_bounded(T x) {
+  return reduce_exp(at_most(at_least(x, kExpLow<T>), kExpHigh<T>));
+}
+
 template <class T>
 TAPEGRAD_INLINE T exp(T x) {
-  const ExpReduction<T> parts = reduce_exp(at_most(at_least(x, kExpLow<T>), kExpHigh<T>));
+  const ExpReduction<T> parts = reduce_exp_bounded(x);
   return scale(T(1) + growth(parts), parts.n);
 }
+
+// Up to this magnitude of x the powers of two around exp(x) are normal numbers.
+template <class T>
+inline constexpr T kExpNarrow = sizeof(T) == 4 ? T(87) : T(708);
+
+template <class T>
+inline constexpr BitsOf<T> kExpEasy = to_bits(kExpNarrow<T>);
+
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> exp_difficulty(T x) {
+  return to_bits(abs(x));
+}
+
+namespace narrow {
+
+template <class T>
+TAPEGRAD_INLINE T exp(T x) {
+  const ExpReduction<T> parts = reduce_exp(x);
+  return from_bits<T>(to_bits(T(1) + growth(parts)) + (parts.n.bits << Format<T>::kMantissaBits));
+}
+
+}  // namespace narrow
 
 // (2^f - 1) / f for |f| <= 1/2
 TAPEGRAD_INLINE float exp2_slope(float f) {
@@ -131,7 +164,7 @@ template <class T>
 TAPEGRAD_INLINE T sigmoid(T x) {
   const ExpReduction<T> parts = reduce_exp(at_least(-abs(x), kExpLow<T>));
   const Pair<T> mantissa = fast_two_sum(T(1), growth(parts));
-  const T decay = scale(mantissa.high, parts.n);
+  const T decay = scale_down(mantissa.high, parts.n);
   const T quotient = (x < T(0) ? decay : T(1)) / (T(1) + decay);
   const T tail = mul_add(decay, (mantissa.low + parts.r_low) - quotient, decay);
   return x < T(-0.6875) ? tail : quotient;

@@ -168,9 +168,7 @@ TAPEGRAD_INLINE T digamma(T x) {
   const T a = abs(x);
   const T positive = digamma_positive(a);
   // digamma(-a) = digamma(a) + 1 / a + pi cot(pi a)
-  // At half-integers the tangent is infinite and its pair of words is not a number.
-  const T tangent = tan_of(reduce_trig_pi(modulo_two(a)));
-  const T cotangent = a - floor(a) == T(0.5) ? T(0) : T(1) / tangent;
+  const T cotangent = T(1) / tan_of(reduce_trig_pi(modulo_two(a)));
   const T inverse = T(1) / a;
   const T mirrored = positive + mul_add(kPi, cotangent, inverse);
   const T reflected = a < Format<T>::kEpsilon / 256 ? inverse : mirrored;
@@ -194,18 +192,18 @@ TAPEGRAD_INLINE double trigamma_series(double z) {
 // integer, and so do the second and the last but one: two pairs make a fraction.
 TAPEGRAD_INLINE float trigamma_steps(float a) {
   const float u = a * (a + 5.0f), outer = u + 4.0f, inner = u + 6.0f;
-  const float numerator = mul_add(mul_add(2.0f, u, 17.0f), inner * inner,
-                                  mul_add(2.0f, u, 13.0f) * (outer * outer));
+  const float numerator =
+      mul_add(mul_add(2.0f, u, 17.0f), inner * inner, mul_add(2.0f, u, 13.0f) * (outer * outer));
   const float denominator = outer * inner;
   return numerator / (denominator * denominator);
 }
 TAPEGRAD_INLINE double trigamma_steps(double a) {
   const double u = a * (a + 9.0);
   const double first = u + 8.0, second = u + 14.0, third = u + 18.0, fourth = u + 20.0;
-  const double outer = mul_add(mul_add(2.0, u, 65.0), second * second,
-                               mul_add(2.0, u, 53.0) * (first * first));
-  const double inner = mul_add(mul_add(2.0, u, 45.0), fourth * fourth,
-                               mul_add(2.0, u, 41.0) * (third * third));
+  const double outer =
+      mul_add(mul_add(2.0, u, 65.0), second * second, mul_add(2.0, u, 53.0) * (first * first));
+  const double inner =
+      mul_add(mul_add(2.0, u, 45.0), fourth * fourth, mul_add(2.0, u, 41.0) * (third * third));
   const double outer_root = first * second, inner_root = third * fourth;
   return outer / (outer_root * outer_root) + inner / (inner_root * inner_root);
 }

@@ -107,30 +107,69 @@ TAPEGRAD_INLINE T with_log_limits(T x, T y) {
 }
 
 template <class T>
-TAPEGRAD_INLINE T log(T x) {
-  return with_log_limits(x, assemble_log(reduce_log(x)));
-}
-
-template <class T>
-TAPEGRAD_INLINE T log2(T x) {
+TAPEGRAD_INLINE T assemble_log2(LogReduction<T> parts) {
   constexpr T kHigh = T(0x1.71547652b82fep0);
   constexpr T kLow = sizeof(T) == 4 ? T(0x1.4ae0cp-26) : T(0x1.777d0ffda0d24p-56);
-  const auto [e, f, tail] = reduce_log(x);
-  const T low = mul_add(f, kLow, tail * kHigh);
-  return with_log_limits(x, e + mul_add(f, kHigh, low));
+  const T low = mul_add(parts.f, kLow, parts.tail * kHigh);
+  return parts.e + mul_add(parts.f, kHigh, low);
 }
 
 template <class T>
-TAPEGRAD_INLINE T log10(T x) {
+TAPEGRAD_INLINE T assemble_log10(LogReduction<T> parts) {
   constexpr T kHigh = T(0x1.bcb7b1526e50ep-2);
   constexpr T kLow = sizeof(T) == 4 ? T(-0x1.5b235ep-27) : T(0x1.95355baaafad3p-57);
   // log10(2), the first part short enough for exact products with e.
   constexpr T kTwoHigh = sizeof(T) == 4 ? T(0x1.344p-2) : T(0x1.34413509f78p-2);
   constexpr T kTwoLow = T((0x1.34413509f79ffp-2 - double(kTwoHigh)) - 0x1.9dc1da994fd21p-59);
-  const auto [e, f, tail] = reduce_log(x);
-  const T low = mul_add(f, kLow, mul_add(e, kTwoLow, tail * kHigh));
-  return with_log_limits(x, mul_add(e, kTwoHigh, mul_add(f, kHigh, low)));
+  const T low = mul_add(parts.f, kLow, mul_add(parts.e, kTwoLow, parts.tail * kHigh));
+  return mul_add(parts.e, kTwoHigh, mul_add(parts.f, kHigh, low));
 }
+
+template <class T>
+TAPEGRAD_INLINE T log(T x) {
+  return with_log_limits(x, assemble_log(reduce_log(x)));
+}
+template <class T>
+TAPEGRAD_INLINE T log2(T x) {
+  return with_log_limits(x, assemble_log2(reduce_log(x)));
+}
+template <class T>
+TAPEGRAD_INLINE T log10(T x) {
+  return with_log_limits(x, assemble_log10(reduce_log(x)));
+}
+
+// Positive, finite, normal numbers are easy: counted from the first of them, all others come later.
+template <class T>
+inline constexpr BitsOf<T> kLogEasy = to_bits(Format<T>::kMax) - to_bits(Format<T>::kMinNormal);
+
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> log_difficulty(T x) {
+  return to_bits(x) - to_bits(Format<T>::kMinNormal);
+}
+
+namespace narrow {
+
+template <class T>
+TAPEGRAD_INLINE LogReduction<T> reduce_log(T x) {
+  const Binary<T> parts = split_binary(x);
+  const T f = parts.mantissa - T(1);
+  return {parts.exponent, f, log_tail(f)};
+}
+
+template <class T>
+TAPEGRAD_INLINE T log(T x) {
+  return assemble_log(narrow::reduce_log(x));
+}
+template <class T>
+TAPEGRAD_INLINE T log2(T x) {
+  return assemble_log2(narrow::reduce_log(x));
+}
+template <class T>
+TAPEGRAD_INLINE T log10(T x) {
+  return assemble_log10(narrow::reduce_log(x));
+}
+
+}  // namespace narrow
 
 template <class T>
 TAPEGRAD_INLINE T log1p(T x) {
