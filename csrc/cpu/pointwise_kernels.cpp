@@ -14,11 +14,12 @@ namespace {
 // tile is tested first, and computed in the costlier form when some element needs it.
 inline constexpr int64_t kTestedTile = 512;
 
-enum class Domain { Whole, Exp, Log, Trig, Quotient };
+enum class Domain { Whole, Exp, Log, Normal, Trig, Quotient };
 
 constexpr Domain domain_of(std::string_view text) {
   if (text == "exp(x)") return Domain::Exp;
   if (text == "log(x)" || text == "log2(x)" || text == "log10(x)") return Domain::Log;
+  if (mentions(text, "normal_cdf")) return Domain::Normal;
   for (std::string_view name : {"sin", "cos", "tan"})
     if (mentions(text, name)) return Domain::Trig;
   for (std::string_view name : {"fmod", "remainder", "floor_divide"})
@@ -27,28 +28,34 @@ constexpr Domain domain_of(std::string_view text) {
 }
 
 template <Domain kDomain>
-inline constexpr Form kEasy =
-    kDomain == Domain::Exp || kDomain == Domain::Log ? Form::Narrow : Form::Plain;
+inline constexpr bool kHasWide = kDomain == Domain::Trig || kDomain == Domain::Quotient;
 template <Domain kDomain>
-inline constexpr Form kHard =
-    kDomain == Domain::Trig || kDomain == Domain::Quotient ? Form::Wide : Form::Plain;
+inline constexpr Form kEasy = kHasWide<kDomain> ? Form::Plain : Form::Narrow;
+template <Domain kDomain>
+inline constexpr Form kHard = kHasWide<kDomain> ? Form::Wide : Form::Plain;
 
 template <class Word>
 Word larger(Word a, Word b) {
   return a > b ? a : b;
 }
 
+// The test waits for memory and the computation does not, so the next tile is fetched ahead.
 template <Domain kDomain, class T>
 bool any_is_hard(const T* a, [[maybe_unused]] const T* b, int64_t n) {
+  for (int64_t i = 0; i < kTestedTile; i += 64 / int64_t{sizeof(T)})
+    __builtin_prefetch(a + kTestedTile + i);
   math::BitsOf<T> worst = 0;
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (kDomain == Domain::Exp) worst = larger(worst, math::exp_difficulty(a[i]));
     else if constexpr (kDomain == Domain::Log) worst = larger(worst, math::log_difficulty(a[i]));
+    else if constexpr (kDomain == Domain::Normal)
+      worst = larger(worst, math::normal_difficulty(a[i]));
     else if constexpr (kDomain == Domain::Trig) worst |= math::trig_difficulty(a[i]);
     else worst |= math::quotient_difficulty(a[i], b[i]);
   }
   if constexpr (kDomain == Domain::Exp) return worst > math::kExpEasy<T>;
   else if constexpr (kDomain == Domain::Log) return worst > math::kLogEasy<T>;
+  else if constexpr (kDomain == Domain::Normal) return worst > math::kNormalEasy<T>;
   else return worst > 0;
 }
 

@@ -132,18 +132,46 @@ TAPEGRAD_INLINE double normal_factor(double u) {
       -0x1.520a50ca23bc3p-9, -0x1.eac4e287e64dcp-10, 0x1.00c3b7411ed9p-10, 0x1.4885c474720bcp-11);
 }
 
+template <class T>
+TAPEGRAD_INLINE T normal_decay_factor(T a) {
+  const T scaled = kNormalScale<T> * a;
+  const T v = T(1) / (T(1) + scaled);
+  return v * normal_factor(scaled * v);
+}
+
 // The cumulative distribution of the normal law, erfc(-x / sqrt(2)) / 2, to a few units in the last
 // place; beyond |x| = 3 to 1 + x^2 / 2 of them, as the square is rounded. The reduction is that of
 // exp(-0.5 * x * x), letter for letter: beside the density the compiler computes it once.
 template <class T>
 TAPEGRAD_INLINE T normal_cdf(T x) {
-  const T scaled = kNormalScale<T> * magnitude_at_most(x, kNormalZero<T>);
-  const T v = T(1) / (T(1) + scaled);
-  const T factor = v * normal_factor(scaled * v);
+  const T factor = normal_decay_factor(magnitude_at_most(x, kNormalZero<T>));
   const ExpReduction<T> parts = reduce_exp_bounded(T(-0.5) * x * x);
   const T y = scale_down(mul_add(factor, growth(parts), factor), parts.n);
   return x < T(0) ? y : T(1) - y;
 }
+
+// Up to this magnitude the distribution is a normal number.
+template <class T>
+inline constexpr T kNormalNarrow = sizeof(T) == 4 ? T(12) : T(37);
+template <class T>
+inline constexpr BitsOf<T> kNormalEasy = to_bits(kNormalNarrow<T>);
+
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> normal_difficulty(T x) {
+  return to_bits(abs(x));
+}
+
+namespace narrow {
+
+template <class T>
+TAPEGRAD_INLINE T normal_cdf(T x) {
+  const T factor = normal_decay_factor(abs(x));
+  const ExpReduction<T> parts = reduce_exp(T(-0.5) * x * x);
+  const T y = narrow::scale(mul_add(factor, growth(parts), factor), parts.n);
+  return x < T(0) ? y : T(1) - y;
+}
+
+}  // namespace narrow
 
 // erfinv in two pieces of w = -log(1 - x^2): erfinv(x) / x is a polynomial in w near the centre,
 // erfinv(|x|) one in a root of w in the tail.

@@ -112,10 +112,16 @@ TAPEGRAD_INLINE BitsOf<T> exp_difficulty(T x) {
 
 namespace narrow {
 
+// y * 2^n where both y and the result are normal numbers
+template <class T>
+TAPEGRAD_INLINE T scale(T y, Nearest<T> n) {
+  return from_bits<T>(to_bits(y) + (n.bits << Format<T>::kMantissaBits));
+}
+
 template <class T>
 TAPEGRAD_INLINE T exp(T x) {
   const ExpReduction<T> parts = reduce_exp(x);
-  return from_bits<T>(to_bits(T(1) + growth(parts)) + (parts.n.bits << Format<T>::kMantissaBits));
+  return narrow::scale(T(1) + growth(parts), parts.n);
 }
 
 }  // namespace narrow
