@@ -30,7 +30,7 @@ struct SharedExtremeBackward final : Node {
   const char* name() const override { return node_name; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = dims.restore(saved(1));
-    Tensor chosen = eq(x, y) | (isnan(x) & isnan(y));
+    Tensor chosen = eq(x, y) | isnan(x);  // the extreme of a NaN is NaN
     DimVector reduced;
     for (size_t d = 0; d < dims.sizes.size(); ++d)
       if (dims.contains(d)) reduced.push_back(static_cast<int64_t>(d));
