@@ -39,24 +39,30 @@ Word larger(Word a, Word b) {
   return a > b ? a : b;
 }
 
-// The test waits for memory and the computation does not, so the next tile is fetched ahead.
+// The difficulty of a tile, one element after another.
 template <Domain kDomain, class T>
-bool any_is_hard(const T* a, [[maybe_unused]] const T* b, int64_t n) {
-  for (int64_t i = 0; i < kTestedTile; i += 64 / int64_t{sizeof(T)})
-    __builtin_prefetch(a + kTestedTile + i);
-  math::BitsOf<T> worst = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if constexpr (kDomain == Domain::Exp) worst = larger(worst, math::exp_difficulty(a[i]));
-    else if constexpr (kDomain == Domain::Log) worst = larger(worst, math::log_difficulty(a[i]));
-    else if constexpr (kDomain == Domain::Normal)
-      worst = larger(worst, math::normal_difficulty(a[i]));
-    else if constexpr (kDomain == Domain::Trig) worst |= math::trig_difficulty(a[i]);
-    else worst |= math::quotient_difficulty(a[i], b[i]);
-  }
+math::BitsOf<T> worse(math::BitsOf<T> worst, T a, [[maybe_unused]] T b) {
+  if constexpr (kDomain == Domain::Exp) return larger(worst, math::exp_difficulty(a));
+  else if constexpr (kDomain == Domain::Log) return larger(worst, math::log_difficulty(a));
+  else if constexpr (kDomain == Domain::Normal) return larger(worst, math::normal_difficulty(a));
+  else if constexpr (kDomain == Domain::Trig) return worst | math::trig_difficulty(a);
+  else return worst | math::quotient_difficulty(a, b);
+}
+
+template <Domain kDomain, class T>
+bool is_hard(math::BitsOf<T> worst) {
   if constexpr (kDomain == Domain::Exp) return worst > math::kExpEasy<T>;
   else if constexpr (kDomain == Domain::Log) return worst > math::kLogEasy<T>;
   else if constexpr (kDomain == Domain::Normal) return worst > math::kNormalEasy<T>;
   else return worst > 0;
+}
+
+template <Domain kDomain, class T>
+[[gnu::flatten]] bool any_is_hard(const T* a, const T* b, int64_t n) {
+  math::BitsOf<T> worst = 0;
+  for (int64_t i = 0; i < n; ++i)
+    worst = worse<kDomain>(worst, a[i], kDomain == Domain::Quotient ? b[i] : T(0));
+  return is_hard<kDomain, T>(worst);
 }
 
 template <class T, Form kForm>
@@ -89,6 +95,30 @@ template <class Rule, class S, class T, class Result>
   }
 }
 
+// The narrow forms are so short that a test of its own would cost as much as what they save: a tile
+// is computed while it is tested, and once more where that was in vain.
+template <class Rule, Domain kDomain, class T>
+[[gnu::flatten]] bool narrow_loop(T* y, const T* a, int64_t n, const Scalar* params) {
+  using S = Num<T, Form::Narrow>;
+  const Params<S> p(params);
+  math::BitsOf<T> worst = 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    worst = worse<kDomain>(worst, a[i], T(0));
+    y[i] = store(Rule::value(S(a[i]), S(), S(), p.values));
+  }
+  return !is_hard<kDomain, T>(worst);
+}
+
+template <class Rule, Domain kDomain, class T>
+void narrow_or_plain(T* y, const T* a, int64_t n, const Scalar* params) {
+  T tile[kTestedTile];  // where the result shall replace the argument
+  T* target = y == a ? tile : y;
+  if (!narrow_loop<Rule, kDomain>(target, a, n, params)) [[unlikely]]
+    value_loop<Rule, Num<T>>(y, a, a, a, n, params);
+  else if (target == tile) __builtin_memcpy(y, tile, n * sizeof(T));
+}
+
 template <class Rule, class T>
 void value_kernel(void* out, const void* const* operands, int64_t n, const Scalar* params) {
   using S = Num<T>;
@@ -101,9 +131,10 @@ void value_kernel(void* out, const void* const* operands, int64_t n, const Scala
   if constexpr (kDomain != Domain::Whole) {
     for (int64_t i = 0; i < n; i += kTestedTile) {
       int64_t count = n - i < kTestedTile ? n - i : kTestedTile;
-      if (any_is_hard<kDomain>(a + i, b + i, count)) [[unlikely]]
-        value_loop<Rule, Num<T, kHard<kDomain>>>(y + i, a + i, b + i, c, count, params);
-      else value_loop<Rule, Num<T, kEasy<kDomain>>>(y + i, a + i, b + i, c, count, params);
+      if constexpr (!kHasWide<kDomain>) narrow_or_plain<Rule, kDomain>(y + i, a + i, count, params);
+      else if (any_is_hard<kDomain>(a + i, b + i, count)) [[unlikely]]
+        value_loop<Rule, Num<T, Form::Wide>>(y + i, a + i, b + i, c, count, params);
+      else value_loop<Rule, S>(y + i, a + i, b + i, c, count, params);
     }
   } else {
     value_loop<Rule, S>(y, a, b, c, n, params);

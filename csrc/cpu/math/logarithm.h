@@ -41,21 +41,23 @@ struct Binary {
   T mantissa;  // in [sqrt(1/2), sqrt(2))
 };
 
-// Splits a positive, finite, normal number.
-template <class T>
-TAPEGRAD_INLINE Binary<T> split_binary(T x) {
-  using Bits = BitsOf<T>;
-  constexpr int kMantissaBits = Format<T>::kMantissaBits;
-  constexpr Bits kOne = Bits(Format<T>::kBias) << kMantissaBits;
-  constexpr Bits kSqrtHalf = __builtin_bit_cast(Bits, T(0x1.6a09e667f3bcdp-1));
-  // Counted from sqrt(1/2), the exponent field changes where the mantissa interval ends.
-  const Bits counted = to_bits(x) + (kOne - kSqrtHalf);
-  const Bits biased = counted >> kMantissaBits;
-  const Bits mantissa = (counted & ((Bits(1) << kMantissaBits) - 1)) + kSqrtHalf;
-  // The integer is placed in the low bits of a large number and that number is subtracted.
-  constexpr T kLarge = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);
-  const T exponent = from_bits<T>(biased | to_bits(kLarge)) - (kLarge + T(Format<T>::kBias));
-  return {exponent, from_bits<T>(mantissa)};
+// Splits a positive, finite, normal number. Counted from sqrt(1/2), the exponent field changes where
+// the mantissa interval ends.
+TAPEGRAD_INLINE Binary<float> split_binary(float x) {
+  constexpr std::int32_t kSqrtHalf = __builtin_bit_cast(std::int32_t, 0x1.6a09e6p-1f);
+  const auto bits = static_cast<std::int32_t>(to_bits(x));
+  const std::int32_t exponent = (bits - kSqrtHalf) >> 23;
+  return {float(exponent),
+          from_bits<float>(to_bits(x) - (static_cast<std::uint32_t>(exponent) << 23))};
+}
+TAPEGRAD_INLINE Binary<double> split_binary(double x) {
+  constexpr std::uint64_t kOne = to_bits(1.0), kSqrtHalf = to_bits(0x1.6a09e667f3bcdp-1);
+  const std::uint64_t counted = to_bits(x) + (kOne - kSqrtHalf);
+  const std::uint64_t mantissa = (counted & ((std::uint64_t(1) << 52) - 1)) + kSqrtHalf;
+  // Few processors convert 64-bit integers: the integer is placed in the low bits of a large number
+  // and that number is subtracted.
+  const double exponent = from_bits<double>((counted >> 52) | to_bits(0x1p52)) - (0x1p52 + 1023.0);
+  return {exponent, from_bits<double>(mantissa)};
 }
 
 // Splits any positive finite number, subnormal ones too.
