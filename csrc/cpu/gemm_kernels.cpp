@@ -127,6 +127,7 @@ struct Tile {
   int64_t a_stride;
   const T* b;
   int64_t b_stride;
+  bool fetch_b;  // rows of b ahead of their use
   T alpha, beta;
   T* c;
   int64_t c_stride;
@@ -150,18 +151,27 @@ void tile_kernel(const Tile<T>& tile) {
   const int64_t a_stride = tile.a_stride, b_stride = tile.b_stride;
   const int64_t last = tile.columns - kWidth;
   const auto offset = [last](int v) { return v == kVectors - 1 ? last : v * kWidth; };
-  for (int64_t p = tile.k; p > 0; --p) {
-    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; v += kVectorsInLine) {
-      __builtin_prefetch(b + kRowsAhead * b_stride + v * kWidth);
+  const auto add_products = [&]<bool kFetch>() __attribute__((always_inline)) {
+    for (int64_t p = tile.k; p > 0; --p) {
+      if constexpr (kFetch) {
+        TAPEGRAD_UNROLL for (int v = 0; v < kVectors; v += kVectorsInLine) {
+          __builtin_prefetch(b + kRowsAhead * b_stride + v * kWidth);
+        }
+      }
+      Vector row[kVectors];
+      TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) row[v] = load(b + offset(v));
+      TAPEGRAD_UNROLL for (int i = 0; i < kRows; ++i) {
+        const T factor = kAlongK ? a[i * a_stride] : a[i];
+        TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * row[v];
+      }
+      a += kAlongK ? 1 : a_stride;
+      b += b_stride;
     }
-    Vector row[kVectors];
-    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) row[v] = load(b + offset(v));
-    TAPEGRAD_UNROLL for (int i = 0; i < kRows; ++i) {
-      const T factor = kAlongK ? a[i * a_stride] : a[i];
-      TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * row[v];
-    }
-    a += kAlongK ? 1 : a_stride;
-    b += b_stride;
+  };
+  if (tile.fetch_b) {
+    add_products.template operator()<true>();
+  } else {
+    add_products.template operator()<false>();
   }
   const T alpha = tile.alpha, beta = tile.beta;
   T* c = tile.c;
@@ -317,6 +327,7 @@ struct Plan {
         row_bytes % kLineBytes == 0 && reinterpret_cast<uintptr_t>(g.b) % kLineBytes == 0;
     pack_b = g.transpose_b ||
              ((b_is_far || b_conflicts) && g.m >= (b_is_aligned ? kRowsToPackB : kRowsToAlignB));
+    fetch_b = b_bytes > kFarBytes || b_conflicts;
     pack_a = g.transpose_a ? a_bytes > kFarBytes : panels_per_block >= kPanelsToPackA;
   }
 
@@ -326,7 +337,7 @@ struct Plan {
   int64_t n;
   EvenCut rows, depths, vectors;
   int64_t panels_per_block;
-  bool pack_a, pack_b;
+  bool pack_a, pack_b, fetch_b;
 };
 
 template <class T>
@@ -425,6 +436,7 @@ void sweep_row_tile(const GemmArguments<T>& g, const Plan<T>& plan, const Block<
   tile.k = block.depth;
   tile.alpha = g.alpha;
   tile.beta = block.beta;
+  tile.fetch_b = plan.fetch_b;
   tile.c_stride = g.ldc;
   tile.a = g.transpose_a ? g.a + block.first_k * g.lda + row : g.a + row * g.lda + block.first_k;
   tile.a_stride = g.lda;
