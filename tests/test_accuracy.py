@@ -177,7 +177,8 @@ def points(case: Case, dtype: type, count: int = 300) -> np.ndarray:
 
 
 def evaluate(name: str, *arguments: np.ndarray) -> np.ndarray:
-    return getattr(torch, name)(*(torch.from_numpy(x.copy()) for x in arguments)).numpy()
+    function = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+    return function(*(torch.from_numpy(x.copy()) for x in arguments)).numpy()
 
 
 def allowed_ulps(case: Case, x: float, expected: mp.mpf, dtype: type) -> float:
@@ -233,6 +234,61 @@ def test_result_does_not_depend_on_position(case: Case, dtype: type) -> None:
     whole = evaluate(case.name, x)
     for start in (1, 3, len(x) - 5):
         np.testing.assert_array_equal(evaluate(case.name, x[start:]), whole[start:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("name", ["exp", "log", "log2", "log10", "gelu"])
+def test_result_does_not_depend_on_hard_neighbours(name: str, dtype: type) -> None:
+    # Kernels test a tile of arguments and leave out what none of them needs.
+    easy = np.random.default_rng(3).uniform(0.01, 11.9, 100).astype(dtype)
+    hard = np.asarray([NAN, INF, -INF, 0.0, -1.0, 1e-310, 1e-40, 700.0, -800.0], dtype=dtype)
+    alone = evaluate(name, easy)
+    if name != "gelu":  # which has no method
+        in_place = torch.from_numpy(easy.copy())
+        getattr(in_place, f"{name}_")()
+        np.testing.assert_array_equal(in_place.numpy(), alone)
+    for argument in hard:
+        together = evaluate(name, np.append(easy, argument))
+        np.testing.assert_array_equal(together[:-1], alone)
+        np.testing.assert_array_equal(together[-1:], evaluate(name, np.asarray([argument])))
+        if name == "gelu":
+            continue
+        in_place = torch.from_numpy(np.append(easy, argument))
+        getattr(in_place, f"{name}_")()
+        np.testing.assert_array_equal(in_place.numpy(), together)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+def test_gelu(dtype: type) -> None:
+    """A few ULP, and in the left tail those that the rounding of x^2 / 2 costs."""
+    generator = np.random.default_rng(13)
+    tail = -12.9 if dtype is np.float32 else -37.0
+    x = np.concatenate([generator.uniform(-4, 4, 600), generator.uniform(tail, 0, 300)])
+    x = np.concatenate([x, [-1e-30, 1e-30, 12.0, -12.0, 30.0, 1e30]]).astype(dtype)
+    distances = []
+    with mp.workprec(PRECISION):
+        for argument, value in zip(x.tolist(), evaluate("gelu", x).tolist(), strict=True):
+            expected = mp.mpf(argument) * mp.ncdf(mp.mpf(argument))
+            allowed = 6 + (argument**2 / 2 if argument < 0 else 0)
+            distances.append((ulp_distance(value, expected, dtype), allowed))
+    assert_close("gelu", dtype, distances, [x])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+def test_trigamma(dtype: type) -> None:
+    generator = np.random.default_rng(17)
+    parts = [generator.uniform(-40, 60, 300), generator.uniform(-2, 9, 300)]
+    parts.append(2.0 ** generator.uniform(-60, 60, 200))
+    x = np.concatenate(parts).astype(dtype)
+    got = torch.polygamma(1, torch.from_numpy(x.copy())).numpy()
+    distances = []
+    with mp.workprec(PRECISION):
+        for argument, value in zip(x.tolist(), got.tolist(), strict=True):
+            expected = mp.psi(1, mp.mpf(argument))
+            distances.append((ulp_distance(value, expected, dtype), 8.0))
+    assert_close("trigamma", dtype, distances, [x])
+    special = torch.polygamma(1, torch.tensor([0.0, -0.0, -3.0, INF, NAN])).numpy()
+    np.testing.assert_array_equal(special, np.asarray([INF, INF, INF, 0.0, NAN]))
 
 
 def pow_points(dtype: type, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

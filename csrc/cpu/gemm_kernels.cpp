@@ -9,7 +9,8 @@
 //
 // Operands are read where they lie when that is as fast, and copied ("packed") when it is not:
 //   b  packed into panels, one per tile width, when transposed (vectors must run along a row of b)
-//      and when enough rows of c reuse it;
+//      and when enough rows of c reuse it. Rows of b lie far apart and no processor guesses the
+//      next one, so the kernel fetches them ahead: that pays for many rows of c in place;
 //   a  packed strip by strip when enough panels reuse it, which frees large products from the
 //      cache-set conflicts of power-of-two leading dimensions.
 //
@@ -53,6 +54,9 @@ constexpr int kVectorBytes = 16, kTileRows = 8, kTileVectors = 3;
 constexpr int kVectorBytes = 16, kTileRows = 4, kTileVectors = 2;
 #endif
 
+constexpr int kLineBytes = 64;
+constexpr int kVectorsInLine = kLineBytes / kVectorBytes;
+
 // Cuts follow from cache sizes; thresholds are where packing began to win on an AVX-512 machine.
 // The stride is no power of two, so packed rows stay off each other's cache sets.
 constexpr int64_t kDepth = 384;                    // k of a block
@@ -61,7 +65,9 @@ constexpr int64_t kNearBytes = int64_t{24} << 10;  // half of a first-level cach
 constexpr int64_t kFarBytes = int64_t{128} << 10;  // beyond this, reading in place costs more
 constexpr int64_t kPageBytes = int64_t{4} << 10;
 constexpr int64_t kConflictBytes = int64_t{1} << 10;
-constexpr int64_t kRowsToPackB = 48;   // rows of c whose reuse pays for packing b
+constexpr int64_t kRowsToPackB = 192;  // rows of c whose reuse pays for packing b
+constexpr int64_t kRowsToAlignB = 48;  // the same where vectors of b straddle cache lines
+constexpr int64_t kRowsAhead = 8;      // rows of b between what is fetched and what is used
 constexpr int64_t kPanelsToPackA = 5;  // panels whose reuse pays for packing a
 constexpr int64_t kTilesInGroup = 8;   // row tiles packed together from a transposed a
 constexpr int64_t kGemvChunkBytes = int64_t{8} << 10;
@@ -121,6 +127,7 @@ struct Tile {
   int64_t a_stride;
   const T* b;
   int64_t b_stride;
+  bool fetch_b;  // rows of b ahead of their use
   T alpha, beta;
   T* c;
   int64_t c_stride;
@@ -144,15 +151,27 @@ void tile_kernel(const Tile<T>& tile) {
   const int64_t a_stride = tile.a_stride, b_stride = tile.b_stride;
   const int64_t last = tile.columns - kWidth;
   const auto offset = [last](int v) { return v == kVectors - 1 ? last : v * kWidth; };
-  for (int64_t p = tile.k; p > 0; --p) {
-    Vector row[kVectors];
-    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) row[v] = load(b + offset(v));
-    TAPEGRAD_UNROLL for (int i = 0; i < kRows; ++i) {
-      const T factor = kAlongK ? a[i * a_stride] : a[i];
-      TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * row[v];
+  const auto add_products = [&]<bool kFetch>() __attribute__((always_inline)) {
+    for (int64_t p = tile.k; p > 0; --p) {
+      if constexpr (kFetch) {
+        TAPEGRAD_UNROLL for (int v = 0; v < kVectors; v += kVectorsInLine) {
+          __builtin_prefetch(b + kRowsAhead * b_stride + v * kWidth);
+        }
+      }
+      Vector row[kVectors];
+      TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) row[v] = load(b + offset(v));
+      TAPEGRAD_UNROLL for (int i = 0; i < kRows; ++i) {
+        const T factor = kAlongK ? a[i * a_stride] : a[i];
+        TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * row[v];
+      }
+      a += kAlongK ? 1 : a_stride;
+      b += b_stride;
     }
-    a += kAlongK ? 1 : a_stride;
-    b += b_stride;
+  };
+  if (tile.fetch_b) {
+    add_products.template operator()<true>();
+  } else {
+    add_products.template operator()<false>();
   }
   const T alpha = tile.alpha, beta = tile.beta;
   T* c = tile.c;
@@ -304,8 +323,11 @@ struct Plan {
     const int64_t row_bytes = g.ldb * int64_t{sizeof(T)};
     const bool b_conflicts = row_bytes >= kPageBytes && row_bytes % kConflictBytes == 0;
     const bool b_is_far = b_bytes > kFarBytes && !a_is_near;
-    pack_b = g.transpose_b || (b_is_far && g.m >= kRowsToPackB) ||
-             (b_conflicts && g.m >= kRowsToPackB / 2);
+    const bool b_is_aligned =
+        row_bytes % kLineBytes == 0 && reinterpret_cast<uintptr_t>(g.b) % kLineBytes == 0;
+    pack_b = g.transpose_b ||
+             ((b_is_far || b_conflicts) && g.m >= (b_is_aligned ? kRowsToPackB : kRowsToAlignB));
+    fetch_b = b_bytes > kFarBytes || b_conflicts;
     pack_a = g.transpose_a ? a_bytes > kFarBytes : panels_per_block >= kPanelsToPackA;
   }
 
@@ -315,7 +337,7 @@ struct Plan {
   int64_t n;
   EvenCut rows, depths, vectors;
   int64_t panels_per_block;
-  bool pack_a, pack_b;
+  bool pack_a, pack_b, fetch_b;
 };
 
 template <class T>
@@ -414,6 +436,7 @@ void sweep_row_tile(const GemmArguments<T>& g, const Plan<T>& plan, const Block<
   tile.k = block.depth;
   tile.alpha = g.alpha;
   tile.beta = block.beta;
+  tile.fetch_b = plan.fetch_b;
   tile.c_stride = g.ldc;
   tile.a = g.transpose_a ? g.a + block.first_k * g.lda + row : g.a + row * g.lda + block.first_k;
   tile.a_stride = g.lda;

@@ -2,7 +2,8 @@
 // in T (a plain `0.5 * x` would compute in double), makes integer arithmetic wrap, and finds the
 // functions of math.h by argument-dependent look-up. It compiles to plain T.
 //
-// Num<T, true> uses the `wide` forms of the functions that are cheap on a part of their domain only.
+// Num<T, Form::Narrow> and Num<T, Form::Wide> use other forms of the functions that have them (see
+// Note: the plain and the wide form).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,9 @@ struct Mask {
   friend Mask operator^(Mask a, Mask b) { return {bool(a.set ^ b.set)}; }
 };
 
-template <class T, bool kWide = false>
+enum class Form { Narrow, Plain, Wide };
+
+template <class T, Form kForm = Form::Plain>
 struct Num {
   T v;
 
@@ -97,27 +100,32 @@ struct Num {
   }
   friend Num floor_divide(Num a, Num b) {
     if constexpr (!kFloating) return math::floor_divide_integer(a.v, b.v);
-    else if constexpr (kWide) return math::wide::floor_divide(a.v, b.v);
+    else if constexpr (kForm == Form::Wide) return math::wide::floor_divide(a.v, b.v);
     else return math::floor_divide(a.v, b.v);
   }
   friend Num remainder(Num a, Num b) {
     if constexpr (!kFloating) return math::remainder_integer(a.v, b.v);
-    else if constexpr (kWide) return math::wide::remainder(a.v, b.v);
+    else if constexpr (kForm == Form::Wide) return math::wide::remainder(a.v, b.v);
     else return math::remainder(a.v, b.v);
   }
   friend Num fmod(Num a, Num b) {
     if constexpr (!kFloating) return math::fmod_integer(a.v, b.v);
-    else if constexpr (kWide) return math::wide::fmod(a.v, b.v);
+    else if constexpr (kForm == Form::Wide) return math::wide::fmod(a.v, b.v);
     else return math::fmod(a.v, b.v);
   }
   friend Num polygamma(Num n, Num a) { return math::polygamma(static_cast<int>(n.v), a.v); }
 
 #define TAPEGRAD_FORWARD(NAME) \
   friend Num NAME(Num a) { return math::NAME(a.v); }
-#define TAPEGRAD_FORWARD_WIDE(NAME)                    \
-  friend Num NAME(Num a) {                             \
-    if constexpr (kWide) return math::wide::NAME(a.v); \
-    else return math::NAME(a.v);                       \
+#define TAPEGRAD_FORWARD_WIDE(NAME)                                  \
+  friend Num NAME(Num a) {                                           \
+    if constexpr (kForm == Form::Wide) return math::wide::NAME(a.v); \
+    else return math::NAME(a.v);                                     \
+  }
+#define TAPEGRAD_FORWARD_NARROW(NAME)                                    \
+  friend Num NAME(Num a) {                                               \
+    if constexpr (kForm == Form::Narrow) return math::narrow::NAME(a.v); \
+    else return math::NAME(a.v);                                         \
   }
 #define TAPEGRAD_FORWARD_2(NAME) \
   friend Num NAME(Num a, Num b) { return math::NAME(a.v, b.v); }
@@ -127,12 +135,12 @@ struct Num {
   TAPEGRAD_FORWARD(ceil)
   TAPEGRAD_FORWARD(trunc)
   TAPEGRAD_FORWARD(round)
-  TAPEGRAD_FORWARD(exp)
+  TAPEGRAD_FORWARD_NARROW(exp)
   TAPEGRAD_FORWARD(exp2)
   TAPEGRAD_FORWARD(expm1)
-  TAPEGRAD_FORWARD(log)
-  TAPEGRAD_FORWARD(log2)
-  TAPEGRAD_FORWARD(log10)
+  TAPEGRAD_FORWARD_NARROW(log)
+  TAPEGRAD_FORWARD_NARROW(log2)
+  TAPEGRAD_FORWARD_NARROW(log10)
   TAPEGRAD_FORWARD(log1p)
   TAPEGRAD_FORWARD_WIDE(sin)
   TAPEGRAD_FORWARD_WIDE(cos)
@@ -151,6 +159,7 @@ struct Num {
   TAPEGRAD_FORWARD(erf)
   TAPEGRAD_FORWARD(erfc)
   TAPEGRAD_FORWARD(erfinv)
+  TAPEGRAD_FORWARD_NARROW(normal_cdf)
   TAPEGRAD_FORWARD(lgamma)
   TAPEGRAD_FORWARD(digamma)
   TAPEGRAD_FORWARD_2(atan2)
@@ -160,6 +169,7 @@ struct Num {
   TAPEGRAD_FORWARD_2(logaddexp2)
 #undef TAPEGRAD_FORWARD
 #undef TAPEGRAD_FORWARD_WIDE
+#undef TAPEGRAD_FORWARD_NARROW
 #undef TAPEGRAD_FORWARD_2
 };
 

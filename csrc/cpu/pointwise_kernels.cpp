@@ -10,33 +10,63 @@ namespace tapegrad::cpu::TAPEGRAD_ISA {
 
 namespace {
 
-// Functions that are cheap on a part of their domain only (see the Note in math/base.h): a tile is
-// tested first, and computed with the wide forms when some element needs it.
-inline constexpr int64_t kWideTile = 512;
+// Functions that are cheap on a part of their domain only (see Note: the plain and the wide form): a
+// tile is tested first, and computed in the costlier form when some element needs it.
+inline constexpr int64_t kTestedTile = 512;
 
-constexpr bool mentions_trig(std::string_view text) {
-  return mentions(text, "sin") || mentions(text, "cos") || mentions(text, "tan");
-}
-constexpr bool mentions_quotient(std::string_view text) {
-  return mentions(text, "fmod") || mentions(text, "remainder") || mentions(text, "floor_divide");
-}
+enum class Domain { Whole, Exp, Log, Normal, Trig, Quotient };
 
-// Counted in words as wide as T: a bool would keep the compiler from vectorising.
-template <class T>
-bool any_needs_wide(std::string_view text, const T* a, const T* b, int64_t n) {
-  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  Word any = 0;
-  if (mentions_trig(text)) {
-    for (int64_t i = 0; i < n; ++i) any |= math::needs_wide_trig(a[i]) ? Word(1) : Word(0);
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      any |= math::needs_wide_quotient(a[i], b[i]) ? Word(1) : Word(0);
-  }
-  return any != 0;
+constexpr Domain domain_of(std::string_view text) {
+  if (text == "exp(x)") return Domain::Exp;
+  if (text == "log(x)" || text == "log2(x)" || text == "log10(x)") return Domain::Log;
+  if (mentions(text, "normal_cdf")) return Domain::Normal;
+  for (std::string_view name : {"sin", "cos", "tan"})
+    if (mentions(text, name)) return Domain::Trig;
+  for (std::string_view name : {"fmod", "remainder", "floor_divide"})
+    if (mentions(text, name)) return Domain::Quotient;
+  return Domain::Whole;
 }
 
-template <class T, bool kWide>
-T store(Num<T, kWide> value) {
+template <Domain kDomain>
+inline constexpr bool kHasWide = kDomain == Domain::Trig || kDomain == Domain::Quotient;
+template <Domain kDomain>
+inline constexpr Form kEasy = kHasWide<kDomain> ? Form::Plain : Form::Narrow;
+template <Domain kDomain>
+inline constexpr Form kHard = kHasWide<kDomain> ? Form::Wide : Form::Plain;
+
+template <class Word>
+Word larger(Word a, Word b) {
+  return a > b ? a : b;
+}
+
+// The difficulty of a tile, one element after another.
+template <Domain kDomain, class T>
+math::BitsOf<T> worse(math::BitsOf<T> worst, T a, [[maybe_unused]] T b) {
+  if constexpr (kDomain == Domain::Exp) return larger(worst, math::exp_difficulty(a));
+  else if constexpr (kDomain == Domain::Log) return larger(worst, math::log_difficulty(a));
+  else if constexpr (kDomain == Domain::Normal) return larger(worst, math::normal_difficulty(a));
+  else if constexpr (kDomain == Domain::Trig) return worst | math::trig_difficulty(a);
+  else return worst | math::quotient_difficulty(a, b);
+}
+
+template <Domain kDomain, class T>
+bool is_hard(math::BitsOf<T> worst) {
+  if constexpr (kDomain == Domain::Exp) return worst > math::kExpEasy<T>;
+  else if constexpr (kDomain == Domain::Log) return worst > math::kLogEasy<T>;
+  else if constexpr (kDomain == Domain::Normal) return worst > math::kNormalEasy<T>;
+  else return worst > 0;
+}
+
+template <Domain kDomain, class T>
+[[gnu::flatten]] bool any_is_hard(const T* a, const T* b, int64_t n) {
+  math::BitsOf<T> worst = 0;
+  for (int64_t i = 0; i < n; ++i)
+    worst = worse<kDomain>(worst, a[i], kDomain == Domain::Quotient ? b[i] : T(0));
+  return is_hard<kDomain, T>(worst);
+}
+
+template <class T, Form kForm>
+T store(Num<T, kForm> value) {
   return value.v;
 }
 inline uint8_t store(Mask value) { return value.set; }
@@ -51,8 +81,10 @@ struct Params {
   }
 };
 
+// A loop that calls a function is not vectorised: flatten draws every call into it, however large.
 template <class Rule, class S, class T, class Result>
-void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n, const Scalar* params) {
+[[gnu::flatten]] void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n,
+                                 const Scalar* params) {
   const Params<S> p(params);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
@@ -63,6 +95,30 @@ void value_loop(Result* y, const T* a, const T* b, const T* c, int64_t n, const 
   }
 }
 
+// The narrow forms are so short that a test of its own would cost as much as what they save: a tile
+// is computed while it is tested, and once more where that was in vain.
+template <class Rule, Domain kDomain, class T>
+[[gnu::flatten]] bool narrow_loop(T* y, const T* a, int64_t n, const Scalar* params) {
+  using S = Num<T, Form::Narrow>;
+  const Params<S> p(params);
+  math::BitsOf<T> worst = 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    worst = worse<kDomain>(worst, a[i], T(0));
+    y[i] = store(Rule::value(S(a[i]), S(), S(), p.values));
+  }
+  return !is_hard<kDomain, T>(worst);
+}
+
+template <class Rule, Domain kDomain, class T>
+void narrow_or_plain(T* y, const T* a, int64_t n, const Scalar* params) {
+  T tile[kTestedTile];  // where the result shall replace the argument
+  T* target = y == a ? tile : y;
+  if (!narrow_loop<Rule, kDomain>(target, a, n, params)) [[unlikely]]
+    value_loop<Rule, Num<T>>(y, a, a, a, n, params);
+  else if (target == tile) __builtin_memcpy(y, tile, n * sizeof(T));
+}
+
 template <class Rule, class T>
 void value_kernel(void* out, const void* const* operands, int64_t n, const Scalar* params) {
   using S = Num<T>;
@@ -71,12 +127,13 @@ void value_kernel(void* out, const void* const* operands, int64_t n, const Scala
   auto* b = static_cast<const T*>(operands[1]);
   auto* c = static_cast<const T*>(operands[2]);
   auto* y = static_cast<Result*>(out);
-  constexpr std::string_view kText = Rule::kValue;
-  if constexpr (S::kFloating && (mentions_trig(kText) || mentions_quotient(kText))) {
-    for (int64_t i = 0; i < n; i += kWideTile) {
-      int64_t count = n - i < kWideTile ? n - i : kWideTile;
-      if (any_needs_wide(kText, a + i, b + i, count)) [[unlikely]]
-        value_loop<Rule, Num<T, true>>(y + i, a + i, b + i, c, count, params);
+  constexpr Domain kDomain = S::kFloating ? domain_of(Rule::kValue) : Domain::Whole;
+  if constexpr (kDomain != Domain::Whole) {
+    for (int64_t i = 0; i < n; i += kTestedTile) {
+      int64_t count = n - i < kTestedTile ? n - i : kTestedTile;
+      if constexpr (!kHasWide<kDomain>) narrow_or_plain<Rule, kDomain>(y + i, a + i, count, params);
+      else if (any_is_hard<kDomain>(a + i, b + i, count)) [[unlikely]]
+        value_loop<Rule, Num<T, Form::Wide>>(y + i, a + i, b + i, c, count, params);
       else value_loop<Rule, S>(y + i, a + i, b + i, c, count, params);
     }
   } else {
@@ -96,8 +153,8 @@ struct GradOperands {
 };
 
 template <class Rule, int I, class S, class T>
-void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end,
-               const Scalar* params) {
+[[gnu::flatten]] void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end,
+                                const Scalar* params) {
   constexpr uint8_t kMask = mentioned_operands(Rule::kGrad[I], Rule::kArity);
   const Params<S> p(params);
   // Operands that the text does not mention are null and are not read.
@@ -115,15 +172,15 @@ void grad_loop(T* out, const GradOperands<T>& in, int64_t begin, int64_t end,
 
 template <class Rule, int I, class T>
 void grad_kernel(void* out, const void* const* operands, int64_t n, const Scalar* params) {
-  constexpr std::string_view kText = Rule::kGrad[I];
+  constexpr Domain kDomain = domain_of(Rule::kGrad[I]);
   auto* result = static_cast<T*>(out);
   const GradOperands<T> in(operands);
-  if constexpr (mentions_trig(kText) || mentions_quotient(kText)) {
-    for (int64_t i = 0; i < n; i += kWideTile) {
-      int64_t end = n - i < kWideTile ? n : i + kWideTile;
-      if (any_needs_wide(kText, in.a + i, in.b + i, end - i)) [[unlikely]]
-        grad_loop<Rule, I, Num<T, true>>(result, in, i, end, params);
-      else grad_loop<Rule, I, Num<T>>(result, in, i, end, params);
+  if constexpr (kDomain != Domain::Whole) {
+    for (int64_t i = 0; i < n; i += kTestedTile) {
+      int64_t end = n - i < kTestedTile ? n : i + kTestedTile;
+      if (any_is_hard<kDomain>(in.a + i, in.b + i, end - i)) [[unlikely]]
+        grad_loop<Rule, I, Num<T, kHard<kDomain>>>(result, in, i, end, params);
+      else grad_loop<Rule, I, Num<T, kEasy<kDomain>>>(result, in, i, end, params);
     }
   } else {
     grad_loop<Rule, I, Num<T>>(result, in, 0, n, params);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 constexpr int64_t kTile = 1024;
+constexpr int64_t kNearBytes = int64_t{16} << 10;  // a line that stays in the first-level cache
 
 // Limits one dimension of the walk: how the work is cut for the threads.
 struct Cut {
@@ -178,13 +179,14 @@ template <ScatterMode kMode, class T>
   } else place = static_cast<T>(kMode == ScatterMode::Add ? place + value : place * value);
 }
 
-// Places are random, so what a later turn of the loop needs is fetched ahead.
+// Places are random, so what a later turn of the loop needs is fetched ahead, unless it is near.
 template <ScatterMode kMode, class T>
 [[gnu::always_inline]] inline void scatter_dense_run(T* base, const int64_t* index, const T* source,
-                                                     int64_t n, int64_t stride, int64_t step) {
+                                                     int64_t n, int64_t stride, int64_t step,
+                                                     bool near) {
   constexpr int64_t kAhead = 16;
   int64_t i = 0;
-  for (; i + kAhead < n; ++i) {
+  for (; !near && i + kAhead < n; ++i) {
     __builtin_prefetch(base + index[i + kAhead] * stride + (i + kAhead) * step, 1);
     meet<kMode>(base[index[i] * stride + i * step], source[i]);
   }
@@ -202,9 +204,11 @@ void scatter_cut(const LineWalk& walk, T* to, const int64_t* index, const T* fro
       return best_index_table().add[static_cast<int>(dtype_of<T>)](base + *indices * walk.stride,
                                                                    source, length);
     if (index_step == 1 && other_step == 1) {
-      if (step == 0 && walk.stride == 1)
-        return scatter_dense_run<kMode>(base, indices, source, length, 1, 0);
-      return scatter_dense_run<kMode>(base, indices, source, length, walk.stride, step);
+      if (step == 0 && walk.stride == 1) {
+        bool near = walk.size * int64_t{sizeof(T)} <= kNearBytes;
+        return scatter_dense_run<kMode>(base, indices, source, length, 1, 0, near);
+      }
+      return scatter_dense_run<kMode>(base, indices, source, length, walk.stride, step, false);
     }
     for (int64_t i = 0; i < length; ++i)
       meet<kMode>(base[indices[i * index_step] * walk.stride + i * step], source[i * other_step]);

@@ -9,6 +9,9 @@
 
 namespace tapegrad {
 
+// For the rules read with tensors; the kernels have their own.
+static Tensor normal_cdf(const Tensor& x) { return 0.5 * erfc(-0.7071067811865476 * x); }
+
 namespace {
 
 using Derivative = PointwiseDerivative;

@@ -30,7 +30,7 @@ struct SharedExtremeBackward final : Node {
   const char* name() const override { return node_name; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = dims.restore(saved(1));
-    Tensor chosen = eq(x, y) | (isnan(x) & isnan(y));
+    Tensor chosen = eq(x, y) | isnan(x);  // the extreme of a NaN is NaN
     DimVector reduced;
     for (size_t d = 0; d < dims.sizes.size(); ++d)
       if (dims.contains(d)) reduced.push_back(static_cast<int64_t>(d));
@@ -47,8 +47,9 @@ struct ChosenBackward final : Node {
       : dims(dims), dim(dim), node_name(node_name) {}
   const char* name() const override { return node_name; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor zero = zeros(dims.sizes, grads[0].dtype());
-    grad_inputs[0] = scatter(zero, dim, dims.restore(saved(0)), dims.restore(grads[0]));
+    Tensor grad_x = zeros(dims.sizes, grads[0].dtype());
+    scatter_(grad_x, dim, dims.restore(saved(0)), dims.restore(grads[0]));
+    grad_inputs[0] = grad_x;
   }
   ReducedDims dims;
   int64_t dim;

@@ -123,6 +123,8 @@ TAPEGRAD_MATH_2(fmod)
 TAPEGRAD_MATH_2(nextafter)
 #undef TAPEGRAD_MATH
 #undef TAPEGRAD_MATH_2
+__device__ inline float normal_cdf(float x) { return ::normcdff(x); }
+__device__ inline double normal_cdf(double x) { return ::normcdf(x); }
 
 // Half to even.
 template <class T>
@@ -428,6 +430,7 @@ struct Num {
   TAPEGRAD_FORWARD(erf)
   TAPEGRAD_FORWARD(erfc)
   TAPEGRAD_FORWARD(erfinv)
+  TAPEGRAD_FORWARD(normal_cdf)
   TAPEGRAD_FORWARD(lgamma)
   TAPEGRAD_FORWARD_2(atan2)
   TAPEGRAD_FORWARD_2(hypot)

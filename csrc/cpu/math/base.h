@@ -15,8 +15,11 @@
 // Note: the plain and the wide form
 // A few functions are cheap only on a part of their domain: trigonometry needs a multi-word
 // reduction for huge arguments, fmod a long division for huge quotients. For those the plain form
-// is right where `needs_wide_...` is false and the form in namespace `wide` is right everywhere.
-// A kernel tests a tile of inputs and picks the form for the whole tile.
+// is right for easy arguments and the form in namespace `wide` is right everywhere. exp and the
+// logarithms are called with any argument inside other functions, so their plain form is right
+// everywhere, and a form in namespace `narrow` for easy arguments only leaves out zeros, infinities,
+// NaNs and subnormal numbers. `..._difficulty` is a word that is at most `k...Easy`, or zero, for
+// easy arguments: a kernel tests a tile of inputs and picks the form for the whole tile.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +74,7 @@ template <class T>
 using BitsOf = typename Format<T>::Bits;
 
 template <class T>
-TAPEGRAD_INLINE BitsOf<T> to_bits(T x) {
+TAPEGRAD_INLINE constexpr BitsOf<T> to_bits(T x) {
   return __builtin_bit_cast(BitsOf<T>, x);
 }
 
@@ -112,6 +115,14 @@ TAPEGRAD_INLINE T at_most(T x, T bound) {
 template <class T>
 TAPEGRAD_INLINE T at_least(T x, T bound) {
   return bound > x ? bound : x;
+}
+
+// The smaller of |x| and a bound; a NaN becomes the bound. A minimum of words is one instruction, where
+// a minimum that lets NaNs pass is two.
+template <class T>
+TAPEGRAD_INLINE T magnitude_at_most(T x, T bound) {
+  const BitsOf<T> magnitude = to_bits(x) & ~kSignBit<T>, limit = to_bits(bound);
+  return from_bits<T>(magnitude < limit ? magnitude : limit);
 }
 
 // a * b + c, in one rounding where the instruction exists; never a library call.

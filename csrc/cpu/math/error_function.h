@@ -1,4 +1,4 @@
-// erf, erfc, erfinv and the normal distribution's cdf and pdf.
+// erf, erfc, erfinv and the normal distribution's cdf.
 //
 // For a >= 0, erfc(a) = exp(-a^2) G(t) / (1 + 2a) with t = (a - k) / (a + k): G varies between 1
 // and 1.3 over the whole half line, so one polynomial in t gives every tail to full relative
@@ -45,9 +45,10 @@ TAPEGRAD_INLINE Pair<double> erfc_factor(double t) {
   return sum;
 }
 
-// weight * erfc(a), given 1 + 2a and a^2 as pairs; weight is a power of two.
+// erfc for a >= 0
 template <class T>
-TAPEGRAD_INLINE T erfc_positive(T a, Pair<T> denominator, Pair<T> square, T weight) {
+TAPEGRAD_INLINE T erfc_positive(T a) {
+  const Pair<T> denominator = fast_two_sum(T(1), T(2) * a);
   // One division serves both denominators.
   const T centred = a + kErfcCentre<T>;
   const T inverse_both = T(1) / (centred * denominator.high);
@@ -59,16 +60,15 @@ TAPEGRAD_INLINE T erfc_positive(T a, Pair<T> denominator, Pair<T> square, T weig
   Pair<T> numerator = erfc_factor(t);
   numerator.low = mul_add(steepness, t_low, numerator.low);
   const Pair<T> factor = divide(numerator, denominator, centred * inverse_both);
+  const Pair<T> square = two_product(a, a);
   const ExpReduction<T> parts = reduce_exp(Pair<T>{-square.high, -square.low});
-  const Pair<T> decay = fast_two_sum(T(1), growth(parts));
-  const T low = mul_add(decay.high, factor.low, decay.low * factor.high);
-  return scale(weight * mul_add(decay.high, factor.high, low), parts.n);
+  const T rise = growth(parts), low = mul_add(factor.low, rise, factor.low);
+  return scale_down(factor.high + mul_add(factor.high, rise, low), parts.n);
 }
 
 template <class T>
 TAPEGRAD_INLINE T erfc(T x) {
-  const T a = at_most(abs(x), kErfcZero<T>);
-  const T y = erfc_positive(a, fast_two_sum(T(1), T(2) * a), two_product(a, a), T(1));
+  const T y = erfc_positive(at_most(abs(x), kErfcZero<T>));
   return x < T(0) ? T(2) - y : y;
 }
 
@@ -109,34 +109,69 @@ TAPEGRAD_INLINE T erf(T x) {
   return a < T(1) ? inner : copysign(outer, x);
 }
 
-// Beyond this argument the density is zero, and so is the distribution on the left.
+// Beyond this argument the distribution is zero on the left.
 template <class T>
 inline constexpr T kNormalZero = sizeof(T) == 4 ? T(15) : T(38.7);
 
-// The cumulative distribution, erfc(-x / sqrt(2)) / 2; the square comes from x itself because a
-// rounding of x / sqrt(2) would be magnified in the tail.
+// For a >= 0, normal_cdf(-a) = exp(-a^2 / 2) v H(u) with v = k / (a + k) and u = a / (a + k): near
+// a = 0, where H is steep, u has many bits.
+template <class T>
+inline constexpr T kNormalScale = sizeof(T) == 4 ? T(1.0 / 3) : T(1.0 / 6);  // 1 / k
+
+TAPEGRAD_INLINE float normal_factor(float u) {
+  return polynomial(u, 0x1p-1f, -0x1.64c6eep-1f, 0x1.6cf946p-2f, 0x1.1874cap-4f, -0x1.5c5e46p-4f,
+                    -0x1.3f45b6p-5f, -0x1.a60c4p-14f, 0x1.a59642p-5f, -0x1.6fb008p-6f);
+}
+TAPEGRAD_INLINE double normal_factor(double u) {
+  return polynomial(
+      u - 0.4375, 0x1.2a948b593173dp-3, -0x1.273c44f36a4ddp-2, 0x1.00e1c26675fe4p-1,
+      -0x1.888296e677664p-1, 0x1.05ad3f3945898p0, -0x1.2ce770a42df25p0, 0x1.243ce9a92dc84p0,
+      -0x1.ccffae1562501p-1, 0x1.0e8c957740d95p-1, -0x1.5ba6866b4e4f8p-3, -0x1.8a5bafca104b3p-5,
+      0x1.7fb1adc2ce6a6p-4, -0x1.364b45911d0c7p-5, -0x1.25a600cd2625cp-6, 0x1.917fbff486579p-6,
+      -0x1.dd37d4dff18f2p-10, -0x1.623b51dcc7515p-7, 0x1.00d107b77db62p-8, 0x1.253c68bcc373ep-8,
+      -0x1.520a50ca23bc3p-9, -0x1.eac4e287e64dcp-10, 0x1.00c3b7411ed9p-10, 0x1.4885c474720bcp-11);
+}
+
+template <class T>
+TAPEGRAD_INLINE T normal_decay_factor(T a) {
+  const T scaled = kNormalScale<T> * a;
+  const T v = T(1) / (T(1) + scaled);
+  return v * normal_factor(scaled * v);
+}
+
+// The cumulative distribution of the normal law, erfc(-x / sqrt(2)) / 2, to a few units in the last
+// place; beyond |x| = 3 to 1 + x^2 / 2 of them, as the square is rounded. The reduction is that of
+// exp(-0.5 * x * x), letter for letter: beside the density the compiler computes it once.
 template <class T>
 TAPEGRAD_INLINE T normal_cdf(T x) {
-  constexpr T kRootHalf = T(0x1.6a09e667f3bcdp-1);
-  constexpr T kRootHalfLow = sizeof(T) == 4 ? T(0x1.9fcef4p-27) : T(-0x1.bdd3413b26456p-55);
-  const T a = at_most(abs(x), kNormalZero<T>);
-  const Pair<T> scaled = two_product(a, kRootHalf);
-  const T scaled_low = mul_add(a, kRootHalfLow, scaled.low);
-  Pair<T> denominator = fast_two_sum(T(1), T(2) * scaled.high);
-  denominator.low = mul_add(T(2), scaled_low, denominator.low);
-  const T y = erfc_positive(scaled.high, denominator, two_product(a, T(0.5) * a), T(0.5));
+  const T factor = normal_decay_factor(magnitude_at_most(x, kNormalZero<T>));
+  const ExpReduction<T> parts = reduce_exp_bounded(T(-0.5) * x * x);
+  const T y = scale_down(mul_add(factor, growth(parts), factor), parts.n);
   return x < T(0) ? y : T(1) - y;
 }
 
-// exp(-x^2 / 2) / sqrt(2 pi)
+// Up to this magnitude the distribution is a normal number.
 template <class T>
-TAPEGRAD_INLINE T normal_pdf(T x) {
-  constexpr T kHeight = T(0x1.9884533d43651p-2);
-  const T a = at_most(abs(x), kNormalZero<T>);
-  const Pair<T> half_square = two_product(a, T(0.5) * a);
-  const ExpReduction<T> parts = reduce_exp(Pair<T>{-half_square.high, -half_square.low});
-  return scale(mul_add(kHeight, growth(parts), kHeight), parts.n);
+inline constexpr T kNormalNarrow = sizeof(T) == 4 ? T(12) : T(37);
+template <class T>
+inline constexpr BitsOf<T> kNormalEasy = to_bits(kNormalNarrow<T>);
+
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> normal_difficulty(T x) {
+  return to_bits(abs(x));
 }
+
+namespace narrow {
+
+template <class T>
+TAPEGRAD_INLINE T normal_cdf(T x) {
+  const T factor = normal_decay_factor(abs(x));
+  const ExpReduction<T> parts = reduce_exp(T(-0.5) * x * x);
+  const T y = narrow::scale(mul_add(factor, growth(parts), factor), parts.n);
+  return x < T(0) ? y : T(1) - y;
+}
+
+}  // namespace narrow
 
 // erfinv in two pieces of w = -log(1 - x^2): erfinv(x) / x is a polynomial in w near the centre,
 // erfinv(|x|) one in a root of w in the tail.
@@ -175,7 +210,7 @@ template <class T>
 TAPEGRAD_INLINE T erfinv(T x) {
   constexpr T kSplit = sizeof(T) == 4 ? T(4) : T(6.25);
   const T a = abs(x);
-  const T w = -assemble_log(reduce_log((T(1) - a) * (T(1) + a)));
+  const T w = -assemble_log(narrow::reduce_log((T(1) - a) * (T(1) + a)));
   const T inside = w < kSplit ? x * erfinv_centre(w) : copysign(erfinv_tail(w), x);
   const T outside = a == T(1) ? copysign(Format<T>::kInfinity, x) : Format<T>::kNan;
   return a < T(1) ? inside : outside;

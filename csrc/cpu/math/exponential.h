@@ -81,11 +81,50 @@ TAPEGRAD_INLINE T scale(T y, Nearest<T> n) {
   return y * from_bits<T>(power) * (tiny ? T(0x1p-64) : T(2));
 }
 
+// y * 2^n for n <= 0 and y in [2^-12, 2): gradual underflow is rounded once.
+template <class T>
+TAPEGRAD_INLINE T scale_down(T y, Nearest<T> n) {
+  return y * power_of_two(n, 64) * T(0x1p-64);
+}
+
+template <class T>
+TAPEGRAD_INLINE ExpReduction<T> reduce_exp_bounded(T x) {
+  return reduce_exp(at_most(at_least(x, kExpLow<T>), kExpHigh<T>));
+}
+
 template <class T>
 TAPEGRAD_INLINE T exp(T x) {
-  const ExpReduction<T> parts = reduce_exp(at_most(at_least(x, kExpLow<T>), kExpHigh<T>));
+  const ExpReduction<T> parts = reduce_exp_bounded(x);
   return scale(T(1) + growth(parts), parts.n);
 }
+
+// Up to this magnitude of x the powers of two around exp(x) are normal numbers.
+template <class T>
+inline constexpr T kExpNarrow = sizeof(T) == 4 ? T(87) : T(708);
+
+template <class T>
+inline constexpr BitsOf<T> kExpEasy = to_bits(kExpNarrow<T>);
+
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> exp_difficulty(T x) {
+  return to_bits(abs(x));
+}
+
+namespace narrow {
+
+// y * 2^n where both y and the result are normal numbers
+template <class T>
+TAPEGRAD_INLINE T scale(T y, Nearest<T> n) {
+  return from_bits<T>(to_bits(y) + (n.bits << Format<T>::kMantissaBits));
+}
+
+template <class T>
+TAPEGRAD_INLINE T exp(T x) {
+  const ExpReduction<T> parts = reduce_exp(x);
+  return narrow::scale(T(1) + growth(parts), parts.n);
+}
+
+}  // namespace narrow
 
 // (2^f - 1) / f for |f| <= 1/2
 TAPEGRAD_INLINE float exp2_slope(float f) {
@@ -131,7 +170,7 @@ template <class T>
 TAPEGRAD_INLINE T sigmoid(T x) {
   const ExpReduction<T> parts = reduce_exp(at_least(-abs(x), kExpLow<T>));
   const Pair<T> mantissa = fast_two_sum(T(1), growth(parts));
-  const T decay = scale(mantissa.high, parts.n);
+  const T decay = scale_down(mantissa.high, parts.n);
   const T quotient = (x < T(0) ? decay : T(1)) / (T(1) + decay);
   const T tail = mul_add(decay, (mantissa.low + parts.r_low) - quotient, decay);
   return x < T(-0.6875) ? tail : quotient;
@@ -186,6 +225,18 @@ TAPEGRAD_INLINE double tanh_series(double z) {
                     0x1.438bc698376d1p-14, -0x1.0d9cad7e1cebdp-16);
 }
 
+// exp(2 r) for |r| <= ln2 / 4
+TAPEGRAD_INLINE float exp_twice(float r) {
+  return horner(r, 1.0f, 2.0f, 0x1.fffffcp0f, 0x1.55548ap0f, 0x1.555864p-1f, 0x1.123de8p-2f,
+                0x1.6a70c2p-4f);
+}
+TAPEGRAD_INLINE double exp_twice(double r) {
+  return polynomial(r, 1.0, 2.0, 0x1.000000000000ap1, 0x1.55555555554f9p0, 0x1.55555555507c8p-1,
+                    0x1.1111111127f2bp-2, 0x1.6c16c1845426ep-4, 0x1.a01a012986477p-6,
+                    0x1.a01999946d45fp-8, 0x1.71df267718351p-10, 0x1.28ade676959a4p-12,
+                    0x1.ad7ebd23ffb18p-15);
+}
+
 template <class T>
 TAPEGRAD_INLINE T tanh(T x) {
   const T a = abs(x);
@@ -193,9 +244,9 @@ TAPEGRAD_INLINE T tanh(T x) {
   const T inner = mul_add(a * z, tanh_series(z), a);
   // 1 - 2 / (exp(2a) + 1), which rounds to one beyond the bound
   const T bounded = at_most(a, sizeof(T) == 4 ? T(10) : T(20));
-  const ExpReduction<T> parts = reduce_exp(bounded + bounded);
-  const T power = power_of_two(parts.n, 0);
-  const T outer = T(1) - T(2) / (mul_add(power, growth(parts), power) + T(1));
+  const Nearest<T> n = nearest_of_product(bounded, T(2) * kLog2E<T>);
+  const T r = mul_add(n.value, T(-0x1.62e42fefa39efp-2), bounded);
+  const T outer = T(1) - T(2) / mul_add(exp_twice(r), power_of_two(n, 0), T(1));
   return copysign(a < T(0.625) ? inner : outer, x);
 }
 

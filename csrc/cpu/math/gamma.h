@@ -1,4 +1,4 @@
-// lgamma and digamma.
+// lgamma, digamma and trigamma.
 //
 // Small positive arguments are moved by the recurrence gamma(a + 1) = a gamma(a) to an interval
 // around a zero of the function, where a polynomial times the distance to the zero keeps relative
@@ -168,9 +168,7 @@ TAPEGRAD_INLINE T digamma(T x) {
   const T a = abs(x);
   const T positive = digamma_positive(a);
   // digamma(-a) = digamma(a) + 1 / a + pi cot(pi a)
-  // At half-integers the tangent is infinite and its pair of words is not a number.
-  const T tangent = tan_of(reduce_trig_pi(modulo_two(a)));
-  const T cotangent = a - floor(a) == T(0.5) ? T(0) : T(1) / tangent;
+  const T cotangent = T(1) / tan_of(reduce_trig_pi(modulo_two(a)));
   const T inverse = T(1) / a;
   const T mirrored = positive + mul_add(kPi, cotangent, inverse);
   const T reflected = a < Format<T>::kEpsilon / 256 ? inverse : mirrored;
@@ -178,6 +176,55 @@ TAPEGRAD_INLINE T digamma(T x) {
   const T finite = a < Format<T>::kInfinity ? inside : x;
   const T defined = (x < T(0)) & (floor(x) == x) ? Format<T>::kNan : finite;
   return x == T(0) ? copysign(Format<T>::kInfinity, -x) : defined;
+}
+
+// (trigamma(b) b - 1 - 1 / (2b)) b^2 in z = 1 / b^2: the Bernoulli numbers B_2, B_4, ...
+TAPEGRAD_INLINE float trigamma_series(float z) {
+  return polynomial(z, 1.0f / 6, -1.0f / 30, 1.0f / 42, -1.0f / 30);
+}
+TAPEGRAD_INLINE double trigamma_series(double z) {
+  return polynomial(z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6,
+                    -3617.0 / 510, 43867.0 / 798);
+}
+
+// 1 / (a + 1)^2 + ... + 1 / (a + kStirlingStart)^2 for 0 <= a < kStirlingStart. With
+// u = a (a + kStirlingStart + 1), the first and the last of the factors multiply to u plus an
+// integer, and so do the second and the last but one: two pairs make a fraction.
+TAPEGRAD_INLINE float trigamma_steps(float a) {
+  const float u = a * (a + 5.0f), outer = u + 4.0f, inner = u + 6.0f;
+  const float numerator =
+      mul_add(mul_add(2.0f, u, 17.0f), inner * inner, mul_add(2.0f, u, 13.0f) * (outer * outer));
+  const float denominator = outer * inner;
+  return numerator / (denominator * denominator);
+}
+TAPEGRAD_INLINE double trigamma_steps(double a) {
+  const double u = a * (a + 9.0);
+  const double first = u + 8.0, second = u + 14.0, third = u + 18.0, fourth = u + 20.0;
+  const double outer =
+      mul_add(mul_add(2.0, u, 65.0), second * second, mul_add(2.0, u, 53.0) * (first * first));
+  const double inner =
+      mul_add(mul_add(2.0, u, 45.0), fourth * fourth, mul_add(2.0, u, 41.0) * (third * third));
+  const double outer_root = first * second, inner_root = third * fourth;
+  return outer / (outer_root * outer_root) + inner / (inner_root * inner_root);
+}
+
+template <class T>
+TAPEGRAD_INLINE T trigamma(T x) {
+  constexpr T kPi = T(0x1.921fb54442d18p1);
+  const T a = abs(x);
+  const bool large = a >= T(kStirlingStart<T>);
+  const T inverse = T(1) / (large ? a : a + T(kStirlingStart<T> + 1));
+  const T z = inverse * inverse;
+  const T series = inverse * (mul_add(T(0.5), inverse, T(1)) + z * trigamma_series(z));
+  const T direct = T(1) / a;
+  const T first = direct * direct;
+  // trigamma(a + 1), which lacks the first term of trigamma(a)
+  const T next = large ? series - first : series + trigamma_steps(a);
+  // trigamma(-a) = (pi / sin(pi a))^2 - trigamma(a + 1)
+  const T wave = kPi / abs_sinpi(a);
+  const T inside = x < T(0) ? mul_add(wave, wave, -next) : (large ? series : next + first);
+  const bool pole = (x <= T(0)) & (floor(x) == x);
+  return pole ? Format<T>::kInfinity : inside;
 }
 
 }  // namespace tapegrad::cpu::TAPEGRAD_ISA::math

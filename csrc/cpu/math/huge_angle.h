@@ -69,17 +69,17 @@ inline Quadrant<double> reduce_trig_huge(double x) {
 namespace wide {
 
 inline double sin(double x) {
-  if (!needs_wide_trig(x)) return math::sin(x);
+  if (trig_difficulty(x) == 0) return math::sin(x);
   return x - x == 0.0 ? sin_of(reduce_trig_huge(x), 0) : x - x;
 }
 
 inline double cos(double x) {
-  if (!needs_wide_trig(x)) return math::cos(x);
+  if (trig_difficulty(x) == 0) return math::cos(x);
   return x - x == 0.0 ? sin_of(reduce_trig_huge(x), 1) : x - x;
 }
 
 inline double tan(double x) {
-  if (!needs_wide_trig(x)) return math::tan(x);
+  if (trig_difficulty(x) == 0) return math::tan(x);
   return x - x == 0.0 ? tan_of(reduce_trig_huge(x)) : x - x;
 }
 

@@ -41,21 +41,23 @@ struct Binary {
   T mantissa;  // in [sqrt(1/2), sqrt(2))
 };
 
-// Splits a positive, finite, normal number.
-template <class T>
-TAPEGRAD_INLINE Binary<T> split_binary(T x) {
-  using Bits = BitsOf<T>;
-  constexpr int kMantissaBits = Format<T>::kMantissaBits;
-  constexpr Bits kOne = Bits(Format<T>::kBias) << kMantissaBits;
-  constexpr Bits kSqrtHalf = __builtin_bit_cast(Bits, T(0x1.6a09e667f3bcdp-1));
-  // Counted from sqrt(1/2), the exponent field changes where the mantissa interval ends.
-  const Bits counted = to_bits(x) + (kOne - kSqrtHalf);
-  const Bits biased = counted >> kMantissaBits;
-  const Bits mantissa = (counted & ((Bits(1) << kMantissaBits) - 1)) + kSqrtHalf;
-  // The integer is placed in the low bits of a large number and that number is subtracted.
-  constexpr T kLarge = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);
-  const T exponent = from_bits<T>(biased | to_bits(kLarge)) - (kLarge + T(Format<T>::kBias));
-  return {exponent, from_bits<T>(mantissa)};
+// Splits a positive, finite, normal number. Counted from sqrt(1/2), the exponent field changes where
+// the mantissa interval ends.
+TAPEGRAD_INLINE Binary<float> split_binary(float x) {
+  constexpr std::int32_t kSqrtHalf = __builtin_bit_cast(std::int32_t, 0x1.6a09e6p-1f);
+  const auto bits = static_cast<std::int32_t>(to_bits(x));
+  const std::int32_t exponent = (bits - kSqrtHalf) >> 23;
+  return {float(exponent),
+          from_bits<float>(to_bits(x) - (static_cast<std::uint32_t>(exponent) << 23))};
+}
+TAPEGRAD_INLINE Binary<double> split_binary(double x) {
+  constexpr std::uint64_t kOne = to_bits(1.0), kSqrtHalf = to_bits(0x1.6a09e667f3bcdp-1);
+  const std::uint64_t counted = to_bits(x) + (kOne - kSqrtHalf);
+  const std::uint64_t mantissa = (counted & ((std::uint64_t(1) << 52) - 1)) + kSqrtHalf;
+  // Few processors convert 64-bit integers: the integer is placed in the low bits of a large number
+  // and that number is subtracted.
+  const double exponent = from_bits<double>((counted >> 52) | to_bits(0x1p52)) - (0x1p52 + 1023.0);
+  return {exponent, from_bits<double>(mantissa)};
 }
 
 // Splits any positive finite number, subnormal ones too.
@@ -107,30 +109,69 @@ TAPEGRAD_INLINE T with_log_limits(T x, T y) {
 }
 
 template <class T>
-TAPEGRAD_INLINE T log(T x) {
-  return with_log_limits(x, assemble_log(reduce_log(x)));
-}
-
-template <class T>
-TAPEGRAD_INLINE T log2(T x) {
+TAPEGRAD_INLINE T assemble_log2(LogReduction<T> parts) {
   constexpr T kHigh = T(0x1.71547652b82fep0);
   constexpr T kLow = sizeof(T) == 4 ? T(0x1.4ae0cp-26) : T(0x1.777d0ffda0d24p-56);
-  const auto [e, f, tail] = reduce_log(x);
-  const T low = mul_add(f, kLow, tail * kHigh);
-  return with_log_limits(x, e + mul_add(f, kHigh, low));
+  const T low = mul_add(parts.f, kLow, parts.tail * kHigh);
+  return parts.e + mul_add(parts.f, kHigh, low);
 }
 
 template <class T>
-TAPEGRAD_INLINE T log10(T x) {
+TAPEGRAD_INLINE T assemble_log10(LogReduction<T> parts) {
   constexpr T kHigh = T(0x1.bcb7b1526e50ep-2);
   constexpr T kLow = sizeof(T) == 4 ? T(-0x1.5b235ep-27) : T(0x1.95355baaafad3p-57);
   // log10(2), the first part short enough for exact products with e.
   constexpr T kTwoHigh = sizeof(T) == 4 ? T(0x1.344p-2) : T(0x1.34413509f78p-2);
   constexpr T kTwoLow = T((0x1.34413509f79ffp-2 - double(kTwoHigh)) - 0x1.9dc1da994fd21p-59);
-  const auto [e, f, tail] = reduce_log(x);
-  const T low = mul_add(f, kLow, mul_add(e, kTwoLow, tail * kHigh));
-  return with_log_limits(x, mul_add(e, kTwoHigh, mul_add(f, kHigh, low)));
+  const T low = mul_add(parts.f, kLow, mul_add(parts.e, kTwoLow, parts.tail * kHigh));
+  return mul_add(parts.e, kTwoHigh, mul_add(parts.f, kHigh, low));
 }
+
+template <class T>
+TAPEGRAD_INLINE T log(T x) {
+  return with_log_limits(x, assemble_log(reduce_log(x)));
+}
+template <class T>
+TAPEGRAD_INLINE T log2(T x) {
+  return with_log_limits(x, assemble_log2(reduce_log(x)));
+}
+template <class T>
+TAPEGRAD_INLINE T log10(T x) {
+  return with_log_limits(x, assemble_log10(reduce_log(x)));
+}
+
+// Positive, finite, normal numbers are easy: counted from the first of them, all others come later.
+template <class T>
+inline constexpr BitsOf<T> kLogEasy = to_bits(Format<T>::kMax) - to_bits(Format<T>::kMinNormal);
+
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> log_difficulty(T x) {
+  return to_bits(x) - to_bits(Format<T>::kMinNormal);
+}
+
+namespace narrow {
+
+template <class T>
+TAPEGRAD_INLINE LogReduction<T> reduce_log(T x) {
+  const Binary<T> parts = split_binary(x);
+  const T f = parts.mantissa - T(1);
+  return {parts.exponent, f, log_tail(f)};
+}
+
+template <class T>
+TAPEGRAD_INLINE T log(T x) {
+  return assemble_log(narrow::reduce_log(x));
+}
+template <class T>
+TAPEGRAD_INLINE T log2(T x) {
+  return assemble_log2(narrow::reduce_log(x));
+}
+template <class T>
+TAPEGRAD_INLINE T log10(T x) {
+  return assemble_log10(narrow::reduce_log(x));
+}
+
+}  // namespace narrow
 
 template <class T>
 TAPEGRAD_INLINE T log1p(T x) {

@@ -13,8 +13,8 @@ template <class T>
 inline constexpr T kQuotientRange = sizeof(T) == 4 ? T(0x1p28) : T(0x1p52);
 
 template <class T>
-TAPEGRAD_INLINE bool needs_wide_quotient(T x, T y) {
-  return abs(x) > kQuotientRange<T> * abs(y);
+TAPEGRAD_INLINE BitsOf<T> quotient_difficulty(T x, T y) {
+  return abs(x) > kQuotientRange<T> * abs(y) ? BitsOf<T>(1) : BitsOf<T>(0);
 }
 
 TAPEGRAD_INLINE float fmod(float x, float y) {

@@ -12,9 +12,10 @@ namespace tapegrad::cpu::TAPEGRAD_ISA::math {
 template <class T>
 inline constexpr T kTrigRange = sizeof(T) == 4 ? T(0x1p17) : T(0x1p30);
 
+// A NaN is easy.
 template <class T>
-TAPEGRAD_INLINE bool needs_wide_trig(T x) {
-  return abs(x) > kTrigRange<T>;
+TAPEGRAD_INLINE BitsOf<T> trig_difficulty(T x) {
+  return abs(x) > kTrigRange<T> ? BitsOf<T>(1) : BitsOf<T>(0);
 }
 
 // pi / 2 as a sum of three full words.
@@ -104,13 +105,24 @@ TAPEGRAD_INLINE Pair<T> sin_pair_of(Quadrant<T> quadrant) {
   return {negative ? -y.high : y.high, negative ? -y.low : y.low};
 }
 
+// (tan(r) - r) / r^3 in z = r^2
+TAPEGRAD_INLINE float tan_series(float z) {
+  return polynomial(z, 0x1.55556p-2f, 0x1.110d8ap-3f, 0x1.badc78p-5f, 0x1.5ca98p-6f, 0x1.6333dap-7f,
+                    0x1.611a96p-14f, 0x1.1efb1ep-8f);
+}
+TAPEGRAD_INLINE double tan_series(double z) {
+  return polynomial(z, 0x1.5555555555555p-2, 0x1.1111111111098p-3, 0x1.ba1ba1ba29ddep-5,
+                    0x1.664f487d78bap-6, 0x1.226e366483df5p-7, 0x1.d6d393e55be3cp-9,
+                    0x1.7da8013de5a11p-10, 0x1.351b2fbab98a7p-11, 0x1.f9e89fdcce713p-13,
+                    0x1.794e479e74e5dp-14, 0x1.d2cbb87063d9cp-15, -0x1.745244e5117fdp-17,
+                    0x1.32f48f3ad72a7p-15, -0x1.33f781e368ec2p-16, 0x1.1cfc006814ca4p-17);
+}
+
 template <class T>
 TAPEGRAD_INLINE T tan_of(Quadrant<T> quadrant) {
-  const bool odd = (quadrant.index & 1) != 0;
-  const Pair<T> s = sin_quarter(quadrant.r), c = cos_quarter(quadrant.r);
-  const Pair<T> y = divide(Pair<T>{odd ? -c.high : s.high, odd ? -c.low : s.low},
-                           Pair<T>{odd ? s.high : c.high, odd ? s.low : c.low});
-  return y.high + y.low;
+  const T r = quadrant.r.high, z = r * r;
+  const T t = r + mul_add(r * z, tan_series(z), quadrant.r.low);
+  return (quadrant.index & 1) != 0 ? T(-1) / t : t;
 }
 
 template <class T>
@@ -204,31 +216,30 @@ TAPEGRAD_INLINE T acos(T x) {
   return abs(x) > T(0.5) ? outer : middle;
 }
 
-// (atan(t) - t) / t^3 in z = t^2 <= 1/4
+// (atan(t) - t) / t^3 in z = t^2 <= 1
 TAPEGRAD_INLINE float atan_series(float z) {
-  return polynomial(z, -0x1.555514p-2f, 0x1.997ba6p-3f, -0x1.225176p-3f, 0x1.a04742p-4f,
-                    -0x1.a4d71ap-5f);
+  return polynomial(z, -0x1.5554dcp-2f, 0x1.9978f2p-3f, -0x1.230ad2p-3f, 0x1.b4e0dcp-4f,
+                    -0x1.35560ep-4f, 0x1.61fc4ap-5f, -0x1.0c2a24p-6f, 0x1.7ece5p-9f);
 }
 TAPEGRAD_INLINE double atan_series(double z) {
-  return polynomial(z, -0x1.5555555555518p-2, 0x1.999999999144ap-3, -0x1.249249216ce54p-3,
-                    0x1.c71c70958bf09p-4, -0x1.745cf535d4efdp-4, 0x1.3b1143c71c612p-4,
-                    -0x1.10f3583060e0cp-4, 0x1.dfec472e490a5p-5, -0x1.a3a41143175ap-5,
-                    0x1.571473e13df2dp-5, -0x1.c1dc5fe8ae071p-6, 0x1.4bfe17855ec19p-7);
+  return polynomial(
+      z, -0x1.5555555555555p-2, 0x1.999999999962p-3, -0x1.24924924753ecp-3, 0x1.c71c71bb00a6cp-4,
+      -0x1.745d15ee35819p-4, 0x1.3b1399d1dcdc7p-4, -0x1.110fff599e4d2p-4, 0x1.e1d0239d392a6p-5,
+      -0x1.aebbb1647a168p-5, 0x1.841dcf603a209p-5, -0x1.5d02278205cc7p-5, 0x1.3328700bb8169p-5,
+      -0x1.00390504e9f2fp-5, 0x1.843f4bca23369p-6, -0x1.fd0e4de8fed9p-7, 0x1.123baedb61abdp-7,
+      -0x1.ca3677db66678p-9, 0x1.1325b2f8964bep-10, -0x1.a359b96a4eee4p-13, 0x1.2f07811f9f6e9p-16);
 }
 
 // The angle of the point (b, a) in the first quadrant as high + low, a and b finite and not both
-// zero. Turning by 0, pi/4 or pi/2 leaves a quotient of at most 1/2.
+// zero. Above the diagonal the point is turned back by pi/2.
 template <class T>
 TAPEGRAD_INLINE Pair<T> first_quadrant_angle(T a, T b) {
   using Pi = HalfPi<T>;
-  const bool steep = a > T(2) * b, middle = T(2) * a > b;
-  const T numerator = steep ? -b : (middle ? a - b : a);
-  const T denominator = steep ? a : (middle ? a + b : b);
-  const T t = numerator / denominator;
+  const bool steep = a > b;
+  const T t = (steep ? -b : a) / (steep ? a : b);
   const T z = t * t;
-  const T turn = steep ? Pi::kFirst : (middle ? T(0.5) * Pi::kFirst : T(0));
-  const T turn_low = steep ? Pi::kSecond : (middle ? T(0.5) * Pi::kSecond : T(0));
-  const Pair<T> angle = fast_two_sum(turn, t);
+  const Pair<T> angle = fast_two_sum(steep ? Pi::kFirst : T(0), t);
+  const T turn_low = steep ? Pi::kSecond : T(0);
   return {angle.high, angle.low + mul_add(t * z, atan_series(z), turn_low)};
 }
 

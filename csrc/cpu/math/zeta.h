@@ -52,6 +52,7 @@ inline double zeta(double s, double q) {
 // The n-th derivative of digamma, (-1)^(n+1) n! zeta(n + 1, x)
 inline double polygamma(int n, double x) {
   if (n == 0) return digamma(x);
+  if (n == 1) return trigamma(x);
   constexpr int kInfiniteFactorial = 171;
   double factorial = 1.0;
   for (int k = 2; k <= n && k <= kInfiniteFactorial; ++k) factorial *= k;
@@ -59,7 +60,10 @@ inline double polygamma(int n, double x) {
   return n % 2 == 1 ? size : -size;
 }
 
-inline float polygamma(int n, float x) { return float(polygamma(n, double(x))); }
+inline float polygamma(int n, float x) {
+  if (n == 1) return trigamma(x);
+  return float(polygamma(n, double(x)));
+}
 inline float zeta(float s, float q) { return float(zeta(double(s), double(q))); }
 
 }  // namespace tapegrad::cpu::TAPEGRAD_ISA::math
