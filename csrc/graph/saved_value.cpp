@@ -16,6 +16,13 @@ Tensor bare_alias(const Tensor& x) {
   return y;
 }
 
+// Whether the tensor has tangents, or will have once they are computed. Such a value is kept as it
+// is: a packed one would come back without them.
+bool carries_tangents(const Tensor& x) {
+  const AutogradMeta* meta = x->meta();
+  return forward_levels && meta && meta->extra && meta->extra->tangents;
+}
+
 void check_savable(const Tensor& tensor) {
   TAPEGRAD_CHECK(!tensor->storage().is_inference(),
                  "Inference tensors cannot be saved for backward: a tensor of shape ",
@@ -55,7 +62,7 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner) {
       break;
     }
   }
-  if (packing) value.pack(tensor);
+  if (packing && !carries_tangents(tensor)) value.pack(tensor);
   else value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
   return value;
 }
@@ -65,7 +72,7 @@ SavedValue SavedValue::output(const Tensor& tensor) {
   SavedValue value;
   value.number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
   value.history_ = History::Output;
-  if (packing) value.pack(tensor);
+  if (packing && !carries_tangents(tensor)) value.pack(tensor);
   else value.hold(bare_alias(tensor));
   return value;
 }

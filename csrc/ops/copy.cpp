@@ -124,8 +124,8 @@ Tensor cast(const Tensor& x, DType dtype) {
 Tensor clone_with_history(const Tensor& x) {
   Tensor y = empty_like_layout(x, x.dtype());
   copy_into(y, x);
-  copy_history(y, x);
-  if (forward_levels) set_tangents(y, tangents_of(x));  // its own: x is about to change
+  if (Node* node = grad_fn(x)) put_history(y, Ref<Node>(node), x->meta()->output_number);
+  if (forward_levels) set_tangents(y, tangents_of(x));  // its own list: x is about to change
   return y;
 }
 
@@ -198,6 +198,14 @@ void check_captured_write(const char* op, const Tensor& self) {
                  "or pass the tensor as an argument");
 }
 
+// The argument of a vmapped function shares its memory with the tensor it was taken from, whose history
+// would not know of the write.
+void check_batched_write(const char* op, const Tensor& self) {
+  TAPEGRAD_CHECK(!(grad_enabled && requires_grad(self) && Batches::parent(self->storage())), op,
+                 ": vmap: an argument of the function that requires grad is being modified in "
+                 "place; use the out-of-place op, or a .clone()");
+}
+
 void check_write(const char* op, const Tensor& self, bool recording) {
   if (recording && requires_grad(self) && is_leaf(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
@@ -208,6 +216,8 @@ void check_write(const char* op, const Tensor& self, bool recording) {
                  "its .clone()");
   if (recording && storage_context.transform != self->storage().birth_transform())
     check_captured_write(op, self);
+  if (is_batched(self)) [[unlikely]]
+    check_batched_write(op, self);
   if (is_differentiating()) check_view_write(op, self, recording);
   if (before_write) [[unlikely]]
     before_write(self);
