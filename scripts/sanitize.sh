@@ -18,5 +18,8 @@ export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=lib
 export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export PYTHONPATH=$PWD/$folder/site
+# Tests of what a sanitized build does differently (no pools) or of other people's libraries that the
+# preloaded runtime breaks (NVRTC) skip themselves.
+export TAPEGRAD_SANITIZED=1
 # The pytest command, not `python -m pytest`: that would put the checkout before PYTHONPATH.
 exec "$(dirname "$python")/pytest" -p no:cacheprovider "$@"

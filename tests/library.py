@@ -11,6 +11,8 @@ import os
 
 NAME = os.environ.get("TAPEGRAD_TEST_LIBRARY", "tapegrad")
 IS_TORCH = NAME == "torch"
+# Set by scripts/sanitize.sh, whose build keeps no pools and preloads the sanitizers' runtime.
+IS_SANITIZED = "TAPEGRAD_SANITIZED" in os.environ
 PARITY_VERSION = "2.13."
 
 

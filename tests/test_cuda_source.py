@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from library import IS_TORCH, torch
+from library import IS_SANITIZED, IS_TORCH, torch
 
 if IS_TORCH:
     pytest.skip("the generator is tapegrad's own", allow_module_level=True)
+if IS_SANITIZED:
+    pytest.skip("NVRTC does not load beside a preloaded sanitizer", allow_module_level=True)
 
 from tapegrad.cuda import pointwise_source as source
 

@@ -46,7 +46,7 @@ DimVector contiguous_strides(Sizes sizes) {
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = stride;
-    stride *= std::max<int64_t>(sizes[i], 1);
+    stride = wrapping_product(stride, std::max<int64_t>(sizes[i], 1));
   }
   return strides;
 }
@@ -58,7 +58,7 @@ bool is_contiguous(Sizes sizes, Sizes strides) {
     if (sizes[i] == 0) return true;
     if (sizes[i] == 1) continue;
     contiguous &= strides[i] == expected;
-    expected *= sizes[i];
+    expected = wrapping_product(expected, sizes[i]);
   }
   return contiguous;
 }

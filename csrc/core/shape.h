@@ -95,6 +95,10 @@ std::string to_string(Sizes sizes);
 // Product of the sizes. Refuses negative sizes and products beyond int64, naming the op.
 int64_t checked_numel(const char* op, Sizes sizes);
 
+// A product of sizes that nobody uses if it is too large: some other size is zero then.
+inline int64_t wrapping_product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 DimVector contiguous_strides(Sizes sizes);
 bool is_contiguous(Sizes sizes, Sizes strides);
 

@@ -35,7 +35,7 @@ Ref<TensorImpl> TensorImpl::empty(DType dtype, Sizes sizes, int64_t numel) {
   for (size_t i = rank; i-- > 0;) {
     impl->inline_dims_[i] = sizes[i];
     impl->inline_dims_[rank + i] = stride;
-    stride *= sizes[i] > 1 ? sizes[i] : 1;
+    stride = wrapping_product(stride, sizes[i] > 1 ? sizes[i] : 1);
   }
   impl->numel_ = numel;
   return Ref<TensorImpl>::adopt(impl);
@@ -65,7 +65,7 @@ void TensorImpl::set_geometry(Sizes sizes, Sizes strides, int64_t offset) {
   std::copy(new_strides.begin(), new_strides.end(), target + rank);
   offset_ = offset;
   numel_ = 1;
-  for (int64_t size : new_sizes) numel_ *= size;
+  for (int64_t size : new_sizes) numel_ = wrapping_product(numel_, size);
   contiguous_ = tapegrad::is_contiguous(new_sizes, new_strides);
 }
 

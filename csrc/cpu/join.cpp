@@ -158,6 +158,7 @@ void triangle(const OpCall& call) {
   bool upper = call.attributes[1].as_bool();
   size_t rank = static_cast<size_t>(out.dim());
   int64_t rows = out.size(rank - 2), columns = out.size(rank - 1);
+  diagonal = std::clamp(diagonal, -rows - 1, columns + 1);
   int64_t x_step = x.stride(rank - 1), out_step = out.stride(rank - 1);
   auto one_row = [&]<class T>(const T* from, T* to, int64_t row) {
     int64_t cut = std::clamp<int64_t>(row + diagonal + (upper ? 0 : 1), 0, columns);
@@ -202,7 +203,8 @@ void total_repeats(const OpCall& call) {
   bool negative = false;
   for (int64_t i = 0; i < count; ++i) {
     negative |= repeats[i] < 0;
-    total += repeats[i];
+    // More than can be counted is more than can be allocated: the largest count says so.
+    if (__builtin_add_overflow(total, repeats[i], &total)) total = INT64_MAX;
   }
   *call.out().data_as<int64_t>() = negative ? -1 : total;
 }

@@ -22,6 +22,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "engine/anomaly.h"
+#include "engine/targets.h"
 #include "graph/accumulate.h"
 #include "graph/record.h"
 #include "ops/batch.h"
@@ -122,111 +123,6 @@ class Waiting {
   std::vector<Slot> heap_;
   std::vector<Slot> spare_;
   std::unordered_map<const Node*, Pending*> index_;
-};
-
-// Adds an arriving gradient to a leaf's .grad. With the lock held throughout, so that sweeps on
-// several threads add to a shared leaf one after the other.
-void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
-  NoBlockingSection hold;
-  TAPEGRAD_CHECK(
-      !is_batched(grad) || is_batched(leaf),
-      "backward: inside vmap, gradients differ over the batch and cannot be added to the "
-      ".grad of a tensor that does not; use torch.func.grad");
-  AutogradMeta& meta = ensure_meta(leaf);
-  if (!meta.grad.defined()) {
-    // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.
-    bool ours = is_sole_owner(grad) && same_sizes(grad.strides(), leaf.strides());
-    if (create_graph || ours) {
-      meta.grad = std::move(grad);
-    } else {
-      meta.grad = empty_like_layout(leaf, grad.dtype());
-      copy_into(meta.grad, grad);
-    }
-  } else if (create_graph || requires_grad(meta.grad)) {
-    meta.grad = add(meta.grad, grad);
-  } else {
-    const Tensor* operands[] = {&meta.grad, &grad};
-    pointwise_inplace(PointwiseId::add, operands, {});
-  }
-  if (requires_grad(meta.grad) && track_tensor) track_tensor(leaf);
-}
-
-std::unordered_set<const Node*> reachable_from(std::span<const Tensor> roots) {
-  std::unordered_set<const Node*> seen;
-  std::vector<const Node*> found;
-  auto visit = [&](const Node* node) {
-    if (node && seen.insert(node).second) found.push_back(node);
-  };
-  for (const Tensor& root : roots) visit(real_edge(root).node.get());
-  for (size_t i = 0; i < found.size(); ++i)
-    for (const Edge& edge : found[i]->edges()) visit(edge.node.get());
-  return seen;
-}
-
-// Which gradients the caller asked for: the place (entry, output) of each input.
-class Targets {
- public:
-  Targets(std::span<const Tensor> roots, std::span<const Tensor> inputs, bool accumulate)
-      : inputs_(inputs), accumulate_(accumulate), results_(inputs.size()) {
-    for (const Tensor& input : inputs) {
-      TAPEGRAD_CHECK(requires_grad(input),
-                     "backward: one of the differentiated Tensors does not require grad");
-      edges_.push_back(real_edge(input));
-    }
-    if (!inputs.empty()) find_useful(roots);
-  }
-
-  bool restricted() const { return !inputs_.empty(); }
-  // Whether a gradient sent to this entry can reach a target.
-  bool is_useful(const Node* node) const { return !restricted() || useful_.contains(node); }
-  bool is_target(const Node* node) const { return targets_.contains(node); }
-  // Whether the way to a target goes on beyond this entry. An entry that only receives one does not
-  // run.
-  bool leads_on(const Node* node) const { return !restricted() || leading_.contains(node); }
-
-  // Whether the caller asked for the gradient in this tensor's .grad.
-  bool accumulates(const Tensor& tensor) const {
-    return accumulate_ && std::any_of(inputs_.begin(), inputs_.end(),
-                                      [&](const Tensor& input) { return input.is_same(tensor); });
-  }
-
-  // Takes the finished gradients of an entry that some target is an output of.
-  void collect(const Node* node, Gradients grads, bool create_graph) {
-    for (size_t i = 0; i < edges_.size(); ++i) {
-      if (edges_[i].node.get() != node) continue;
-      const Tensor& grad = grads[edges_[i].output_number];
-      if (!grad.defined()) continue;
-      if (accumulate_) accumulate_leaf(inputs_[i], grad, create_graph);
-      else results_[i] = grad;
-    }
-  }
-
-  std::vector<Tensor> take() { return std::move(results_); }
-
- private:
-  // Walks everything reachable, then marks from old to new: an entry is useful if it is a target or
-  // leads to a useful one.
-  void find_useful(std::span<const Tensor> roots) {
-    for (const Edge& edge : edges_) targets_.insert(edge.node.get());
-    std::unordered_set<const Node*> found = reachable_from(roots);
-    std::vector<const Node*> reachable(found.begin(), found.end());
-    std::sort(reachable.begin(), reachable.end(),
-              [](const Node* a, const Node* b) { return a->sequence() < b->sequence(); });
-    for (const Node* node : reachable) {
-      bool leads = false;
-      for (const Edge& edge : node->edges()) leads |= useful_.contains(edge.node.get());
-      if (leads) leading_.insert(node);
-      if (leads || targets_.contains(node)) useful_.insert(node);
-    }
-  }
-
-  std::span<const Tensor> inputs_;
-  bool accumulate_;
-  std::vector<Edge> edges_;
-  std::unordered_set<const Node*> targets_;
-  std::unordered_set<const Node*> useful_;   // targets and what leads to them
-  std::unordered_set<const Node*> leading_;  // what leads to them
-  std::vector<Tensor> results_;
 };
 
 struct Sweep {

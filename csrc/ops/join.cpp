@@ -446,6 +446,9 @@ Tensor diag(const Tensor& x, int64_t offset) {
   TAPEGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag: supports 1-d or 2-d tensors, got ", x.dim(),
                  " dimensions");
   if (x.dim() == 2) return clone(diagonal(x, offset, 0, 1));
+  constexpr int64_t kMost = int64_t{1} << 31;  // already more than can be allocated
+  TAPEGRAD_CHECK(offset > -kMost && offset < kMost, "diag: a matrix with the diagonal ", offset,
+                 " has more elements than can be addressed");
   int64_t size = x.size(0) + std::abs(offset);
   int64_t start = offset >= 0 ? offset : -offset * size;
   return embed(x, DimVector{size, size}, Geometry{{x.size(0)}, {size + 1}, start});

@@ -41,8 +41,13 @@ void Subscript::check_next(const char* what) const {
 
 void Subscript::append(int64_t size, int64_t step) {
   sizes_.push_back(size);
-  strides_.push_back(x_.stride(next_) * step);
-  if (!contiguous_) place_strides_.push_back(contiguous_stride(x_, next_) * step);
+  // A step beyond the end takes one element: its stride is never used.
+  auto stepped = [&](int64_t stride) {
+    int64_t product;
+    return __builtin_mul_overflow(stride, step, &product) ? stride : product;
+  };
+  strides_.push_back(stepped(x_.stride(next_)));
+  if (!contiguous_) place_strides_.push_back(stepped(contiguous_stride(x_, next_)));
 }
 
 void Subscript::select(int64_t index) {

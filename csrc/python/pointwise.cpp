@@ -208,7 +208,8 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
                    ": bool tensors are not supported; use logical_xor");
   if (alpha.as_double() == 1) return id;
   if (id == PointwiseId::sub)
-    alpha = alpha.is_float() ? Scalar(-alpha.as_double()) : Scalar(-alpha.as_int());
+    alpha = alpha.is_float() ? Scalar(-alpha.as_double())
+                             : Scalar(static_cast<int64_t>(-static_cast<uint64_t>(alpha.as_int())));
   params.values[0] = alpha;
   params.count = 1;
   return PointwiseId::add_scaled;
@@ -462,7 +463,7 @@ std::array<Scalar, 3> nan_to_num_params(const Tensor& x, std::optional<double> n
 Tensor round_decimals(const Tensor& x, int64_t decimals) {
   const Tensor* operands[] = {&x};
   if (decimals == 0) return pointwise(PointwiseId::round, operands);
-  double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
   return decimals > 0 ? div(round(mul(x, scale)), scale) : mul(round(div(x, scale)), scale);
 }
 

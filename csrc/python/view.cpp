@@ -45,7 +45,8 @@ nb::tuple chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   TAPEGRAD_CHECK(chunks > 0, "chunk: expects chunks to be greater than 0, got: ", chunks);
   int64_t size = x.size(wrap_dim("chunk", dim, x.dim()));
   if (size == 0) return to_tuple(split_with_sizes(x, DimVector(chunks, 0), dim));
-  return to_tuple(split_with_sizes(x, equal_parts(x, (size + chunks - 1) / chunks, dim), dim));
+  int64_t length = size / chunks + (size % chunks != 0);
+  return to_tuple(split_with_sizes(x, equal_parts(x, length, dim), dim));
 }
 
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {

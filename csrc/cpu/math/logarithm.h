@@ -44,9 +44,9 @@ struct Binary {
 // Splits a positive, finite, normal number. Counted from sqrt(1/2), the exponent field changes where
 // the mantissa interval ends.
 TAPEGRAD_INLINE Binary<float> split_binary(float x) {
-  constexpr std::int32_t kSqrtHalf = __builtin_bit_cast(std::int32_t, 0x1.6a09e6p-1f);
-  const auto bits = static_cast<std::int32_t>(to_bits(x));
-  const std::int32_t exponent = (bits - kSqrtHalf) >> 23;
+  // Unsigned until the shift: special values come by here too, before they are told apart.
+  constexpr std::uint32_t kSqrtHalf = to_bits(0x1.6a09e6p-1f);
+  const std::int32_t exponent = static_cast<std::int32_t>(to_bits(x) - kSqrtHalf) >> 23;
   return {float(exponent),
           from_bits<float>(to_bits(x) - (static_cast<std::uint32_t>(exponent) << 23))};
 }
