@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tapegrad._C import Tensor
-from tapegrad.nn.modules.module import Module
+from tapegrad.nn.modules.module import Module, _type_name
 from tapegrad.nn.parameter import Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
@@ -497,10 +497,7 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         """Return a line for each value."""
-        return "\n".join(
-            _describe(key, value, value.data.type() if isinstance(value, Tensor) else "")
-            for key, value in self.items()
-        )
+        return "\n".join(_describe(key, value, _type_name(value)) for key, value in self.items())
 
     def __repr__(self) -> str:
         return _indented(self)

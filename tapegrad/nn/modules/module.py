@@ -825,8 +825,25 @@ class Module(Stateful):
         return f"{self._get_name()}(\n  {body}\n)"
 
 
+_LEGACY_NAMES = {
+    _C.float16: "Half",
+    _C.bfloat16: "BFloat16",
+    _C.float32: "Float",
+    _C.float64: "Double",
+    _C.uint8: "Byte",
+    _C.int8: "Char",
+    _C.int16: "Short",
+    _C.int32: "Int",
+    _C.int64: "Long",
+    _C.bool: "Bool",
+}
+
+
 def _type_name(value: Any) -> str:
-    return value.type() if isinstance(value, Tensor) else type(value).__name__
+    """Return the name of a type; that of a tensor says its dtype, as PyTorch's legacy names do."""
+    if isinstance(value, Tensor):
+        return f"torch.{_LEGACY_NAMES[value.dtype]}Tensor"
+    return type(value).__name__
 
 
 def _expect_none(value: Any, place: str) -> None:
