@@ -104,8 +104,11 @@ def test_sparse(torch):
 
 @pytest.mark.parametrize(
     ("name", "param"),
-    [("linear", None), ("conv2d", None), ("sigmoid", None), ("tanh", None), ("relu", None)]
-    + [("selu", None), ("leaky_relu", None), ("leaky_relu", 0.2)],
+    [
+        *[(name, None) for name in ("linear", "conv2d", "sigmoid", "tanh", "relu", "selu")],
+        ("leaky_relu", None),
+        ("leaky_relu", 0.2),
+    ],
 )
 def test_gains(both, name, param):
     ours, theirs = (library.nn.init.calculate_gain(name, param) for library in both)
