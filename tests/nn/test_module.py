@@ -86,12 +86,18 @@ def test_assignment_moves_names_between_tables(torch):
     module.x = 3
     module.x = torch.nn.Parameter(torch.ones(1))
     assert "x" not in module.__dict__ and list(module._parameters) == ["x"]
+    with pytest.raises(TypeError, match="cannot assign 'Linear' as parameter 'x'"):
+        module.x = torch.nn.Linear(1, 1)
+    del module.x
     module.x = torch.nn.Linear(1, 1)
     assert list(module._parameters) == [] and list(module._modules) == ["x"]
+    module.x = torch.nn.Parameter(torch.ones(1))
+    assert list(module._modules) == [] and list(module._parameters) == ["x"]
+    del module.x
     module.x = torch.nn.Buffer(torch.zeros(2), persistent=False)
-    assert list(module._modules) == [] and list(module._buffers) == ["x"]
-    assert list(module.state_dict()) == []
+    assert list(module._buffers) == ["x"] and list(module.state_dict()) == []
     module.x = torch.ones(2)
+    assert list(module.state_dict()) == []
     assert module._buffers["x"].tolist() == [1.0, 1.0]
     module.x = None
     assert module._buffers["x"] is None

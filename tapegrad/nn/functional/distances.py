@@ -2,6 +2,7 @@
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._composed.shape import broadcast_tensors
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 
@@ -45,8 +46,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[2.0, 0.0]]))
         tensor([0.7071])
     """
-    shape = _C.broadcast_shapes(x1.shape, x2.shape)
-    x1, x2 = x1.expand(shape), x2.expand(shape)
+    x1, x2 = broadcast_tensors(x1, x2)
     norm1 = x1.norm(2, dim, True).clamp_min(eps)
     norm2 = x2.norm(2, dim, True).clamp_min(eps)
     return ((x1 / norm1) * (x2 / norm2)).sum(dim)

@@ -494,41 +494,35 @@ class Module(Stateful):
 
     def __setattr__(self, name: str, value: Any) -> None:
         attributes = self.__dict__
-        if isinstance(value, Tensor):
-            if isinstance(value, Parameter):
-                self._expect_initialised("parameters")
-                self._forget(name, "_parameters")
-                self.register_parameter(name, value)
-                return
-            if isinstance(value, Buffer):
-                self._expect_initialised("buffer")
-                self._forget(name, "_buffers")
-                self.register_buffer(name, value, getattr(value, "persistent", True))
-                return
+        is_tensor = isinstance(value, Tensor)
+        if is_tensor and isinstance(value, Parameter):
+            self._expect_initialised("parameters")
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+        elif name in attributes.get("_parameters", ()):
+            _expect_none(value, f"parameter '{name}' (torch.nn.Parameter or None expected)")
+            attributes["_parameters"][name] = None
         elif isinstance(value, Module):
             self._expect_initialised("module")
             self._forget(name, "_modules")
-            self._modules[name] = self._hooked_submodule(name, value)
-            return
-        if "_parameters" in attributes:
-            if name in self._parameters:
-                _expect_none(value, f"parameter '{name}' (torch.nn.Parameter or None expected)")
-                self._parameters[name] = None
-                return
-            if name in self._modules:
-                _expect_none(value, f"child module '{name}' (torch.nn.Module or None expected)")
-                self._modules[name] = self._hooked_submodule(name, None)
-                return
-            if name in self._buffers:
-                if not isinstance(value, Tensor):
-                    expected = "torch.nn.Buffer, torch.Tensor or None expected"
-                    _expect_none(value, f"buffer '{name}' ({expected})")
-                for hook in GLOBAL.buffer_registration.values():
-                    returned = hook(self, name, value)
-                    value = value if returned is None else returned
-                self._buffers[name] = value
-                return
-        object.__setattr__(self, name, value)
+            attributes["_modules"][name] = self._hooked_submodule(name, value)
+        elif name in attributes.get("_modules", ()):
+            _expect_none(value, f"child module '{name}' (torch.nn.Module or None expected)")
+            attributes["_modules"][name] = self._hooked_submodule(name, None)
+        elif is_tensor and isinstance(value, Buffer):
+            self._expect_initialised("buffer")
+            self._forget(name, "_buffers")
+            self.register_buffer(name, value, getattr(value, "persistent", True))
+        elif name in attributes.get("_buffers", ()):
+            if not is_tensor:
+                expected = "torch.nn.Buffer, torch.Tensor or None expected"
+                _expect_none(value, f"buffer '{name}' ({expected})")
+            for hook in GLOBAL.buffer_registration.values():
+                returned = hook(self, name, value)
+                value = value if returned is None else returned
+            attributes["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
 
     def _forget(self, name: str, kept: str) -> None:
         """Take a name out of all tables but one."""
