@@ -114,6 +114,12 @@ def test_parameter_list(torch):
     )
 
 
+def test_parameter_dict_sorts_plain_dicts(torch):
+    assert list(torch.nn.ParameterDict({"b": 1, "a": 2})) == ["a", "b"]
+    assert list(torch.nn.ParameterDict([("b", 1), ("a", 2)])) == ["b", "a"]
+    assert list(torch.nn.ParameterDict(OrderedDict(b=1, a=2))) == ["b", "a"]
+
+
 def test_parameter_dict(torch):
     values = torch.nn.ParameterDict({"a": torch.ones(2), "b": 4})
     assert isinstance(values["a"], torch.nn.Parameter) and values["b"] == 4

@@ -174,6 +174,14 @@ def test_embedding_from_pretrained(torch):
     assert torch.nn.Embedding.from_pretrained(torch.ones(2, 2), freeze=False).weight.requires_grad
 
 
+def test_a_weight_that_is_no_parameter_is_used(torch):
+    """As pruning and parametrisation leave it."""
+    layer = torch.nn.Linear(2, 1, bias=False)
+    del layer.weight
+    layer.weight = torch.tensor([[1.0, 10.0]])
+    assert layer(torch.tensor([2.0, 3.0])).tolist() == [32.0]
+
+
 def test_embedding_pads_with_zeros(torch):
     assert torch.nn.Embedding(4, 3, padding_idx=2).weight[2].tolist() == [0.0, 0.0, 0.0]
 

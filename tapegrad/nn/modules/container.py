@@ -492,7 +492,10 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add values from a mapping or from pairs."""
-        for key, value in _pairs("ParameterDict", parameters):
+        pairs = _pairs("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs.sort(key=lambda pair: pair[0])  # As PyTorch does, by name.
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:

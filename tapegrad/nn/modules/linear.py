@@ -81,8 +81,12 @@ class Linear(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the product, with the bias added."""
-        parameters = self._parameters
-        return _C.linear(input, parameters["weight"], parameters["bias"])
+        own = self._parameters  # Quicker than attributes; a parametrised name is not in it.
+        try:
+            weight, bias = own["weight"], own["bias"]
+        except KeyError:
+            weight, bias = self.weight, self.bias
+        return _C.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
         """Return the sizes and whether there is a bias."""

@@ -484,10 +484,13 @@ class Module(Stateful):
 
     def __getattr__(self, name: str) -> Any:
         attributes = self.__dict__
-        for table_name in ("_parameters", "_buffers", "_modules"):
-            table = attributes.get(table_name)
-            if table is not None and name in table:
-                return table[name]
+        if "_parameters" in attributes:  # Not before __init__.
+            if name in attributes["_parameters"]:
+                return attributes["_parameters"][name]
+            if name in attributes["_modules"]:
+                return attributes["_modules"][name]
+            if name in attributes["_buffers"]:
+                return attributes["_buffers"][name]
         raise AttributeError(
             f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self
         )
