@@ -57,6 +57,7 @@ def test_shared_parts_come_once(torch):
     model = torch.nn.Sequential(layer, torch.nn.ReLU(), layer)
     assert len(list(model.parameters())) == 2
     assert len(list(model.children())) == 2
+    assert len(list(model.modules())) == 3 and len(list(model.modules(False))) == 4
     assert [n for n, _ in model.named_modules(remove_duplicate=False)] == ["", "0", "1", "2"]
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     assert names == ["0.weight", "0.bias", "2.weight", "2.bias"]

@@ -620,9 +620,9 @@ class Module(Stateful):
                 seen.add(module)
                 yield name, module
 
-    def modules(self) -> Iterator["Module"]:
-        """Go through the module itself and all below it, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator["Module"]:
+        """Go through the module itself and all below it; by default each once."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(
