@@ -43,7 +43,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
                 f"Parameter: expected a tensor or None as data, got {type(data).__name__}; "
                 "call torch.as_tensor() first"
             )
-        if type(data) is Tensor or (isinstance(data, cls) and type(data).__mro__[1] is Tensor):
+        if type(data) in (Tensor, Parameter):
             return _C._make_subclass(cls, data.detach(), requires_grad)
         marked = _C._make_subclass(type(data), data.detach(), requires_grad)
         marked._is_param = True

@@ -209,3 +209,16 @@ def test_second_derivatives(torch):
     assert torch.autograd.gradgradcheck(
         lambda p: functional.binary_cross_entropy(p, labels), probability
     )
+
+
+def test_forward_mode(torch):
+    """The derivative along a direction is that of the gradient, of input and target both."""
+    functional = torch.nn.functional
+    x = torch.tensor([0.3, 0.6], dtype=torch.float64)
+    y = torch.tensor([0.2, 0.9], dtype=torch.float64)
+    direction = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    for loss in (functional.binary_cross_entropy, functional.mse_loss, functional.huber_loss):
+        _, tangent = torch.func.jvp(loss, (x, y), (direction, direction))
+        grads = torch.func.grad(loss, argnums=(0, 1))(x, y)
+        expected = sum((grad * direction).sum() for grad in grads)
+        assert abs(tangent.item()) > 1e-3 and torch.allclose(tangent, expected)
