@@ -216,9 +216,9 @@ def test_forward_mode(torch):
     functional = torch.nn.functional
     x = torch.tensor([0.3, 0.6], dtype=torch.float64)
     y = torch.tensor([0.2, 0.9], dtype=torch.float64)
-    direction = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    ways = [torch.tensor(way, dtype=torch.float64) for way in ([1.0, 0.5], [-0.3, 2.0])]
     for loss in (functional.binary_cross_entropy, functional.mse_loss, functional.huber_loss):
-        _, tangent = torch.func.jvp(loss, (x, y), (direction, direction))
+        _, tangent = torch.func.jvp(loss, (x, y), tuple(ways))
         grads = torch.func.grad(loss, argnums=(0, 1))(x, y)
-        expected = sum((grad * direction).sum() for grad in grads)
+        expected = sum((grad * way).sum() for grad, way in zip(grads, ways, strict=True))
         assert abs(tangent.item()) > 1e-3 and torch.allclose(tangent, expected)
