@@ -96,10 +96,13 @@ def is_one_of(function, functions):
 
 
 def composed_names():
-    """Return the ops that test_composed.py calls by name: ops made of other ops, without rows."""
-    tree = ast.parse((HERE / "test_composed.py").read_text(encoding="utf-8"))
-    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    return {constant for constant in constants if isinstance(constant, str)}
+    """Return the ops that tests call by name: ops made of other ops, without rows."""
+    found = set()
+    for path in (HERE / "test_composed.py", *(HERE / "nn").glob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        found |= {constant for constant in constants if isinstance(constant, str)}
+    return found
 
 
 @pytest.mark.skipif(IS_TORCH, reason="PyTorch has more methods than the database")

@@ -250,8 +250,14 @@ class Function:
         context._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)
         context._input_shapes = [tensor.shape for tensor in tensors]
         recording = _C.is_grad_enabled()
+        # Without a jvp, forward mode transposes backward, which must not leave a tangent out.
+        transposed = cls.jvp is Function.jvp
         context.needs_input_grad = tuple(
-            isinstance(arg, Tensor) and recording and arg.requires_grad for arg in args
+            isinstance(arg, Tensor)
+            and (
+                (recording and arg.requires_grad) or (transposed and bool(_C._tangent_levels(arg)))
+            )
+            for arg in args
         )
         output = cls._run_forward(context, args, kwargs)
         return _record(cls, context, args, tensors, output)

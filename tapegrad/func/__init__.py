@@ -6,7 +6,7 @@ tangents; `vmap` on tensors that stand for a whole batch. All of them see the or
 they compose in any order.
 """
 
-from tapegrad.func.functional_call import functional_call
+from tapegrad.func.functional_call import functional_call, stack_module_state
 from tapegrad.func.jacobians import hessian, jacfwd, jacrev
 from tapegrad.func.transforms import grad, grad_and_value, jvp, linearize, vjp
 from tapegrad.func.vmapping import vmap
@@ -20,6 +20,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "stack_module_state",
     "vjp",
     "vmap",
 ]

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapegrad import _C
 from tapegrad._C import Tensor
 
-__all__ = ["functional_call"]
+__all__ = ["functional_call", "stack_module_state"]
 
 
 def functional_call(
@@ -84,3 +85,51 @@ def _swap(module: Any, name: str, value: Any) -> Any:
             table[last] = value
             return previous
     raise RuntimeError(f"functional_call: the module has no parameter or buffer '{name}'")
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Stack the parameters and the buffers of modules of one kind, for an ensemble under vmap.
+
+    Args:
+        models: the modules, all of one class and in one mode.
+
+    Returns:
+        The stacked parameters and the stacked buffers by name. The parameters are new leaves.
+
+    Example:
+        >>> models = [torch.nn.Linear(2, 3) for _ in range(5)]
+        >>> parameters, buffers = torch.func.stack_module_state(models)
+        >>> parameters["weight"].shape
+        torch.Size([5, 3, 2])
+        >>> def call(parameters, buffers, x):
+        ...     return torch.func.functional_call(models[0], (parameters, buffers), (x,))
+        >>> torch.vmap(call, (0, 0, None))(parameters, buffers, torch.ones(4, 2)).shape
+        torch.Size([5, 4, 3])
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(model.training for model in models) or not any(m.training for m in models)):
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode."
+        )
+    if any(type(model) is not type(models[0]) for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = _stacked([dict(model.named_parameters()) for model in models])
+    buffers = _stacked([dict(model.named_buffers()) for model in models])
+    return parameters, buffers
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
+    found = {}
+    for name in states[0]:
+        tensors = [state[name] for state in states]
+        requires_grad = [tensor.requires_grad for tensor in tensors]
+        if any(requires_grad) and not all(requires_grad):
+            raise RuntimeError(
+                f"stack_module_state: Expected '{name}' from each model to have the same "
+                "requires_grad"
+            )
+        stacked = _C.stack([tensor.detach() for tensor in tensors])
+        found[name] = stacked.requires_grad_(requires_grad[0])
+    return found

@@ -1,5 +1,23 @@
-"""Neural-network functions."""
+"""Neural networks: modules, the functions below them, ways to begin, and helpers."""
 
-from tapegrad.nn import functional
+from tapegrad.nn import functional, init, modules, parameter, utils
+from tapegrad.nn.modules import *  # noqa: F403
+from tapegrad.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
-__all__ = ["functional"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "init",
+    "modules",
+    "parameter",
+    "utils",
+    *modules.__all__,
+]

@@ -1,0 +1,74 @@
+"""Distances and similarities along a dimension."""
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad._composed.shape import broadcast_tensors
+
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """Return the input divided by its p-norms along a dimension.
+
+    Args:
+        input: a tensor.
+        p: the p of the norm.
+        dim: the dimension.
+        eps: the least divisor.
+        out: where the result is written to.
+
+    Returns:
+        The scaled input.
+
+    Example:
+        >>> torch.nn.functional.normalize(torch.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
+    divisor = input.norm(p, dim, True).clamp_min(eps).expand_as(input)
+    return input / divisor if out is None else _C.div(input, divisor, out=out)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angle between vectors along a dimension.
+
+    Args:
+        x1: a tensor.
+        x2: another that broadcasts with it.
+        dim: the dimension of the vectors.
+        eps: the least norm that is divided by.
+
+    Returns:
+        The cosines, without the dimension.
+
+    Example:
+        >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[2.0, 0.0]]))
+        tensor([0.7071])
+    """
+    x1, x2 = broadcast_tensors(x1, x2)
+    norm1 = x1.norm(2, dim, True).clamp_min(eps)
+    norm2 = x2.norm(2, dim, True).clamp_min(eps)
+    return ((x1 / norm1) * (x2 / norm2)).sum(dim)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """Return the p-norms of the differences along the last dimension.
+
+    Args:
+        x1: a tensor.
+        x2: another that broadcasts with it.
+        p: the p of the norm.
+        eps: added to every difference.
+        keepdim: whether the last dimension is kept with size 1.
+
+    Returns:
+        The distances.
+
+    Example:
+        >>> torch.nn.functional.pairwise_distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
+        tensor([5.0000])
+    """
+    return (x1 - x2 + eps).norm(p, -1, keepdim)

@@ -1,0 +1,335 @@
+"""Normalisation by means and variances: over layers, groups, batches, instances.
+
+Statistics of half precision inputs are computed in float32, as is the result before it is rounded.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad._types import finfo
+from tapegrad.autograd.grad_mode import no_grad
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "rms_norm",
+]
+
+_HALVES = (_C.float16, _C.bfloat16)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Shift and scale the last dimensions to mean 0 and variance 1.
+
+    Args:
+        input: a tensor whose last dimensions have the sizes `normalized_shape`.
+        normalized_shape: the sizes of the dimensions to normalise over.
+        weight: multiplied afterwards, of these sizes.
+        bias: added afterwards, of these sizes.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the input's shape.
+
+    Example:
+        >>> torch.nn.functional.layer_norm(torch.tensor([[1.0, 3.0]]), (2,))
+        tensor([[-1.0000,  1.0000]])
+    """
+    dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
+    x = _wide(input)
+    variance, mean = _C.var_mean(x, dims, correction=0, keepdim=True)
+    result = (x - mean) * (variance + eps).rsqrt()
+    return _affine(result, weight, bias).to(input.dtype)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Scale the last dimensions to mean square 1.
+
+    Args:
+        input: a tensor whose last dimensions have the sizes `normalized_shape`.
+        normalized_shape: the sizes of the dimensions to normalise over.
+        weight: multiplied afterwards, of these sizes.
+        eps: added to the mean square; None takes the rounding error of the input's dtype.
+
+    Returns:
+        A tensor of the input's shape.
+
+    Example:
+        >>> torch.nn.functional.rms_norm(torch.tensor([3.0, 4.0]), (2,))
+        tensor([0.8485, 1.1314])
+    """
+    dims = _normalized_dims("rms_norm", input, normalized_shape, weight, None)
+    if eps is None:
+        eps = finfo(input.dtype).eps
+    x = _wide(input)
+    result = x * (x.square().mean(dims, True) + eps).rsqrt()
+    return _affine(result, weight, None).to(input.dtype)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Shift and scale groups of channels of each sample to mean 0 and variance 1.
+
+    Args:
+        input: a tensor of shape ``(N, C, ...)``.
+        num_groups: the number of groups that the C channels are divided into.
+        weight: multiplied afterwards, of shape ``(C,)``.
+        bias: added afterwards, of shape ``(C,)``.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the input's shape.
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"group_norm: Expected at least 2 dimensions for input tensor but got {input.dim()}"
+        )
+    samples, channels = input.shape[0], input.shape[1]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            "group_norm: Expected number of channels in input to be divisible by num_groups, but "
+            f"got input of shape {list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, tensor in (("weight", weight), ("bias", bias)):
+        if tensor is not None and tuple(tensor.shape) != (channels,):
+            raise RuntimeError(
+                f"group_norm: Expected {name} to be a vector of size equal to the number of "
+                f"channels in input, but got {name} of shape {list(tensor.shape)} and input of "
+                f"shape {list(input.shape)}"
+            )
+    per_group = [samples * channels // num_groups, num_groups, *input.shape[2:]]
+    _expect_several_values(per_group)
+    grouped = _wide(input).reshape(samples, num_groups, -1)
+    variance, mean = _C.var_mean(grouped, 2, correction=0, keepdim=True)
+    result = ((grouped - mean) * (variance + eps).rsqrt()).reshape(input.shape)
+    return _channel_affine(result, weight, bias).to(input.dtype)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Shift and scale every channel, over the batch, to mean 0 and variance 1.
+
+    Args:
+        input: a tensor of shape ``(N, C, ...)``.
+        running_mean: the mean of earlier batches, used when not training and updated when training.
+        running_var: the variance of earlier batches, likewise.
+        weight: multiplied afterwards, of shape ``(C,)``.
+        bias: added afterwards, of shape ``(C,)``.
+        training: whether the statistics are those of this batch.
+        momentum: the part of this batch in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the input's shape.
+
+    Example:
+        >>> mean, variance = torch.zeros(1), torch.ones(1)
+        >>> x = torch.tensor([[1.0], [3.0]])
+        >>> torch.nn.functional.batch_norm(x, mean, variance, training=True)
+        tensor([[-1.0000],
+                [ 1.0000]])
+        >>> mean
+        tensor([0.2000])
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"batch_norm: expected an input of shape (N, C, ...), got {list(input.shape)}"
+        )
+    if training:
+        _expect_several_values(input.shape)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError(
+            "batch_norm: running_mean and running_var must be defined in evaluation mode"
+        )
+    _expect_channels(input, running_mean, running_var, weight, bias)
+    x = _wide(input)
+    shape = [1, -1, *[1] * (input.dim() - 2)]
+    if training:
+        dims = [0, *range(2, input.dim())]
+        variance, mean = _C.var_mean(x, dims, correction=0, keepdim=True)
+        count = input.numel() // max(input.shape[1], 1)
+        _update_running(running_mean, mean.reshape(-1), momentum)
+        if count > 1:
+            unbiased = variance.detach().reshape(-1) * (count / (count - 1))
+            _update_running(running_var, unbiased, momentum)
+    else:
+        assert running_mean is not None and running_var is not None
+        mean, variance = running_mean.reshape(shape), running_var.reshape(shape)
+    result = (x - mean) * (variance + eps).rsqrt()
+    return _channel_affine(result, weight, bias).to(input.dtype)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Shift and scale every channel of every sample to mean 0 and variance 1.
+
+    Args:
+        input: a tensor of shape ``(N, C, ...)``.
+        running_mean: the mean of earlier samples, updated when `use_input_stats`, used otherwise.
+        running_var: the variance of earlier samples, likewise.
+        weight: multiplied afterwards, of shape ``(C,)``.
+        bias: added afterwards, of shape ``(C,)``.
+        use_input_stats: whether the statistics are those of this input.
+        momentum: the part of this input in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the input's shape.
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "instance_norm: Expected running_mean and running_var to be defined when "
+                "use_input_stats is false"
+            )
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    spatial = 1
+    for size in input.shape[2:]:
+        spatial *= size
+    if spatial == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
+    _expect_channels(input, running_mean, running_var, weight, bias)
+    x = _wide(input)
+    variance, mean = _C.var_mean(x, list(range(2, input.dim())), correction=0, keepdim=True)
+    channels = input.shape[:2]
+    _update_running(running_mean, mean.detach().reshape(channels).mean(0), momentum)
+    unbiased = variance.detach().reshape(channels).mean(0) * (spatial / (spatial - 1))
+    _update_running(running_var, unbiased, momentum)
+    result = (x - mean) * (variance + eps).rsqrt()
+    return _channel_affine(result, weight, bias).to(input.dtype)
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divide every channel by a power of the mean square of its neighbours.
+
+    Args:
+        input: a tensor of shape ``(N, C, ...)`` with at least three dimensions.
+        size: the number of neighbouring channels.
+        alpha: multiplied with the mean square.
+        beta: the power.
+        k: added before the power is taken.
+
+    Returns:
+        A tensor of the input's shape.
+    """
+    if input.dim() < 3:
+        raise ValueError(
+            "local_response_norm: Expected 3D or higher dimensionality input (got "
+            f"{input.dim()} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    before, after = size // 2, (size - 1) // 2
+    square = input.square()
+    ends = [input.new_zeros([input.shape[0], n, *input.shape[2:]]) for n in (before, after)]
+    windows = _C.cat([ends[0], square, ends[1]], 1).unfold(1, size, 1)
+    return input / (windows.mean(-1) * alpha + k).pow(beta)
+
+
+def _wide(input: Tensor) -> Tensor:
+    return input.float() if input.dtype in _HALVES else input
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    if weight is not None:
+        x = x * weight
+    return x if bias is None else x + bias
+
+
+def _channel_affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    shape = [-1, *[1] * (x.dim() - 2)]
+    weight = None if weight is None else weight.reshape(shape)
+    return _affine(x, weight, None if bias is None else bias.reshape(shape))
+
+
+def _normalized_dims(
+    name: str, input: Tensor, normalized_shape: Sequence[int], *tensors: Tensor | None
+) -> list[int]:
+    sizes = tuple(normalized_shape)
+    if not sizes:
+        raise RuntimeError(
+            f"{name}: Expected normalized_shape to be at least 1-dimensional, got {list(sizes)}"
+        )
+    for kind, tensor in zip(("weight", "bias"), tensors, strict=True):
+        if tensor is not None and tuple(tensor.shape) != sizes:
+            raise RuntimeError(
+                f"{name}: Expected {kind} to be of same shape as normalized_shape, but got {kind} "
+                f"of shape {list(tensor.shape)} and normalized_shape = {list(sizes)}"
+            )
+    if tuple(input.shape[input.dim() - len(sizes) :]) != sizes or input.dim() < len(sizes):
+        wanted = ", ".join(map(str, sizes))
+        raise RuntimeError(
+            f"{name}: Given normalized_shape={list(sizes)}, expected input with shape "
+            f"[*, {wanted}], but got input of size{list(input.shape)}"
+        )
+    return list(range(-len(sizes), 0))
+
+
+def _expect_several_values(shape: Any) -> None:
+    count = shape[0]
+    for size in shape[2:]:
+        count *= size
+    if count == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {_size(shape)}"
+        )
+
+
+def _size(shape: Any) -> str:
+    return f"torch.Size({list(shape)})"
+
+
+def _expect_channels(input: Tensor, *tensors: Tensor | None) -> None:
+    names = ("running_mean", "running_var", "weight", "bias")
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor is not None and tensor.numel() != input.shape[1]:
+            raise RuntimeError(
+                f"{name} should contain {input.shape[1]} elements not {tensor.numel()}"
+            )
+
+
+def _update_running(running: Tensor | None, value: Tensor, momentum: float) -> None:
+    if running is not None:
+        with no_grad():
+            running.mul_(1 - momentum).add_((value.detach() * momentum).to(running.dtype))

@@ -1,0 +1,1 @@
+"""The modules of nn, run against tapegrad and against PyTorch."""

@@ -1,0 +1,115 @@
+"""functional_call with modules, and ensembles of them under vmap."""
+
+import pytest
+
+
+def model(torch):
+    return torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+
+
+def test_parameters_are_replaced_for_the_call(torch):
+    layer = torch.nn.Linear(2, 1)
+    before = layer.weight
+    result = torch.func.functional_call(
+        layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, (torch.ones(1, 2),)
+    )
+    assert result.tolist() == [[2.0]] and layer.weight is before
+
+
+def test_they_are_put_back_after_an_error(torch):
+    layer = torch.nn.Linear(2, 1)
+    before = layer.weight
+    with pytest.raises(RuntimeError):
+        torch.func.functional_call(layer, {"weight": torch.ones(1, 5)}, (torch.ones(1, 2),))
+    assert layer.weight is before
+
+
+def test_gradients_of_parameters(torch):
+    net = model(torch)
+    x = torch.randn(4, 2)
+    parameters = {name: value.detach() for name, value in net.named_parameters()}
+    grads = torch.func.grad(
+        lambda parameters: torch.func.functional_call(net, parameters, (x,)).square().sum()
+    )(parameters)
+    net(x).square().sum().backward()
+    for name, parameter in net.named_parameters():
+        assert torch.allclose(grads[name], parameter.grad, atol=1e-5), name
+
+
+def test_gradients_per_sample(torch):
+    net = model(torch)
+    x, y = torch.randn(4, 2), torch.randn(4, 1)
+    parameters = {name: value.detach() for name, value in net.named_parameters()}
+
+    def loss(parameters, x, y):
+        return torch.nn.functional.mse_loss(torch.func.functional_call(net, parameters, (x,)), y)
+
+    grads = torch.vmap(torch.func.grad(loss), (None, 0, 0))(parameters, x, y)
+    for sample in range(4):
+        expected = torch.func.grad(loss)(parameters, x[sample], y[sample])
+        for name, value in expected.items():
+            assert torch.allclose(grads[name][sample], value, atol=1e-6), name
+
+
+def test_buffers_are_replaced(torch):
+    norm = torch.nn.BatchNorm1d(1).eval()
+    state = dict(norm.named_parameters()) | {
+        "running_mean": torch.tensor([2.0]),
+        "running_var": torch.tensor([4.0]),
+    }
+    result = torch.func.functional_call(norm, state, (torch.tensor([[4.0]]),))
+    assert result.item() == pytest.approx(1.0, abs=1e-4)
+    assert norm.running_mean.tolist() == [0.0]
+
+
+def test_hooks_run(torch):
+    layer = torch.nn.Linear(1, 1)
+    layer.register_forward_hook(lambda module, args, output: output + 1)
+    state = {"weight": torch.ones(1, 1), "bias": torch.zeros(1)}
+    assert torch.func.functional_call(layer, state, (torch.ones(1, 1),)).item() == 2
+
+
+def test_tied_weights_are_replaced_together(torch):
+    net = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False), torch.nn.Linear(1, 1, bias=False))
+    net[1].weight = net[0].weight
+    state = {"0.weight": torch.full((1, 1), 3.0)}
+    assert torch.func.functional_call(net, state, (torch.ones(1, 1),)).item() == 9
+
+
+def test_strict(torch):
+    layer = torch.nn.Linear(1, 1)
+    with pytest.raises(RuntimeError):
+        torch.func.functional_call(layer, {"x": torch.ones(1)}, (torch.ones(1, 1),), strict=True)
+
+
+def test_ensemble(torch):
+    models = [model(torch) for _ in range(3)]
+    parameters, buffers = torch.func.stack_module_state(models)
+    assert parameters["0.weight"].shape == (3, 3, 2) and buffers == {}
+    assert parameters["0.weight"].is_leaf and parameters["0.weight"].requires_grad
+    x = torch.randn(5, 2)
+
+    def call(parameters, buffers, x):
+        return torch.func.functional_call(models[0], (parameters, buffers), (x,))
+
+    result = torch.vmap(call, (0, 0, None))(parameters, buffers, x)
+    expected = torch.stack([net(x) for net in models])
+    assert torch.allclose(result, expected, atol=1e-6)
+    result.sum().backward()
+    assert parameters["0.weight"].grad.shape == (3, 3, 2)
+
+
+def test_ensembles_are_of_one_kind(torch):
+    layers = [torch.nn.Linear(1, 1), torch.nn.Linear(1, 1).eval()]
+    with pytest.raises(RuntimeError, match="same training/eval mode"):
+        torch.func.stack_module_state(layers)
+    with pytest.raises(RuntimeError, match="at least one model"):
+        torch.func.stack_module_state([])
+    with pytest.raises(RuntimeError, match="same class"):
+        torch.func.stack_module_state([torch.nn.Linear(1, 1), torch.nn.Bilinear(1, 1, 1)])
+
+
+def test_buffers_of_ensembles_are_stacked(torch):
+    _, buffers = torch.func.stack_module_state([torch.nn.BatchNorm1d(2) for _ in range(3)])
+    assert buffers["running_mean"].shape == (3, 2)
+    assert buffers["num_batches_tracked"].tolist() == [0, 0, 0]
