@@ -58,6 +58,7 @@ from tapegrad import (
     cuda,
     func,
     nn,
+    optim,
     return_types,
     utils,
 )
