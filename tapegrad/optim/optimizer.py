@@ -423,8 +423,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned, here or in PyTorch.
 
-        Tensors are copied, and converted to their parameter's dtype; parameters are matched by
-        their position in the groups.
+        Tensors are copied, and converted to their parameter's dtype, but for counts of steps and
+        the like; parameters are matched by their position in the groups.
 
         Args:
             state_dict: a dict with ``state`` and ``param_groups``.
@@ -438,11 +438,11 @@ class Optimizer:
                 state_dict = changed
         saved_groups = copy.deepcopy(state_dict["param_groups"])
         self._check_groups_match(saved_groups)
-        params: dict[Any, Any] = {}
+        params: dict[Any, tuple[Tensor, Any]] = {}
         for group, saved in zip(self.param_groups, saved_groups, strict=True):
             fused = saved.get("fused") or saved.get("capturable")
             for key, param in zip(saved["params"], group["params"], strict=True):
-                params[key] = (param, fused)
+                params[key] = param, fused
             saved["params"] = group["params"]
             if "param_names" in group:
                 saved.setdefault("param_names", group["param_names"])
@@ -450,12 +450,26 @@ class Optimizer:
         for key, entry in state_dict["state"].items():
             if key in params:
                 param, fused = params[key]
-                state[param] = _copied_for(param, entry, fused)
+                state[param] = self._loaded_entry(param, entry, fused)
             else:
                 state[key] = entry
         self.__setstate__({"state": state, "param_groups": saved_groups})
         for after in self._optimizer_load_state_dict_post_hooks.values():
             after(self)
+
+    def _loaded_entry(self, param: Tensor, entry: Any, fused: Any) -> Any:
+        """Return a copy of a parameter's state.
+
+        Counts and the like keep their dtype: they would be rounded differently in another, and
+        the continuation would not be the same.
+        """
+        loaded = _copied_for(param, entry)
+        for key in self._scalar_state if isinstance(entry, dict) else ():
+            if isinstance(entry.get(key), Tensor):
+                narrow = fused and key == "step"
+                dtype = tapegrad.float32 if narrow else entry[key].dtype
+                loaded[key] = entry[key].to(dtype=dtype, copy=True)
+        return loaded
 
     def _check_groups_match(self, saved_groups: list[Group]) -> None:
         name = type(self).__name__
@@ -526,18 +540,15 @@ def _stacklevel_outside() -> int:
     return level
 
 
-def _copied_for(param: Tensor, value: Any, fused: Any, key: Any = None) -> Any:
-    """Return a deep copy of an entry of state, with tensors converted as suits a parameter."""
+def _copied_for(param: Tensor, value: Any) -> Any:
+    """Return a deep copy of an entry of state, with tensors converted to a parameter's dtype."""
     if isinstance(value, Tensor):
-        if key == "step":
-            return value.to(dtype=tapegrad.float32, copy=True) if fused else value.clone()
-        if param.is_floating_point():
-            return value.to(device=param.device, dtype=param.dtype, copy=True)
-        return value.to(device=param.device, copy=True)
+        dtype = param.dtype if param.is_floating_point() else value.dtype
+        return value.to(device=param.device, dtype=dtype, copy=True)
     if isinstance(value, dict):
-        return {key: _copied_for(param, each, fused, key) for key, each in value.items()}
+        return {key: _copied_for(param, each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_copied_for(param, each, fused) for each in value)
+        return type(value)(_copied_for(param, each) for each in value)
     return value
 
 
