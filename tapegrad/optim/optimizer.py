@@ -201,7 +201,7 @@ class Optimizer:
             for key, default in self.defaults.items():
                 group.setdefault(key, _UNMENTIONED.get(key, default))
         for entry in self.state.values():
-            for key in self._scalar_state:
+            for key in self._scalar_state if isinstance(entry, dict) else ():
                 if key in entry and not isinstance(entry[key], Tensor):
                     entry[key] = scalar(float(entry[key]))
 

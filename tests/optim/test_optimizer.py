@@ -4,6 +4,8 @@ import copy
 import gc
 import importlib
 import pickle
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -578,3 +580,26 @@ def test_an_optimizer_leaves_no_garbage(tapegrad):
     finally:
         gc.enable()
     assert x.requires_grad
+
+
+def test_everything_public_is_documented(tapegrad):
+    modules = tapegrad.optim, tapegrad.optim.lr_scheduler, tapegrad.optim.swa_utils
+    found = [(module, name) for module in modules for name in module.__all__]
+    assert len(found) > 35
+    for module, name in found:
+        thing = getattr(module, name)
+        assert (thing.__doc__ or "").strip(), name
+        if isinstance(thing, type):
+            methods = {key: value for key, value in vars(thing).items() if callable(value)}
+            bare = [key for key, value in methods.items() if key[0] != "_" and not value.__doc__]
+            assert not bare, f"{name}: no docstring: {bare}"
+
+
+def test_optim_is_loaded_on_first_use(tapegrad):
+    code = (
+        "import sys, tapegrad; assert 'tapegrad.optim' not in sys.modules; "
+        "tapegrad.optim.SGD; assert 'tapegrad.optim' in sys.modules; "
+        "assert not hasattr(tapegrad, 'nonsense')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -93,3 +93,78 @@ def test_bad_options_of_swalr_are_refused(torch, options, message):
     with pytest.raises(ValueError) as caught:
         torch.optim.swa_utils.SWALR(optimizer, **{"swa_lr": 0.1, **options})
     assert message in str(caught.value)
+
+
+# ---- whole models
+
+
+@pytest.fixture
+def libraries(both):
+    """Give both libraries, once there is nn.Module here to average."""
+    missing = [name for name in ("Linear", "BatchNorm1d") if not hasattr(both[0].nn, name)]
+    if missing:
+        pytest.skip(f"tapegrad.nn has no {missing[0]} yet")
+    return both
+
+
+def model(torch):
+    """Return a small model with the same weights in every library."""
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).double()
+    generator = np.random.default_rng(2)
+    with torch.no_grad():
+        for param in net.parameters():
+            param.copy_(torch.tensor(generator.normal(size=tuple(param.shape))))
+    return net
+
+
+def move(torch, net, seed):
+    """Change the parameters, and the buffers by a pass over data."""
+    generator = np.random.default_rng(seed)
+    with torch.no_grad():
+        net(torch.tensor(generator.normal(size=(5, 3))))
+        for param in net.parameters():
+            param.add_(torch.tensor(generator.normal(size=tuple(param.shape))))
+
+
+@pytest.mark.parametrize("use_buffers", [False, True])
+@pytest.mark.parametrize("name", ["default", "ema", "own"])
+def test_averaged_models_follow_pytorch(libraries, name, use_buffers):
+    results = []
+    for torch in libraries:
+        options = {
+            "default": {},
+            "ema": {"multi_avg_fn": torch.optim.swa_utils.get_ema_multi_avg_fn(0.8)},
+            "own": {"avg_fn": lambda old, new, count: old * 0.5 + new * 0.5},
+        }[name]
+        net = model(torch)
+        averaged = torch.optim.swa_utils.AveragedModel(net, use_buffers=use_buffers, **options)
+        for seed in range(4):
+            move(torch, net, seed)
+            averaged.update_parameters(net)
+        assert int(averaged.n_averaged) == 4
+        results.append({key: value.numpy() for key, value in averaged.state_dict().items()})
+    assert list(results[0]) == list(results[1])
+    for key, value in results[0].items():
+        np.testing.assert_allclose(value, results[1][key], rtol=1e-6)
+
+
+def test_statistics_of_batch_norm_are_computed_anew(libraries):
+    results = []
+    for torch in libraries:
+        generator = np.random.default_rng(4)
+        batches = [torch.tensor(generator.normal(size=(6, 3))) for _ in range(5)]
+        net = model(torch).eval()
+        torch.optim.swa_utils.update_bn([(batch, None) for batch in batches], net)
+        assert not net.training
+        assert net[1].momentum == 0.1
+        results.append([net[1].running_mean.numpy(), net[1].running_var.numpy()])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+
+
+def test_one_averaging_function_at_most(libraries):
+    for torch in libraries:
+        with pytest.raises(AssertionError, match="Only one of avg_fn and multi_avg_fn"):
+            torch.optim.swa_utils.AveragedModel(
+                torch.nn.Linear(1, 1), avg_fn=lambda *args: None, multi_avg_fn=lambda *args: None
+            )
