@@ -11,6 +11,7 @@ tensor(3.5839)
 
 from math import e, inf, nan, pi
 from os import path as _path  # pathlib takes as long to load as all the rest
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tapegrad import _C
 from tapegrad._C import *
@@ -86,3 +87,15 @@ for _name, _value in _composed.METHODS.items():
 _aliases.install(globals(), Tensor)
 
 newaxis = None
+
+if _TYPE_CHECKING:
+    from tapegrad import optim
+else:
+
+    def __getattr__(name):
+        """Load the parts that many programs do without when they are first asked for."""
+        if name != "optim":
+            raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module("tapegrad.optim")

@@ -1,0 +1,1 @@
+"""Optimizers and schedulers beside PyTorch: the same numbers, states, errors and warnings."""
