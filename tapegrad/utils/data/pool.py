@@ -69,19 +69,22 @@ class WorkerPool:
             left = SECONDS_BETWEEN_LOOKS
             if deadline is not None:
                 left = min(left, deadline - time.monotonic())
-            answers = []
+            answers, gone = [], []
             for sock in wait(list(by_socket), max(left, 0)):
+                number = by_socket[sock]  # type: ignore[index]
                 message = transport.receive(sock)  # type: ignore[arg-type]
                 if message is None:
-                    self._fail(by_socket[sock])  # type: ignore[index]
+                    gone.append(number)
                 else:
-                    answers.append((by_socket[sock], message))  # type: ignore[index]
-            if answers:
+                    answers.append((number, message))
+            if answers:  # what a worker sent before it died comes first
                 return answers
-            for number in by_socket.values():
-                # A process that the worker started may hold its socket open.
-                if not self.processes[number].is_alive():
-                    self._fail(number)
+            # A process that a worker started may hold its socket open.
+            for sock, number in by_socket.items():
+                if not self.processes[number].is_alive() and not wait([sock], 0):
+                    gone.append(number)
+            if gone:
+                self._fail(gone[0])
             if deadline is not None and time.monotonic() >= deadline:
                 return []
 

@@ -13,6 +13,7 @@ import os
 import pickle
 import queue
 import random
+import select
 import signal
 import socket
 import threading
@@ -31,6 +32,7 @@ __all__ = ["BATCH", "END", "FAILURE", "Failure", "Setup", "run"]
 BATCH, END, FAILURE = range(3)  # kinds of messages
 SECONDS_TO_FINISH = 5.0
 SECONDS_BETWEEN_LOOKS = 1.0
+SENT_AT_ONCE = 64 * 1024  # a socket that has room has room for this
 
 
 class Setup(NamedTuple):
@@ -114,13 +116,35 @@ class _Outbox(threading.Thread):
         self.sock = sock
         self.worker_id = worker_id
         self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.unsent = 0
+        self.lock = threading.Lock()
+
+    def post(self, epoch: int, kind: int, parcel: transport.Parcel) -> None:
+        """Send an answer: at once where there is room, otherwise when the loader takes it.
+
+        What is sent at once is not lost if the next sample kills the process.
+        """
+        with self.lock:
+            if self.unsent > 0 or len(parcel.pickle) > SENT_AT_ONCE or not self._has_room():
+                self.unsent += 1
+                self.answers.put((epoch, kind, parcel))
+                return
+        with contextlib.suppress(ConnectionError):  # nobody listens; the inbox hears it too
+            self._send(epoch, kind, parcel)
+
+    def _has_room(self) -> bool:
+        poll = select.poll()
+        poll.register(self.sock, select.POLLOUT)
+        return bool(poll.poll(0))
 
     def run(self) -> None:
         while (answer := self.answers.get()) is not None:
             try:
                 self._send(*answer)
             except ConnectionError:
-                return  # nobody listens any more
+                return
+            with self.lock:
+                self.unsent -= 1
 
     def _send(self, epoch: int, kind: int, parcel: transport.Parcel) -> None:
         try:
@@ -176,7 +200,7 @@ def _work(setup: Setup, inbox: _Inbox, outbox: _Outbox, failure: Failure | None)
         if task.epoch != epoch.number:
             epoch = _Epoch(task.epoch, setup, failure)
         if not epoch.ended:
-            outbox.answers.put((epoch.number, *epoch.answer(task)))
+            outbox.post(epoch.number, *epoch.answer(task))
 
 
 class _Epoch:
