@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 from tapegrad.utils import hooks
 
 if TYPE_CHECKING:
-    from tapegrad.utils import data
+    from tapegrad.utils import checkpoint, data
 
-__all__ = ["data", "hooks"]
+__all__ = ["checkpoint", "data", "hooks"]
 
-_LOADED_ON_USE = ("data",)  # import tapegrad stays fast
+_LOADED_ON_USE = ("checkpoint", "data")  # import tapegrad stays fast
 
 
 def __getattr__(name: str) -> Any:
