@@ -442,7 +442,7 @@ def checkpoint_sequential(
         >>> y = torch.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False)
         >>> y.backward()
         >>> x.grad
-        tensor(-1.4176)
+        tensor(-1.4160)
     """
     if use_reentrant is None:
         use_reentrant = _reentrant_by_default("checkpoint_sequential")

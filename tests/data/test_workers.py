@@ -478,6 +478,24 @@ def test_workers_end_when_a_cycle_with_the_iterator_is_collected():
     assert all(is_gone(pid) for pid in workers)
 
 
+def test_what_is_not_needed_any_more_is_not_loaded():
+    board = Board()
+
+    def sample(index):
+        board[0] += 1
+        board.wait(1, 1)
+        return index
+
+    iterator = iter(DataLoader(Function(sample, 9), None, num_workers=1, prefetch_factor=9))
+    board.wait(0, 1)
+    iterator._pool.release(0)
+    time.sleep(0.5)
+    board[1] = 1
+    del iterator
+    gc.collect()
+    assert board[0] == 1
+
+
 def test_a_stuck_worker_is_ended_by_force(monkeypatch):
     monkeypatch.setattr(pool, "SECONDS_TO_END", 0.1)
 

@@ -31,9 +31,10 @@ class WorkerPool:
         self.closed = False
         self.processes: list[Any] = []
         self.sockets: list[socket.socket | None] = []
+        parent = None if context.get_start_method() == "forkserver" else self.owner
         try:
             for worker_id in range(num_workers):
-                setup = worker.Setup(recipe, worker_id, num_workers, base_seed, init_fn)
+                setup = worker.Setup(recipe, worker_id, num_workers, base_seed, init_fn, parent)
                 self._start(context, setup)
         except BaseException:
             self.close()
@@ -72,7 +73,7 @@ class WorkerPool:
             answers, gone = [], []
             for sock in wait(list(by_socket), max(left, 0)):
                 number = by_socket[sock]  # type: ignore[index]
-                message = transport.receive(sock)  # type: ignore[arg-type]
+                message = self._receive(sock)
                 if message is None:
                     gone.append(number)
                 else:
@@ -87,6 +88,13 @@ class WorkerPool:
                 self._fail(gone[0])
             if deadline is not None and time.monotonic() >= deadline:
                 return []
+
+    def _receive(self, sock: Any) -> transport.Message | None:
+        try:
+            return transport.receive(sock)
+        except BaseException:  # in the middle of a message: nothing after it can be read
+            self.close()
+            raise
 
     def _fail(self, number: int) -> None:
         process = self.processes[number]

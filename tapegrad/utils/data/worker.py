@@ -16,6 +16,7 @@ import random
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -43,6 +44,7 @@ class Setup(NamedTuple):
     num_workers: int
     base_seed: int
     init_fn: Callable[[int], None] | None
+    parent: int | None  # process id, where the loader's process is the parent
 
 
 class Failure(NamedTuple):
@@ -85,12 +87,12 @@ class _Text(str):
 class _Inbox(threading.Thread):
     """Takes in tasks; None is the end."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, parent: int | None) -> None:
         super().__init__(name="tapegrad-worker-inbox", daemon=True)
         self.sock = sock
         self.tasks: queue.SimpleQueue[transport.Message | None] = queue.SimpleQueue()
         self.epoch = 0  # of the last task that came: older ones need no answer
-        self.parent = os.getppid()
+        self.parent = parent or os.getppid()
 
     def run(self) -> None:
         try:
@@ -103,6 +105,7 @@ class _Inbox(threading.Thread):
                 self.epoch = message.epoch
                 self.tasks.put(message)
         finally:
+            self.epoch = sys.maxsize  # what is still to be done is not needed
             self.tasks.put(None)
         time.sleep(SECONDS_TO_FINISH)
         os._exit(1)  # the main thread does not come to an end, and nobody waits for it
@@ -178,7 +181,7 @@ def run(setup: Setup, sock: socket.socket) -> None:
             id=worker_id, num_workers=setup.num_workers, seed=seed, dataset=setup.recipe.dataset
         )
     )
-    inbox, outbox = _Inbox(sock), _Outbox(sock, worker_id)
+    inbox, outbox = _Inbox(sock, setup.parent), _Outbox(sock, worker_id)
     inbox.start()
     outbox.start()
     failure = None
@@ -222,7 +225,8 @@ class _Epoch:
                 self.fetcher = Fetcher(self.setup.recipe)
             return BATCH, transport.pack(self.fetcher.fetch(transport.unpack(task)))
         except Exception as error:
-            if isinstance(error, StopIteration) and self.fetcher and self.fetcher.stream:
+            stream = None if self.fetcher is None else self.fetcher.stream
+            if isinstance(error, StopIteration) and stream is not None:
                 self.ended = True
                 return END, transport.pack(None)
             return FAILURE, transport.pack(Failure.of(error, self.setup.worker_id))
