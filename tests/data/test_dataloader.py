@@ -6,7 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This DataLoader will create:UserWarning",
+    "ignore:This process .* is multi-threaded:DeprecationWarning",  # of fork, from Python 3.12
+)
 
 
 def rows(loader):

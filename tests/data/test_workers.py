@@ -22,7 +22,10 @@ if sys.platform != "linux":
 
 from tapegrad.utils.data import DataLoader, IterableDataset, get_worker_info, pool, transport
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This DataLoader will create:UserWarning",
+    "ignore:This process .* is multi-threaded:DeprecationWarning",  # of fork, from Python 3.12
+)
 
 
 def pids(iterator):
