@@ -423,6 +423,24 @@ def test_death_is_noticed_while_another_worker_is_waited_for(monkeypatch):
         next(iterator)
 
 
+def test_death_is_noticed_when_a_child_of_the_worker_lives_on():
+    board = Board()
+
+    def sample(index):
+        child = os.fork()  # has a copy of the worker's socket
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        board.memory[8:12] = child.to_bytes(4, "little")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        with pytest.raises(RuntimeError, match=r"worker 0 .* killed by signal SIGKILL"):
+            next(iter(DataLoader(Function(sample, 2), None, num_workers=1)))
+    finally:
+        os.kill(int.from_bytes(board.memory[8:12], "little"), signal.SIGKILL)
+
+
 def test_persistent_workers_are_replaced_after_a_death():
     board = Board()
 

@@ -127,21 +127,9 @@ class DataLoader(Generic[T_co]):
         self._is_iterable = isinstance(dataset, IterableDataset)
         if self._is_iterable:
             _check_unordered(shuffle, sampler, batch_sampler)
-        if sampler is not None and shuffle:
-            raise ValueError("DataLoader: sampler option is mutually exclusive with shuffle")
+        _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "DataLoader: batch_sampler option is mutually exclusive with batch_size, "
-                    "shuffle, sampler, and drop_last"
-                )
             batch_size = None
-            drop_last = False
-        elif batch_size is None and drop_last:
-            raise ValueError(
-                "DataLoader: batch_size=None option disables auto-batching and is mutually "
-                "exclusive with drop_last"
-            )
         if sampler is None:
             sampler = self._default_sampler(bool(shuffle))
         if batch_size is not None and batch_sampler is None:
@@ -254,6 +242,25 @@ def _check_unordered(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
                 f"{name}={value}"
             )
+
+
+def _check_order(
+    batch_size: int | None, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
+    if sampler is not None and shuffle:
+        raise ValueError("DataLoader: sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None and (
+        batch_size != 1 or shuffle or sampler is not None or drop_last
+    ):
+        raise ValueError(
+            "DataLoader: batch_sampler option is mutually exclusive with batch_size, shuffle, "
+            "sampler, and drop_last"
+        )
+    if batch_sampler is None and batch_size is None and drop_last:
+        raise ValueError(
+            "DataLoader: batch_size=None option disables auto-batching and is mutually exclusive "
+            "with drop_last"
+        )
 
 
 def _checked_context(value: Any, num_workers: int) -> Any:

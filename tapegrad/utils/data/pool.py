@@ -98,7 +98,8 @@ class WorkerPool:
 
     def _fail(self, number: int) -> None:
         process = self.processes[number]
-        process.join(SECONDS_TO_END)
+        if process.exitcode is None:
+            process.join(SECONDS_TO_END)
         pid, code = process.pid, process.exitcode
         self.close()
         raise RuntimeError(
