@@ -1,0 +1,472 @@
+"""Activation checkpointing: backward computes again what forward did not keep.
+
+Without reentry, a block of `saved_tensors_hooks` replaces every value that the function saves by a
+`_Place`: its number in the order of saving. When a backward first asks for one of them, the
+function runs again with the same inputs and random numbers, and what it saves is put into the
+places, by number, each taken out once. The function's inputs are themselves saved on the tape, by
+an entry of their own outside the block: so they are guarded against writes, freed with the graph,
+and packed by an outer checkpoint in turn, which is all that nesting needs.
+
+With reentry, an op of its own runs the function without recording it, and its backward runs the
+function again with recording and sweeps through that record.
+"""
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.autograd import backward as run_backward
+from tapegrad.autograd.function import Function
+from tapegrad.autograd.grad_mode import enable_grad
+from tapegrad.autograd.graph import saved_tensors_hooks
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "checkpoint",
+    "checkpoint_sequential",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+_early_stop = True
+_debug: bool | None = None
+
+
+class CheckpointError(RuntimeError):
+    """A function did not save the same values when it ran again."""
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Return two contexts that do nothing: the default of ``context_fn``.
+
+    Example:
+        >>> with torch.utils.checkpoint.noop_context_fn()[0]:
+        ...     pass
+    """
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Decide, inside a block, whether a function runs again only up to the last value needed.
+
+    Args:
+        enable: False runs functions to their end.
+
+    Example:
+        >>> with torch.utils.checkpoint.set_checkpoint_early_stop(False):
+        ...     pass
+    """
+    global _early_stop
+    previous, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = previous
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Override the ``debug`` argument of `checkpoint` inside a block.
+
+    Args:
+        enabled: True or False for all calls; None leaves it to each.
+
+    Example:
+        >>> with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):
+        ...     pass
+    """
+    global _debug
+    previous, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = previous
+
+
+@contextlib.contextmanager
+def _random_numbers_from(state: Tensor | None) -> Iterator[None]:
+    """Draw random numbers from a state, inside a block; None leaves them alone."""
+    if state is None:
+        yield
+        return
+    current = _C.get_rng_state()
+    _C.set_rng_state(state)
+    try:
+        yield
+    finally:
+        _C.set_rng_state(current)
+
+
+def _put_back(
+    values: list[Any], places: list[int], tensors: tuple[Tensor, ...], need_grad: list[bool]
+) -> None:
+    """Put saved inputs among the other arguments, as leaves that need the gradients they did."""
+    for place, tensor, need in zip(places, tensors, need_grad, strict=True):
+        values[place] = tensor.detach().requires_grad_(need)
+
+
+# ---- without reentry
+
+
+class _Place:
+    """Stands on the tape for a value that is not kept."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.taken_in: Any = None  # the sweep that took it last
+
+
+class _Stop(Exception):
+    """All values are there."""
+
+
+class _SaveInputs(Function):
+    """An entry that only saves tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, marker: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        return marker.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise AssertionError("checkpoint: no gradient flows through what saves the inputs")
+
+
+class _Frame:
+    """One checkpointed call: what is needed to run it again, and the values of a sweep."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.function = function
+        values = [*args, *kwargs.values()]
+        self.names = list(kwargs)
+        self.others = [None if isinstance(value, Tensor) else value for value in values]
+        self.tensor_places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+        marker = _C.empty(0, requires_grad=True)
+        saved = _SaveInputs.apply(marker, *(values[i] for i in self.tensor_places))
+        self.inputs = saved.grad_fn
+        self.need_grad = [values[i].requires_grad for i in self.tensor_places]
+        self.state: Tensor | None = None
+        self.context: Any = None
+        self.check = True
+        self.early_stop = True
+        self.debug = False
+        self.places: list[weakref.ref[_Place]] = []
+        self.forward_kinds: list[Any] = []
+        self.again_kinds: list[Any] = []
+        self.forward_lines: list[str] = []
+        self.again_lines: list[str] = []
+        self.sweep: Any = None
+        self.values: dict[int, Tensor] = {}
+
+    def pack(self, tensor: Tensor) -> _Place:
+        """Note a value of the forward, and forget it."""
+        place = _Place(len(self.places))
+        self.places.append(weakref.ref(place))
+        self.forward_kinds.append(_kind(tensor))
+        if self.debug:
+            self.forward_lines.append(_where())
+        return place
+
+    def unpack(self, place: _Place) -> Tensor:
+        """Return a value, after running the function again if it is not there."""
+        sweep = _current_sweep()
+        if sweep is None or sweep != self.sweep:
+            self.values.clear()
+            self.sweep = sweep
+        if place.number not in self.values:
+            self._run_again(place)
+        place.taken_in = sweep
+        return self.values.pop(place.number)
+
+    def _run_again(self, wanted: _Place) -> None:
+        values = list(self.others)
+        _put_back(values, self.tensor_places, self.inputs.saved_tensors, self.need_grad)
+        count = len(values) - len(self.names)
+        kwargs = dict(zip(self.names, values[count:], strict=True))
+        self.again_kinds, self.again_lines = [], []
+        hooks = saved_tensors_hooks(lambda tensor: self._keep(tensor, wanted), lambda kept: kept)
+        context = self.context if self.context is not None else contextlib.nullcontext()
+        with (
+            contextlib.suppress(_Stop),
+            _random_numbers_from(self.state),
+            enable_grad(),
+            context,
+            hooks,
+        ):
+            self.function(*values[:count], **kwargs)
+        self._compare()
+
+    def _keep(self, tensor: Tensor, wanted: _Place) -> Tensor:
+        """Put a value that was computed again into its place."""
+        number = len(self.again_kinds)
+        detached = tensor.detach()
+        if number >= len(self.places):
+            if self.early_stop:
+                return detached
+            self._fail("trying to save more tensors during recomputation than during the original")
+        self.again_kinds.append(_kind(tensor))
+        if self.debug:
+            self.again_lines.append(_where())
+        place = self.places[number]()
+        if place is wanted or (place is not None and self._is_open(place)):
+            self.values[number] = detached
+        if self.early_stop and number + 1 == len(self.places):
+            raise _Stop
+        return detached
+
+    def _is_open(self, place: _Place) -> bool:
+        return self.sweep is None or place.taken_in != self.sweep
+
+    def _compare(self) -> None:
+        before, after = len(self.forward_kinds), len(self.again_kinds)
+        if before != after:
+            self._fail(
+                "A different number of tensors was saved during the original forward and "
+                f"recomputation: {before} and {after}"
+            )
+        if not self.check:
+            return
+        different = [
+            f"  tensor {i}: saved {old}, recomputed {new}"
+            for i, (old, new) in enumerate(zip(self.forward_kinds, self.again_kinds, strict=True))
+            if old != new
+        ]
+        if different:
+            self._fail(
+                "Recomputed values for the following tensors have different metadata than during "
+                "the forward pass:\n" + "\n".join(different)
+            )
+
+    def _fail(self, text: str) -> None:
+        if self.debug:
+            forward, again = "\n".join(self.forward_lines), "\n".join(self.again_lines)
+            text += f"\nSaved in forward:\n{forward}\nSaved in recomputation:\n{again}"
+        else:
+            text += "; the function must do the same each time: debug=True shows where it saved"
+        raise CheckpointError(f"checkpoint: {text}")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+
+
+def _current_sweep() -> Any:
+    try:
+        return _C._current_sweep()
+    except RuntimeError:  # a saved value is read outside of any backward
+        return None
+
+
+def _where() -> str:
+    """Return the line that called the op, outside of the library."""
+    import sys
+
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tapegrad."):
+        frame = frame.f_back
+    return f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+# ---- with reentry
+
+
+class CheckpointFunction(Function):
+    """The op of ``checkpoint(..., use_reentrant=True)``."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, run_function: Any, preserve_rng_state: bool, marker: Any, *args: Any
+    ) -> Any:
+        ctx.run_function = run_function
+        ctx.state = _C.get_rng_state() if preserve_rng_state else None
+        ctx.marker = marker
+        ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
+        ctx.tensor_places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        ctx.need_grad = [args[i].requires_grad for i in ctx.tensor_places]
+        ctx.save_for_backward(*(args[i] for i in ctx.tensor_places))
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if ctx.marker is None or not _C._will_reach([_C._gradient_edge(ctx.marker)[0]])[0]:
+            raise RuntimeError(
+                "checkpoint: When use_reentrant=True, checkpoint is incompatible with .grad() or "
+                "passing an `inputs` parameter to .backward(); pass use_reentrant=False"
+            )
+        inputs = list(ctx.others)
+        _put_back(inputs, ctx.tensor_places, ctx.saved_tensors, ctx.need_grad)
+        with _random_numbers_from(ctx.state), enable_grad():
+            outputs = ctx.run_function(*inputs)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+        pairs = [
+            (output, grad)
+            for output, grad in zip(outputs, grads, strict=True)
+            if isinstance(output, Tensor) and output.requires_grad
+        ]
+        if not pairs:
+            raise RuntimeError(
+                "checkpoint: none of output has requires_grad=True, this checkpoint() is not "
+                "necessary"
+            )
+        run_backward([output for output, _ in pairs], [grad for _, grad in pairs])
+        found = (each.grad if isinstance(each, Tensor) else None for each in inputs)
+        return (None, None, None, *found)
+
+
+def _run_with_reentry(function: Callable[..., Any], preserve: bool, args: tuple[Any, ...]) -> Any:
+    marker = None
+    if _C.is_grad_enabled():
+        if any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
+            marker = _C.empty(0, requires_grad=True)  # reached by a backward to all leaves only
+        else:
+            warnings.warn(
+                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3
+            )
+    return CheckpointFunction.apply(function, preserve, marker, *args)
+
+
+# ---- the public functions
+
+
+def _reentrant_by_default(op: str) -> bool:
+    warnings.warn(
+        f"{op}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+        "recommended; it is taken as True now.",
+        stacklevel=3,
+    )
+    return True
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Call a function without keeping what it saves for backward, which computes it again.
+
+    Args:
+        function: the function. It must do the same each time, random numbers apart.
+        *args: its arguments.
+        use_reentrant: how. False is recommended: it takes keyword arguments and nested containers,
+            and works with `autograd.grad`, ``inputs=`` and higher-order gradients. None warns and
+            is True.
+        context_fn: returns two contexts, for the call and for the call in backward.
+        determinism_check: "default" compares shapes, dtypes and devices of what is computed again;
+            "none" does not.
+        debug: whether an error shows which lines saved what.
+        early_stop: whether the call in backward ends once all values are there.
+        preserve_rng_state: whether both calls see the same random numbers; True if not given.
+        **kwargs: keyword arguments of the function, with use_reentrant=False.
+
+    Returns:
+        What the function returns.
+
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False)
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([2.7183, 7.3891])
+    """
+    if use_reentrant is None:
+        use_reentrant = _reentrant_by_default("checkpoint")
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError(
+                "checkpoint: Unexpected keyword arguments: " + ",".join(kwargs) + "; the function "
+                "gets some with use_reentrant=False"
+            )
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError(
+                "checkpoint: Passing `context_fn` or `debug` is only supported when "
+                "use_reentrant=False."
+            )
+        return _run_with_reentry(function, preserve, args)
+
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            "checkpoint: determinism_check must be one of ['default', 'none'] but got "
+            f"{determinism_check}"
+        )
+    debug = debug if _debug is None else _debug
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("checkpoint: debug=True is incompatible with non-default context_fn")
+    forward_context, again_context = context_fn()
+    if not _C.is_grad_enabled():
+        with forward_context:
+            return function(*args, **kwargs)
+    frame = _Frame(function, args, kwargs)
+    frame.context = None if context_fn is noop_context_fn else again_context
+    frame.state = _C.get_rng_state() if preserve else None
+    frame.check = determinism_check == "default"
+    frame.early_stop = early_stop and _early_stop
+    frame.debug = debug
+    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """Call functions one after another, in segments of which all but the last are checkpointed.
+
+    Args:
+        functions: an ``nn.Sequential`` or a list of functions of one argument.
+        segments: how many segments to make.
+        input: the argument of the first.
+        use_reentrant: see `checkpoint`.
+        preserve_rng_state: see `checkpoint`.
+
+    Returns:
+        What the last function returns.
+
+    Example:
+        >>> x = torch.tensor(0.5, requires_grad=True)
+        >>> layers = [torch.sin, torch.exp, torch.cos]
+        >>> y = torch.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False)
+        >>> y.backward()
+        >>> x.grad
+        tensor(-1.4160)
+    """
+    if use_reentrant is None:
+        use_reentrant = _reentrant_by_default("checkpoint_sequential")
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("checkpoint_sequential: Unexpected keyword arguments: " + ",".join(kwargs))
+    functions = list(functions.children() if hasattr(functions, "children") else functions)
+    size = len(functions) // segments
+
+    def chain(first: int, last: int) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for function in functions[first:last]:
+                value = function(value)
+            return value
+
+        return run
+
+    start = 0
+    for _ in range(segments - 1):
+        input = checkpoint(
+            chain(start, start + size),
+            input,
+            use_reentrant=use_reentrant,
+            preserve_rng_state=preserve,
+        )
+        start += size
+    return chain(start, len(functions))(input)

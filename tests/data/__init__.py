@@ -1,0 +1,1 @@
+"""Datasets, samplers and the loader; what has no random numbers runs against PyTorch too."""
