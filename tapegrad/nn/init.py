@@ -191,7 +191,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(per_group, in_channels)):
-                tensor[(group * per_group + channel, channel, *centre)] = 1
+                place = (group * per_group + channel, channel, *centre)
+                tensor[place] = 1
     return tensor
 
 

@@ -52,7 +52,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         """Nothing is left to do: the native class makes the tensor whole."""
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + repr(self.detach().requires_grad_(self.requires_grad))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

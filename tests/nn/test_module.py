@@ -87,7 +87,7 @@ def test_assignment_moves_names_between_tables(torch):
     module.x = 3
     module.x = torch.nn.Parameter(torch.ones(1))
     assert "x" not in module.__dict__ and list(module._parameters) == ["x"]
-    with pytest.raises(TypeError, match="cannot assign 'Linear' as parameter 'x'"):
+    with pytest.raises(TypeError, match=r"cannot assign '.*Linear' as parameter 'x'"):
         module.x = torch.nn.Linear(1, 1)
     del module.x
     module.x = torch.nn.Linear(1, 1)

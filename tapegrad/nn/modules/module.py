@@ -840,7 +840,9 @@ def _type_name(value: Any) -> str:
     """Return the name of a type; that of a tensor says its dtype, as PyTorch's legacy names do."""
     if isinstance(value, Tensor):
         return f"torch.{_LEGACY_NAMES[value.dtype]}Tensor"
-    return type(value).__name__
+    kind = type(value)
+    prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return prefix + kind.__qualname__
 
 
 def _expect_none(value: Any, place: str) -> None:
