@@ -102,6 +102,8 @@ def composed_names():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
         found |= {constant for constant in constants if isinstance(constant, str)}
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        found |= {call.attr for call in calls if isinstance(call, ast.Attribute)}
     return found
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import warnings
 
 import pytest
 from library import IS_TORCH, pytorch_for_parity
@@ -13,6 +14,9 @@ def import_quietly():
     library, reason = pytorch_for_parity()
     if library is not None:
         library.set_num_threads(1)
+        with warnings.catch_warnings(), library.autograd.forward_ad.dual_level():
+            warnings.simplefilter("ignore")  # The first dual number compiles rules, with warnings.
+            library.autograd.forward_ad.make_dual(library.ones(1), library.ones(1))
     return library, reason
 
 

@@ -54,13 +54,13 @@ def run(function, library, args, kwargs):
     return result, grads
 
 
-def expect_same(both, function_of, args, kwargs=None):
+def expect_same(both, function_of, args, kwargs=None, tolerance=1e-9):
     """Compare what a function returns in two libraries, and its gradients."""
     ours, theirs = (run(function_of(library), library, args, kwargs or {}) for library in both)
-    expect_near(ours[0], theirs[0], "result")
+    expect_near(ours[0], theirs[0], "result", tolerance)
     assert len(ours[1]) == len(theirs[1])
     for place, (own, their) in enumerate(zip(ours[1], theirs[1], strict=True)):
-        expect_near(own, their, f"gradient {place}")
+        expect_near(own, their, f"gradient {place}", tolerance)
 
 
 def copy_state(source, target, library):

@@ -87,7 +87,7 @@ def test_assignment_moves_names_between_tables(torch):
     module.x = 3
     module.x = torch.nn.Parameter(torch.ones(1))
     assert "x" not in module.__dict__ and list(module._parameters) == ["x"]
-    with pytest.raises(TypeError, match="cannot assign 'Linear' as parameter 'x'"):
+    with pytest.raises(TypeError, match=r"cannot assign '.*Linear' as parameter 'x'"):
         module.x = torch.nn.Linear(1, 1)
     del module.x
     module.x = torch.nn.Linear(1, 1)
@@ -226,6 +226,7 @@ def test_load_state_dict_not_strict(torch):
     layer = torch.nn.Linear(2, 1)
     keys = layer.load_state_dict({"weight": torch.ones(1, 2), "x": torch.ones(1)}, strict=False)
     assert keys.missing_keys == ["bias"] and keys.unexpected_keys == ["x"]
+    assert repr(keys) == "_IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['x'])"
     assert layer.weight.tolist() == [[1.0, 1.0]]
     with pytest.raises(RuntimeError, match="size mismatch"):
         layer.load_state_dict({"weight": torch.ones(5)}, strict=False)

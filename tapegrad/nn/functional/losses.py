@@ -137,7 +137,8 @@ def huber_loss(
     _warn_of_sizes("huber_loss", input, target)
     gap = (input - target).abs()
     loss = _C.where(gap <= delta, gap.square() * 0.5, (gap - 0.5 * delta) * delta)
-    return weighted("huber_loss", loss, weight, reduction)
+    # PyTorch divides by the number of elements here, not by the weights.
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:

@@ -180,7 +180,6 @@ class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the tensors as they are."""
-        ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*[tensor for tensor in tensors if not tensor.requires_grad])
         return tensors
 
@@ -238,6 +237,14 @@ class BackwardHook:
         return tuple(replaced[place] for place in self.output_places)
 
     def _run_without_inputs(self) -> None:
+        if self.hooks:
+            import warnings
+
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module "
+                "outputs since no inputs require gradients.",
+                stacklevel=2,
+            )
         for hook in self.hooks:
             returned = hook(self.module, (None,) * self.input_count, self.grad_outputs)
             if returned is None:

@@ -23,7 +23,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return super().__repr__().replace("IncompatibleKeys(", "_IncompatibleKeys(", 1)
+        return super().__repr__()
 
     __str__ = __repr__
 

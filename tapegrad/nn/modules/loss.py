@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tapegrad._C import Tensor
 from tapegrad.nn import functional as F
 from tapegrad.nn.functional._reduction import chosen_reduction
+from tapegrad.nn.modules.distance import PairwiseDistance
 from tapegrad.nn.modules.module import Module
 
 __all__ = [
@@ -612,7 +613,9 @@ class TripletMarginWithDistanceLoss(_Loss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(reduction=reduction)
-        self.distance_function = distance_function
+        self.distance_function = (
+            PairwiseDistance() if distance_function is None else distance_function
+        )
         self.margin = margin
         self.swap = swap
 
