@@ -206,11 +206,11 @@ class Optimizer:
                     entry[key] = scalar(float(entry[key]))
 
     def __repr__(self) -> str:
-        lines = [type(self).__name__ + " ("]
-        for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([*lines, ")"])
+        text = type(self).__name__ + " ("
+        for index, group in enumerate(self.param_groups):
+            lines = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            text += f"\nParameter Group {index}\n" + "".join(lines)
+        return text + ")"
 
     # ---- parameter groups
 
