@@ -401,7 +401,7 @@ def checkpoint(
 
     if determinism_check not in ("default", "none"):
         raise ValueError(
-            "checkpoint: determinism_check must be one of ['default', 'none'] but got "
+            "checkpoint: determinism_check should be one of ['default', 'none'], but got "
             f"{determinism_check}"
         )
     debug = debug if _debug is None else _debug
