@@ -281,7 +281,7 @@ def test_no_worker_here(data):
 # ---- tapegrad alone
 
 
-def test_loading_without_workers_needs_no_processes():
+def test_loading_without_workers_needs_no_processes(tmp_path):
     import subprocess
 
     code = (
@@ -291,5 +291,8 @@ def test_loading_without_workers_needs_no_processes():
         "assert len(list(loader)) == 2\n"
         "print([name for name in ('multiprocessing', 'socket', 'ctypes') if name in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # Elsewhere than in the checkout, whose folder would come before the installed package.
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert "multiprocessing" not in done.stdout

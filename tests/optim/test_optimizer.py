@@ -595,11 +595,14 @@ def test_everything_public_is_documented(tapegrad):
             assert not bare, f"{name}: no docstring: {bare}"
 
 
-def test_optim_is_loaded_on_first_use(tapegrad):
+def test_optim_is_loaded_on_first_use(tapegrad, tmp_path):
     code = (
         "import sys, tapegrad; assert 'tapegrad.optim' not in sys.modules; "
         "tapegrad.optim.SGD; assert 'tapegrad.optim' in sys.modules; "
         "assert not hasattr(tapegrad, 'nonsense')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    # Elsewhere than in the checkout, whose folder would come before the installed package.
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
