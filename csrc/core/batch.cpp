@@ -273,13 +273,13 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
     stride *= std::max<int64_t>(wide[d].size, 1);
   }
   auto* data = static_cast<char*>(allocate(static_cast<size_t>(stride)));
-  if (storage.data_)
+  if (storage.data_ && storage.nbytes() > 0)
     for (BatchIndex index(wide); !index.done(); index.next())
       std::memcpy(data + index.offset(wide), static_cast<char*>(storage.data_) + index.offset(own),
                   storage.nbytes());
   Batch batch{std::move(wide), storage.data_, static_cast<size_t>(stride), nullptr};
   if (auto found = table.find(&storage); found != table.end()) {
-    deallocate(storage.data_, found->second.wide_nbytes);
+    if (found->second.wide_nbytes) deallocate(storage.data_, found->second.wide_nbytes);
     batch.narrow_data = found->second.narrow_data;
     found->second = std::move(batch);
   } else {
@@ -287,7 +287,7 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
     storage.context_.flags |= Storage::kBatched;
     ++batched_storages;
   }
-  storage.data_ = data;
+  if (data) storage.data_ = data;  // nothing to hold: the storage stays where it is
 }
 
 void Batches::run(const OpCall& call, Kernel kernel) {
