@@ -185,6 +185,7 @@ uint32_t enter_batch_level(int64_t size, Randomness randomness) {
 }
 
 void exit_batch_level() {
+  TAPEGRAD_CHECK(!batch_levels.empty(), "vmap: none is running");
   batch_levels.pop_back();
   storage_context.level = batch_levels.empty() ? 0 : batch_levels.back().level;
   watch(kWatchBatch, !batch_levels.empty());
@@ -270,7 +271,10 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
   std::vector<BatchDim> wide = all;
   for (size_t d = wide.size(); d-- > 0;) {
     wide[d].stride = stride;
-    stride *= std::max<int64_t>(wide[d].size, 1);
+    TAPEGRAD_CHECK_AS(OutOfMemoryError,
+                      !__builtin_mul_overflow(stride, std::max<int64_t>(wide[d].size, 1), &stride),
+                      op, ": vmap: a batch of ", wide[d].size, " tensors of ", storage.nbytes(),
+                      " bytes is larger than can be addressed");
   }
   auto* data = static_cast<char*>(allocate(static_cast<size_t>(stride)));
   if (storage.data_ && storage.nbytes() > 0)

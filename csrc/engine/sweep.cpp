@@ -291,7 +291,8 @@ std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor>
     if (node.has_hooks()) store_retained(node, pending.buffers(), targets, options.create_graph);
     if (targets.is_target(&node)) targets.collect(&node, pending.buffers(), options.create_graph);
     if (node.is_accumulator()) {
-      if (!targets.restricted()) run_accumulator(pending, options.create_graph);
+      if (!targets.restricted())
+        annotated(node, [&] { run_accumulator(pending, options.create_graph); });
     } else if (targets.leads_on(&node)) {
       run_entry(pending, waiting, targets, state);
     }

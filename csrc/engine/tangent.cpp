@@ -95,12 +95,20 @@ void remove_placeholders(Node* node) {
       if (const Placeholder* placeholder = placeholder_of(edge)) edge = Edge(placeholder->real);
 }
 
+// Also when a derivative fails: no entry keeps a placeholder.
+struct PlaceholderGuard {
+  const std::vector<PendingTangent>& taken;
+  ~PlaceholderGuard() {
+    for (const PendingTangent& pending : taken) remove_placeholders(pending.node.get());
+  }
+};
+
 void resolve_all() {
   while (!pending_tangents.empty()) {
     std::vector<PendingTangent> taken = std::exchange(pending_tangents, {});
     watch(kWatchPending, false);
+    PlaceholderGuard guard{taken};
     for (const PendingTangent& pending : taken) resolve(pending);
-    for (const PendingTangent& pending : taken) remove_placeholders(pending.node.get());
   }
   watch(kWatchPending, false);
 }

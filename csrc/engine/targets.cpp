@@ -12,8 +12,8 @@
 
 namespace tapegrad {
 
-// With the lock held throughout, so that sweeps on
-// several threads add to a shared leaf one after the other.
+// With the lock held throughout, so that sweeps on several threads add to a shared leaf one after the
+// other.
 void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   NoBlockingSection hold;
   TAPEGRAD_CHECK(

@@ -16,7 +16,8 @@ class AccumulateGrad final : public Node {
     level_ = std::max(leaf->storage().birth_level(), extra ? extra->level : 0);
   }
   ~AccumulateGrad() override {
-    if (leaf->meta()) leaf->meta()->node = nullptr;
+    // The leaf may have become something else meanwhile: its own entry stays.
+    if (leaf->meta() && leaf->meta()->node == this) leaf->meta()->node = nullptr;
   }
   const char* name() const override { return "AccumulateGrad"; }
   // The sweep accumulates by itself: it knows whether the buffer may be taken over.

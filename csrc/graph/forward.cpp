@@ -44,12 +44,21 @@ uint32_t enter_forward_level() {
 }
 
 void exit_forward_level(uint32_t level) {
-  if (dispatch_watch & kWatchPending) resolve_pending();
   TAPEGRAD_CHECK(!active_levels.empty() && active_levels.back() == level,
                  "forward mode: trying to exit a dual level that is not the innermost one");
-  active_levels.pop_back();
-  --forward_levels;
-  take_level(level);
+  auto end = [&] {
+    active_levels.pop_back();
+    --forward_levels;
+    take_level(level);
+  };
+  // Tangents of outer levels may wait among those of this one. The level ends even if one fails.
+  try {
+    if (dispatch_watch & kWatchPending) resolve_pending();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
 }
 
 bool is_forward_level(uint32_t level) {
@@ -80,10 +89,14 @@ Tensor tangent_of(const Tensor& x, uint32_t level) {
   return {};
 }
 
-void set_tangents(const Tensor& x, std::vector<Tangent> tangents) {
+void reserve_tangents(const Tensor& x) {
   Extra& extra = ensure_extra(x);
   if (!extra.tangents) extra.tangents = Ref<Tangents>::adopt(new Tangents());
-  extra.tangents->entries = std::move(tangents);
+}
+
+void set_tangents(const Tensor& x, std::vector<Tangent> tangents) {
+  reserve_tangents(x);
+  x->meta()->extra->tangents->entries = std::move(tangents);
 }
 
 void share_tangents(const Tensor& to, const Tensor& from) {
@@ -114,9 +127,7 @@ bool attach_forward(const Tensor& tensor, const Ref<Node>& node, uint32_t output
     real |= !placeholder || static_cast<Placeholder&>(*edge.node).real.node;
   }
   if (!dual) return true;
-  // Saved outputs must share what will be computed.
-  Extra& extra = ensure_extra(tensor);
-  if (!extra.tangents) extra.tangents = Ref<Tangents>::adopt(new Tangents());
+  reserve_tangents(tensor);
   pending_tangents.push_back({node, output_number, tensor, grad_enabled, forward_limit});
   watch(kWatchPending, true);
   if (!(grad_enabled && real)) node->set_forward_only();

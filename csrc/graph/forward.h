@@ -56,6 +56,8 @@ Tensor tangent_of(const Tensor& x, uint32_t level);
 // The visible tangents of x.
 std::vector<Tangent> tangents_of(const Tensor& x);
 void set_tangents(const Tensor& x, std::vector<Tangent> tangents);
+// Makes room for tangents that will be computed later, to be shared by aliases made meanwhile.
+void reserve_tangents(const Tensor& x);
 void share_tangents(const Tensor& to, const Tensor& from);
 
 // Stands on an edge for an input that carries tangents.

@@ -54,7 +54,7 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner) {
   if (non_leaf || (packing && requires_grad(tensor))) {
     if (meta->extra) update_view_history(tensor);
     std::span<Edge> edges = owner.edges();
-    for (size_t i = 0; i < edges.size() && i < UINT16_MAX; ++i) {
+    for (size_t i = 0; meta->node && i < edges.size() && i < UINT16_MAX; ++i) {
       if (edges[i].node.get() != meta->node || edges[i].output_number != meta->output_number)
         continue;
       value.history_ = History::Edge;

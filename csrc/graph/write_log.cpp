@@ -1,6 +1,7 @@
 #include "graph/write_log.h"
 
 #include <deque>
+#include <numeric>
 #include <unordered_map>
 #include <vector>
 
@@ -77,10 +78,21 @@ bool each_element(const Place& place, Visit&& visit) {
   }
 }
 
+// Whether the strides alone keep the places apart: two columns of a matrix, the even and the odd
+// elements of a row.
+bool interleaved(const Place& a, const Place& b) {
+  if (a.item != b.item) return false;
+  int64_t step = 0;  // all elements of a place are a multiple of this apart
+  for (const Place* place : {&a, &b})
+    for (size_t d = 0; d < place->sizes.size(); ++d)
+      if (place->sizes[d] > 1) step = std::gcd(step, place->strides[d]);
+  return step != 0 && (a.offset - b.offset) % step != 0;
+}
+
 bool overlap(const Place& a, const Place& b) {
   Range x = range_of(a), y = range_of(b);
   int64_t begin = std::max(x.begin, y.begin), end = std::min(x.end, y.end);
-  if (begin >= end) return false;
+  if (begin >= end || interleaved(a, b)) return false;
   if (end - begin > kExactLimit) return true;
   std::vector<bool> touched(static_cast<size_t>(end - begin));
   each_element(a, [&](int64_t byte) {

@@ -403,7 +403,7 @@ uint8_t needed_operands(const PointwiseInfo& info, Operands operands) {
 Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands values, Params params,
                     const Tensor& out) {
   if (forward_levels) [[unlikely]]
-    set_tangents(out, tangents_of(out));
+    reserve_tangents(out);
   Edge edges[kMaxArity];
   for (int i = 0; i < info.arity; ++i) edges[i] = gradient_edge(*operands[i]);
   uint8_t mask = needed_operands(info, operands);

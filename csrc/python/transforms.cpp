@@ -72,6 +72,7 @@ uint32_t enter_transform() {
 }
 
 void exit_transform(uint32_t transform) {
+  TAPEGRAD_CHECK(!outer_transforms.empty(), "transform: none is running");
   running_transforms.erase(transform);
   storage_context.transform = outer_transforms.back().transform;
   transform_start = outer_transforms.back().start;

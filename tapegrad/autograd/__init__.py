@@ -80,7 +80,7 @@ def backward(
     roots = _as_tensors("backward", "tensors", tensors)
     grad_roots = _as_gradients("backward", "grad_tensors", grad_tensors, len(roots))
     _check_gradient_shapes("backward", ("tensors", "grad_tensors"), roots, grad_roots)
-    targets = None if inputs is None else _as_targets("backward", inputs)
+    targets = None if inputs is None else _as_targets("backward", _without_edges(inputs))
     retain = create_graph if retain_graph is None else retain_graph
     _C.run_backward(roots, grad_roots, retain, create_graph, targets, True)
 
@@ -202,6 +202,20 @@ def _as_tensors(operation: str, name: str, value: Any) -> tuple[Tensor, ...]:
         else tensor
         for tensor in tensors
     )
+
+
+def _without_edges(inputs: Any) -> Any:
+    """Return the inputs of backward with the edges of leaves replaced by the leaves."""
+    if isinstance(inputs, Tensor):
+        return inputs
+    several = (inputs,) if isinstance(inputs, GradientEdge) else tuple(inputs)
+    for edge in several:
+        if isinstance(edge, GradientEdge) and edge.node.name() != "AccumulateGrad":
+            raise RuntimeError(
+                "backward: expected inputs to be tensors or edges of leaves, got an edge of "
+                f"{edge.node.name()}, which has no .grad to add to; use autograd.grad for its gradient"
+            )
+    return tuple(e.node.variable if isinstance(e, GradientEdge) else e for e in several)
 
 
 def _as_targets(operation: str, inputs: Any) -> tuple[Tensor, ...]:

@@ -329,6 +329,9 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         _C._disable_saved_hooks(previous)
 
 
+_mutation = threading.Lock()  # held by the one active allow_mutation_on_saved_tensors()
+
+
 class _SavedHandle:
     """Stands for a saved tensor while allow_mutation_on_saved_tensors() is active."""
 
@@ -372,6 +375,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_MutationContext]:
         >>> x.grad
         tensor([2., 2.])
     """
+    if not _mutation.acquire(blocking=False):
+        raise RuntimeError("allow_mutation_on_saved_tensors: contexts cannot be nested")
     context = _MutationContext()
     _C._set_before_write(context._before_write)
     try:
@@ -380,3 +385,4 @@ def allow_mutation_on_saved_tensors() -> Iterator[_MutationContext]:
     finally:
         _C._set_before_write(None)
         context.clear()
+        _mutation.release()

@@ -6,6 +6,7 @@ are collected.
 
 import gc
 import importlib
+import math
 import sys
 import weakref
 
@@ -632,3 +633,61 @@ def test_a_buffer_made_inside_vmap_may_be_filled(torch):
 
     out = torch.func.vmap(fill)(constant(torch, [[1.0, 2.0], [3.0, 4.0]]))
     assert out.tolist() == [[0.0, 1.0, 2.0], [0.0, 3.0, 4.0]]
+
+
+def test_a_former_leaf_keeps_its_history_when_the_old_graph_goes(torch):
+    x = leaf(torch, [1.0])
+    old = x * 2
+    x.requires_grad_(False)
+    x.mul_(leaf(torch, [3.0]))
+    del old
+    assert x.grad_fn.name() == "MulBackward0"
+    x.sum().backward()
+
+
+def test_a_dual_level_ends_even_if_a_tangent_fails(torch):
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("no derivative")
+
+    with pytest.raises(ValueError, match="no derivative"):
+        torch.func.jvp(Fails.apply, (constant(torch, [1.0]),), (constant(torch, [1.0]),))
+    forward_ad = torch.autograd.forward_ad
+    x = constant(torch, [1.0])
+    assert forward_ad.unpack_dual(x * 2).tangent is None
+    assert torch._C._tangent_levels(x) == []
+    _, pushed = torch.func.jvp(torch.exp, (x,), (x,))
+    assert near(pushed, [math.e])
+
+
+def test_columns_written_step_by_step(torch):
+    """Each step saves a column and writes the next: 600 writes that no saved value minds."""
+    steps = 600
+    rate = leaf(torch, [0.5])
+    buffer = torch.zeros(4, steps, dtype=torch.float64)
+    buffer[:, 0] = 1.0
+    for step in range(1, steps):
+        buffer[:, step] = buffer[:, step - 1] * rate + 1.0
+    (grad,) = torch.autograd.grad(buffer[:, 3].sum(), rate)
+    assert near(grad, [4 * (3 * 0.25 + 2 * 0.5 + 1)])
+
+
+def test_a_batch_too_large_to_address_is_refused(torch):
+    huge = constant(torch, [1.0]).expand(2**57)
+    with pytest.raises(RuntimeError, match="larger than can be addressed|could not get"):
+        torch.func.vmap(torch.sin)(huge)
+
+
+def test_an_edge_without_a_grad_is_no_input_of_backward(torch):
+    x = leaf(torch, [2.0])
+    y = x * x
+    edge = torch.autograd.graph.get_gradient_edge(x)
+    torch.autograd.backward(y.sum(), inputs=[edge], retain_graph=True)
+    assert near(x.grad, [4.0])
+    with pytest.raises(RuntimeError, match="no .grad"):
+        torch.autograd.backward(y.sum(), inputs=[torch.autograd.graph.get_gradient_edge(y)])
