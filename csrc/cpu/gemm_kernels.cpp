@@ -25,37 +25,10 @@
 
 #include "cpu/gemm_kernels.h"
 
-#if defined(__clang__)
-#include <utility>
-#endif
-
-// Kernel files are built with contraction off, so that a pointwise expression rounds as it is
-// written. Here a product and its addition shall be one instruction: it is half of the speed.
-#if defined(__clang__)
-#pragma clang fp contract(fast)
-#define TAPEGRAD_UNROLL _Pragma("unroll")
-#else
-#pragma GCC optimize("fp-contract=fast")
-#define TAPEGRAD_UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "cpu/register_tile.h"
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
 namespace {
-
-// Registers decide the shapes: 32 of 64 or 16 bytes (AVX-512, NEON), 16 of 32 or 16 bytes (AVX2,
-// SSE). Accumulators, one row of b and a broadcast element of a must fit at once.
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64, kTileRows = 8, kTileVectors = 3;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32, kTileRows = 6, kTileVectors = 2;
-#elif defined(__ARM_NEON)
-constexpr int kVectorBytes = 16, kTileRows = 8, kTileVectors = 3;
-#else
-constexpr int kVectorBytes = 16, kTileRows = 4, kTileVectors = 2;
-#endif
-
-constexpr int kLineBytes = 64;
-constexpr int kVectorsInLine = kLineBytes / kVectorBytes;
 
 // Cuts follow from cache sizes; thresholds are where packing began to win on an AVX-512 machine.
 // The stride is no power of two, so packed rows stay off each other's cache sets.
@@ -72,51 +45,12 @@ constexpr int64_t kPanelsToPackA = 5;  // panels whose reuse pays for packing a
 constexpr int64_t kTilesInGroup = 8;   // row tiles packed together from a transposed a
 constexpr int64_t kGemvChunkBytes = int64_t{8} << 10;
 
-// Lane numbers of a shuffle are integers as wide as the elements.
-template <int kBytes>
-struct LaneOf;
-template <>
-struct LaneOf<4> {
-  using Type = int32_t;
-};
-template <>
-struct LaneOf<8> {
-  using Type = int64_t;
-};
-
 template <class T>
-struct Shape {
-  typedef T Vector __attribute__((vector_size(kVectorBytes)));
-  typedef typename LaneOf<sizeof(T)>::Type Lanes __attribute__((vector_size(kVectorBytes)));
-  static constexpr int kWidth = kVectorBytes / sizeof(T);
+struct Buffers {
   static constexpr int64_t kStrips = kGemmStripBytes / sizeof(T);
   static constexpr int64_t kBlock = kGemmBlockBytes / sizeof(T);
   static_assert(kTilesInGroup * kTileRows * kStripStride <= kStrips);
 };
-
-inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// `total` cut into parts whose sizes differ by at most one. Divides once, not per part.
-struct EvenCut {
-  EvenCut(int64_t total, int64_t number)
-      : parts(number), size(total / number), larger(total % number) {}
-  int64_t begin(int64_t part) const { return size * part + minimum(part, larger); }
-
-  int64_t parts, size, larger;
-};
-
-template <class T>
-inline typename Shape<T>::Vector load(const T* pointer) {
-  typename Shape<T>::Vector result;
-  __builtin_memcpy(&result, pointer, sizeof result);
-  return result;
-}
-
-template <class T>
-inline void store(T* pointer, typename Shape<T>::Vector value) {
-  __builtin_memcpy(pointer, &value, sizeof value);
-}
 
 // ---- the tile -----------------------------------------------------------------------------------
 
@@ -216,36 +150,6 @@ constexpr TileTable<T> kTiles = make_tiles<T>();
 
 // ---- packing ------------------------------------------------------------------------------------
 
-// Lane order a0 b0 a1 b1 ... of two vectors: the first half of that sequence, or the second.
-template <class T, bool kSecond>
-inline typename Shape<T>::Vector interleave(typename Shape<T>::Vector a,
-                                            typename Shape<T>::Vector b) {
-  constexpr int kWidth = Shape<T>::kWidth, kFirst = kSecond ? kWidth / 2 : 0;
-#if defined(__clang__)
-  return [&]<int... kLane>(std::integer_sequence<int, kLane...>) {
-    return __builtin_shufflevector(a, b, (kFirst + kLane / 2 + kLane % 2 * kWidth)...);
-  }(std::make_integer_sequence<int, kWidth>{});
-#else
-  typename Shape<T>::Lanes lanes;
-  for (int i = 0; i < kWidth; ++i) lanes[i] = kFirst + i / 2 + i % 2 * kWidth;
-  return __builtin_shuffle(a, b, lanes);
-#endif
-}
-
-// Transposes the kWidth x kWidth square in `rows`: interleaving row i with row i + half, once per
-// bit of the width, carries every element's row bits into its lane number and back.
-template <class T, int kRound = 1>
-inline void transpose_square(typename Shape<T>::Vector (&rows)[Shape<T>::kWidth]) {
-  constexpr int kWidth = Shape<T>::kWidth;
-  typename Shape<T>::Vector next[kWidth];
-  for (int i = 0; i < kWidth / 2; ++i) {
-    next[2 * i] = interleave<T, false>(rows[i], rows[i + kWidth / 2]);
-    next[2 * i + 1] = interleave<T, true>(rows[i], rows[i + kWidth / 2]);
-  }
-  for (int i = 0; i < kWidth; ++i) rows[i] = next[i];
-  if constexpr (2 * kRound < kWidth) transpose_square<T, 2 * kRound>(rows);
-}
-
 // Copies the `depth` rows of a panel of b, `columns` wide, padded with zeros to whole vectors.
 template <class T>
 void pack_panel(const T* b, int64_t ldb, int64_t depth, int64_t columns, T* panel) {
@@ -318,7 +222,7 @@ struct Plan {
     // When all of a stays in the first-level cache, so should the part of b that it sweeps.
     const bool a_is_near = a_bytes <= kNearBytes;
     const int64_t panel_elements = depth * kTileVectors * kWidth;
-    panels_per_block = a_is_near ? 1 : minimum(vectors.parts, Shape<T>::kBlock / panel_elements);
+    panels_per_block = a_is_near ? 1 : minimum(vectors.parts, Buffers<T>::kBlock / panel_elements);
     // Rows of b whose distance is a multiple of a power of two compete for the same cache sets.
     const int64_t row_bytes = g.ldb * int64_t{sizeof(T)};
     const bool b_conflicts = row_bytes >= kPageBytes && row_bytes % kConflictBytes == 0;
@@ -480,7 +384,7 @@ template <class T>
 void gemm_serial(const GemmArguments<T>& g, T* workspace) {
   const Plan<T> plan(g);
   Block<T> block;
-  block.packed = workspace + Shape<T>::kStrips;
+  block.packed = workspace + Buffers<T>::kStrips;
   for (int64_t panel = 0; panel < plan.vectors.parts; panel += plan.panels_per_block) {
     block.first_panel = panel;
     block.last_panel = minimum(plan.vectors.parts, panel + plan.panels_per_block);

@@ -94,6 +94,11 @@ void log_softmax_backward(const OpCall& call);
 // matmul.cpp
 void matmul(const OpCall& call);  // alpha, beta: out = alpha * a @ b + beta * out
 
+// conv.cpp: stride, padding, dilation of each spatial dimension, groups; contiguous operands
+void conv(const OpCall& call);              // of x, w, maybe bias
+void conv_grad_input(const OpCall& call);   // of grad, w, maybe bias
+void conv_grad_weight(const OpCall& call);  // of x, grad
+
 // random.cpp: attributes begin with seed and offset
 void random_uniform(const OpCall& call);      // from, to
 void random_normal(const OpCall& call);       // mean, std

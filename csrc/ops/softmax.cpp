@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "cpu/kernels.h"
 #include "graph/record.h"
-#include "ops/copy.h"
+#include "ops/operand.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 
@@ -63,21 +63,12 @@ struct LogSoftmaxBackwardDataBackward final : Node {
   int64_t dim;
 };
 
-// The kernels take contiguous float32 or float64. Half types go through float32 outside the tape.
-Tensor as_operand(const Tensor& x) {
-  const DType compute = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
-  if (x.is_contiguous() && x.dtype() == compute) return x;
-  Tensor copy(TensorImpl::empty(compute, x.sizes(), x.numel()));
-  copy_into(copy, x);
-  return copy;
-}
-
 Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, int64_t dim) {
   Tensor operands[2];
   TensorImpl* impls[2];
   size_t count = 0;
   for (const Tensor* input : inputs) {
-    operands[count] = as_operand(*input);
+    operands[count] = kernel_operand(*input);
     impls[count] = operands[count].impl();
     ++count;
   }
@@ -86,10 +77,7 @@ Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, int64_t di
   TensorImpl* outputs[] = {y.impl()};
   Scalar attribute(dim);
   dispatch(op, {impls, count}, {&attribute, 1}, outputs);
-  if (y.dtype() == first.dtype()) return y;
-  Tensor narrow(TensorImpl::empty(first.dtype(), first.sizes(), first.numel()));
-  copy_into(narrow, y);
-  return narrow;
+  return narrowed(y, first.dtype());
 }
 
 template <class N>

@@ -48,6 +48,7 @@ NB_MODULE(_C, module) {
   bind_system(b);
   bind_reduce(b);
   bind_softmax(b);
+  bind_conv(b);
   bind_scan(b);
   bind_matmul(b);
   bind_join(b);

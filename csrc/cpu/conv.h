@@ -1,0 +1,74 @@
+// Convolution on the CPU: the geometry that its three methods share.
+//
+//   products   1 x 1 kernels without stride: a matrix product of each image as it lies (conv.cpp)
+//   planes     products straight from a padded copy of each image (conv_planes.cpp): most others
+//   columns    the places that each output sees are copied out first, as columns of a matrix
+//              (conv_columns.cpp): small images, where planes would compute too many places in vain
+//
+// There are always three spatial dimensions; missing ones have size 1 in front.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/allocator.h"
+#include "core/op.h"
+
+namespace tapegrad::cpu {
+
+using Triple = std::array<int64_t, 3>;
+
+inline int64_t volume(const Triple& t) { return t[0] * t[1] * t[2]; }
+
+// x (batch, groups * in_channels, in), w (groups * out_channels, in_channels, kernel) and
+// y (batch, groups * out_channels, out).
+struct ConvShape {
+  int64_t batch, groups, in_channels, out_channels;
+  Triple in, out, kernel, stride, padding, dilation;
+
+  int64_t taps() const { return volume(kernel); }
+  int64_t depth() const { return in_channels * taps(); }
+  int64_t image() const { return in_channels * volume(in); }     // of x, one group
+  int64_t result() const { return out_channels * volume(out); }  // of y, one group
+  int64_t weights() const { return out_channels * depth(); }     // of w, one group
+  bool is_pointwise() const;
+  bool is_depthwise() const { return in_channels == 1 && out_channels == 1; }
+};
+
+// Memory for a while. To be made where the lock on handles is held.
+template <class T>
+class Workspace {
+ public:
+  explicit Workspace(int64_t elements)
+      : bytes_(elements * sizeof(T)), data_(static_cast<T*>(allocate(bytes_))) {}
+  ~Workspace() { deallocate(data_, bytes_); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  T* get() const { return data_; }
+
+ private:
+  size_t bytes_;
+  T* data_;
+};
+
+// Each takes whole tensors, overwrites its output, and may be given a null bias.
+template <class T>
+void conv_by_columns(const ConvShape& s, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+void conv_grad_input_by_columns(const ConvShape& s, const T* g, const T* w, const T* bias, T* x);
+template <class T>
+void conv_grad_weight_by_columns(const ConvShape& s, const T* x, const T* g, T* w);
+
+// Whether planes are the faster method for y, and for x. They always are for w.
+template <class T>
+bool prefers_planes(const ConvShape& s);
+template <class T>
+bool prefers_planes_for_input(const ConvShape& s);
+template <class T>
+void conv_by_planes(const ConvShape& s, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+void conv_grad_input_by_planes(const ConvShape& s, const T* g, const T* w, const T* bias, T* x);
+template <class T>
+void conv_grad_weight_by_planes(const ConvShape& s, const T* x, const T* g, T* w);
+
+}  // namespace tapegrad::cpu

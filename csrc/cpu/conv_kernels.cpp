@@ -1,0 +1,334 @@
+// Convolution in registers. Compiled once per instruction set; no inline functions shared with other
+// files (see gemm_kernels.cpp).
+#include "cpu/conv_kernels.h"
+
+#include <utility>
+
+#include "cpu/register_tile.h"
+
+#if defined(__clang__)
+#define TAPEGRAD_UNROLL_ALL _Pragma("unroll")
+#else
+#define TAPEGRAD_UNROLL_ALL _Pragma("GCC unroll 32")
+#endif
+
+namespace tapegrad::cpu::TAPEGRAD_ISA {
+namespace {
+
+// Narrow tiles have more rows, so that there are always enough sums to hide their latency; but not
+// more than there are registers for their addresses.
+constexpr int rows_of_tile(int vectors) {
+  const int rows = kTileRows * kTileVectors / vectors;
+  return rows < 12 ? rows : 12;
+}
+
+template <class To, class From, int... kLane>
+inline To join_lanes(From low, From high, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(low, high, kLane...);
+}
+
+template <class To, class From>
+inline To join(From low, From high) {
+  constexpr int kLanes = sizeof(To) / sizeof(low[0]);
+  return join_lanes<To>(low, high, std::make_integer_sequence<int, kLanes>{});
+}
+
+// ---- outputs: rows are output channels, columns are places of the output --------------------
+
+// A vector of kPieces parts, `stride` apart.
+template <class T, int kPieces>
+inline typename Shape<T>::Vector load_pieces(const T* pointer, int64_t stride) {
+  using Vector = typename Shape<T>::Vector;
+  if constexpr (kPieces == 1) {
+    return load(pointer);
+  } else {
+    constexpr int kBytes = kVectorBytes / kPieces;
+    typedef T Piece __attribute__((vector_size(kBytes)));
+    const auto piece = [&](int k) {
+      Piece result;
+      __builtin_memcpy(&result, pointer + k * stride, kBytes);
+      return result;
+    };
+    if constexpr (kPieces == 2) {
+      return join<Vector>(piece(0), piece(1));
+    } else {
+      typedef T Two __attribute__((vector_size(2 * kBytes)));
+      return join<Vector>(join<Two>(piece(0), piece(1)), join<Two>(piece(2), piece(3)));
+    }
+  }
+}
+
+template <class T, int kRows, int kVectors, int kPieces>
+void plane_tile(const PlaneProduct<T>& g, int64_t row) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth;
+  Vector sum[kRows][kVectors];
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] = Vector{};
+  }
+  const T* a = g.a + row * g.a_stride;
+  const int64_t a_stride = g.a_stride, piece_stride = g.piece_stride;
+  const int64_t* offsets = g.offsets;
+  int64_t places[kVectors];
+  TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) places[v] = g.places[v];
+  for (int64_t p = 0; p < g.depth; ++p) {
+    const T* b = g.b + offsets[p];
+    Vector place[kVectors];
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v)
+        place[v] = load_pieces<T, kPieces>(b + places[v], piece_stride);
+    TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+      const T factor = a[i * a_stride + p];
+      TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * place[v];
+    }
+  }
+  T* c = g.c + row * g.c_stride;
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i, c += g.c_stride) {
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) {
+      if (g.accumulate) sum[i][v] += load(c + v * kWidth);
+      store(c + v * kWidth, sum[i][v]);
+    }
+  }
+}
+
+// ---- weights: rows are taps, columns are output channels -----------------------------------------
+
+template <class T, int kRows, int kVectors>
+void tap_tile(const TapProduct<T>& t, int64_t row, int64_t vector) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth;
+  Vector sum[kRows][kVectors];
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] = Vector{};
+  }
+  const T* x[kRows];
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) x[i] = t.x + t.offsets[row + i];
+  const T* g = t.g + vector * kWidth;
+  const int64_t stride = t.stride, length = t.length;
+  for (int64_t line = 0; line < t.lines; ++line) {
+    for (int64_t q = 0; q < length; ++q, g += stride) {
+      Vector channels[kVectors];
+      TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) channels[v] = load(g + v * kWidth);
+      TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+        const T factor = x[i][q];
+        TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * channels[v];
+      }
+    }
+    TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) x[i] += t.line_stride;
+  }
+  T* c = t.c + row * stride + vector * kWidth;
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i, c += stride) {
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) {
+      store(c + v * kWidth, sum[i][v] + load(c + v * kWidth));
+    }
+  }
+}
+
+// Pieces of one element are not worth their instructions.
+template <class T, int kWanted>
+constexpr int kPieces = Shape<T>::kWidth / kWanted >= 2 ? kWanted : 1;
+
+template <class T>
+struct Tiles {
+  static constexpr int kMost = rows_of_tile(1);
+  // [1, 2 or 4 pieces][vectors - 1][rows - 1]
+  void (*plane[3][kTileVectors][kMost])(const PlaneProduct<T>&, int64_t row);
+  void (*tap[kTileVectors][kMost])(const TapProduct<T>&, int64_t row, int64_t vector);
+};
+
+template <class T, int kVectors, int kRows>
+constexpr void fill_tiles(Tiles<T>& tiles) {
+  tiles.plane[0][kVectors - 1][kRows - 1] = plane_tile<T, kRows, kVectors, 1>;
+  tiles.plane[1][kVectors - 1][kRows - 1] = plane_tile<T, kRows, kVectors, kPieces<T, 2>>;
+  tiles.plane[2][kVectors - 1][kRows - 1] = plane_tile<T, kRows, kVectors, kPieces<T, 4>>;
+  tiles.tap[kVectors - 1][kRows - 1] = tap_tile<T, kRows, kVectors>;
+  if constexpr (kRows > 1) {
+    fill_tiles<T, kVectors, kRows - 1>(tiles);
+  } else if constexpr (kVectors > 1) {
+    fill_tiles<T, kVectors - 1, rows_of_tile(kVectors - 1)>(tiles);
+  }
+}
+
+template <class T>
+constexpr Tiles<T> make_tiles() {
+  Tiles<T> tiles{};
+  fill_tiles<T, kTileVectors, rows_of_tile(kTileVectors)>(tiles);
+  return tiles;
+}
+
+template <class T>
+constexpr Tiles<T> kTiles = make_tiles<T>();
+
+template <class T>
+void plane_product(const PlaneProduct<T>& product) {
+  const EvenCut rows(product.rows, divide_up(product.rows, rows_of_tile(product.vectors)));
+  const auto& kernels = kTiles<T>.plane[product.pieces / 2][product.vectors - 1];
+  for (int64_t tile = 0; tile < rows.parts; ++tile) {
+    const int64_t row = rows.begin(tile);
+    kernels[rows.begin(tile + 1) - row - 1](product, row);
+  }
+}
+
+template <class T>
+void tap_product(const TapProduct<T>& product) {
+  const EvenCut columns(product.vectors, divide_up(product.vectors, kTileVectors));
+  for (int64_t panel = 0; panel < columns.parts; ++panel) {
+    const int64_t vector = columns.begin(panel), vectors = columns.begin(panel + 1) - vector;
+    const EvenCut rows(product.rows, divide_up(product.rows, rows_of_tile(vectors)));
+    for (int64_t tile = 0; tile < rows.parts; ++tile) {
+      const int64_t row = rows.begin(tile);
+      kTiles<T>.tap[vectors - 1][rows.begin(tile + 1) - row - 1](product, row, vector);
+    }
+  }
+}
+
+// ---- moving ------------------------------------------------------------------------------------
+
+template <class T>
+void store_runs(const T* c, int64_t c_stride, int64_t rows, const ConvRun* runs, int64_t count,
+                const T* bias, T* out, int64_t out_stride, int64_t step) {
+  for (int64_t i = 0; i < rows; ++i, c += c_stride, out += out_stride) {
+    const T added = bias ? bias[i] : T(0);
+    for (int64_t k = 0; k < count; ++k) {
+      const T* from = c + runs[k].column;
+      T* to = out + runs[k].target;
+      const int64_t n = runs[k].length;
+      if (step == 1) {
+        for (int64_t j = 0; j < n; ++j) to[j] = from[j] + added;
+      } else {
+        for (int64_t j = 0; j < n; ++j) to[j * step] = from[j] + added;
+      }
+    }
+  }
+}
+
+template <class T>
+typename Shape<T>::Vector load_some(const T* pointer, int64_t count) {
+  typename Shape<T>::Vector result = {};
+  __builtin_memcpy(&result, pointer, count * sizeof(T));
+  return result;
+}
+
+template <class T>
+void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T* out,
+               int64_t out_stride) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth;
+  for (int64_t i = 0; i < rows; i += kWidth) {
+    const int64_t height = minimum(kWidth, rows - i);
+    for (int64_t j = 0; j < columns; j += kWidth) {
+      const int64_t width = minimum(kWidth, columns - j);
+      const T* from = in + i * in_stride + j;
+      Vector square[kWidth];
+      for (int64_t k = 0; k < kWidth; ++k) {
+        if (k >= height) square[k] = Vector{};
+        else if (width == kWidth) square[k] = load(from + k * in_stride);
+        else square[k] = load_some(from + k * in_stride, width);
+      }
+      transpose_square<T>(square);
+      for (int64_t k = 0; k < width; ++k)
+        __builtin_memcpy(out + (j + k) * out_stride + i, square + k, height * sizeof(T));
+    }
+  }
+}
+
+template <class T>
+void gather(const T* from, int64_t step, int64_t n, T* to) {
+  if (step == 2) {
+    for (int64_t u = 0; u < n; ++u) to[u] = from[2 * u];
+  } else {
+    for (int64_t u = 0; u < n; ++u) to[u] = from[u * step];
+  }
+}
+
+// ---- one channel at a time -----------------------------------------------------------------------
+
+template <class T, int kVectors>
+inline void depthwise_run(int64_t taps, const T* weights, const T* plane, const int64_t* offsets,
+                          typename Shape<T>::Vector (&sum)[kVectors]) {
+  constexpr int kWidth = Shape<T>::kWidth;
+  for (int64_t t = 0; t < taps; ++t) {
+    const T* from = plane + offsets[t];
+    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v)
+        sum[v] += weights[t] * load(from + v * kWidth);
+  }
+}
+
+template <class T>
+void depthwise_row(int64_t taps, const T* weights, const T* plane, const int64_t* offsets, T bias,
+                   T* out, int64_t columns) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth, kMany = 4;
+  int64_t j = 0;
+  for (; j + kMany * kWidth <= columns; j += kMany * kWidth) {
+    Vector sum[kMany];
+    TAPEGRAD_UNROLL for (int v = 0; v < kMany; ++v) sum[v] = Vector{} + bias;
+    depthwise_run<T, kMany>(taps, weights, plane + j, offsets, sum);
+    TAPEGRAD_UNROLL for (int v = 0; v < kMany; ++v) store(out + j + v * kWidth, sum[v]);
+  }
+  for (; j + 2 * kWidth <= columns; j += 2 * kWidth) {
+    Vector sum[2] = {Vector{} + bias, Vector{} + bias};
+    depthwise_run<T, 2>(taps, weights, plane + j, offsets, sum);
+    store(out + j, sum[0]);
+    store(out + j + kWidth, sum[1]);
+  }
+  for (; j < columns; j += kWidth) {
+    Vector sum[1] = {Vector{} + bias};
+    depthwise_run<T, 1>(taps, weights, plane + j, offsets, sum);
+    __builtin_memcpy(out + j, sum, minimum(kWidth, columns - j) * sizeof(T));
+  }
+}
+
+template <class T, int kTaps>
+void dots_tile(const T* plane, const int64_t* offsets, const T* g, int64_t lines, int64_t length,
+               int64_t line_stride, T* sums) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth;
+  Vector sum[kTaps];
+  const T* x[kTaps];
+  TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) {
+    sum[t] = Vector{};
+    x[t] = plane + offsets[t];
+  }
+  for (int64_t line = 0; line < lines; ++line, g += length) {
+    int64_t q = 0;
+    for (; q + kWidth <= length; q += kWidth) {
+      const Vector value = load(g + q);
+      TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] += value * load(x[t] + q);
+    }
+    if (q < length) {
+      const Vector value = load_some(g + q, length - q);
+      TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t)
+          sum[t] += value * load_some(x[t] + q, length - q);
+    }
+    TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) x[t] += line_stride;
+  }
+  for (int t = 0; t < kTaps; ++t) {
+    T total = 0;
+    for (int k = 0; k < kWidth; ++k) total += sum[t][k];
+    sums[t] += total;
+  }
+}
+
+template <class T>
+void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const T* g,
+                    int64_t lines, int64_t length, int64_t line_stride, T* sums) {
+  int64_t t = 0;
+  for (; t + 9 <= taps; t += 9)
+    dots_tile<T, 9>(plane, offsets + t, g, lines, length, line_stride, sums + t);
+  for (; t + 3 <= taps; t += 3)
+    dots_tile<T, 3>(plane, offsets + t, g, lines, length, line_stride, sums + t);
+  for (; t < taps; ++t)
+    dots_tile<T, 1>(plane, offsets + t, g, lines, length, line_stride, sums + t);
+}
+
+template <class T>
+constexpr ConvKernels<T> kernels_of() {
+  return {plane_product<T>, tap_product<T>,    store_runs<T>,    transpose<T>, gather<T>,
+          depthwise_row<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
+}
+
+}  // namespace
+
+constinit const ConvTable conv_table = {kernels_of<float>(), kernels_of<double>()};
+
+}  // namespace tapegrad::cpu::TAPEGRAD_ISA

@@ -1,0 +1,83 @@
+// The inner loops of convolution, compiled once per instruction set. The method is told in
+// conv_planes.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/isa.h"
+
+namespace tapegrad::cpu {
+
+// c[i][j] = sum over p of a[i * a_stride + p] * b[place(j) + offsets[p]], for i < rows and the
+// columns j of `vectors` whole vectors; added to c if asked. A vector lies in `pieces` (1, 2 or 4)
+// parts: piece k of vector v begins at place places[v] + k * piece_stride.
+template <class T>
+struct PlaneProduct {
+  int64_t rows, depth, vectors;
+  const T* a;
+  int64_t a_stride;
+  const T* b;
+  const int64_t* offsets;
+  const int64_t* places;
+  int64_t pieces, piece_stride;
+  T* c;
+  int64_t c_stride;
+  bool accumulate;
+};
+
+// c[i][j] += sum over the places q of x[offsets[i] + q] * g[q'][j], where the places are `lines` lines
+// of `length` adjacent ones, line_stride apart, and q' numbers them through. `vectors` of c's
+// columns, any number; rows of g and c are `stride` apart.
+template <class T>
+struct TapProduct {
+  int64_t rows, vectors;
+  const T* x;
+  const int64_t* offsets;
+  int64_t lines, length, line_stride;
+  const T* g;
+  T* c;
+  int64_t stride;
+};
+
+// A run of a panel's columns that belong to one row of the output.
+struct ConvRun {
+  int64_t column, length, target;
+};
+
+template <class T>
+struct ConvKernels {
+  void (*plane_product)(const PlaneProduct<T>& product);
+  void (*tap_product)(const TapProduct<T>& product);
+  // Row i of c, run by run, to out + i * out_stride; `step` is between elements of a run. Adds
+  // bias[i] unless bias is null.
+  void (*store_runs)(const T* c, int64_t c_stride, int64_t rows, const ConvRun* runs, int64_t count,
+                     const T* bias, T* out, int64_t out_stride, int64_t step);
+  // out[j * out_stride + i] = in[i * in_stride + j] for i < rows, j < columns.
+  void (*transpose)(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T* out,
+                    int64_t out_stride);
+  // to[u] = from[u * step] for u < n.
+  void (*gather)(const T* from, int64_t step, int64_t n, T* to);
+  // out[j] = bias + sum over taps of weights[t] * plane[offsets[t] + j] for j < columns. May read
+  // a vector beyond the last column.
+  void (*depthwise_row)(int64_t taps, const T* weights, const T* plane, const int64_t* offsets,
+                        T bias, T* out, int64_t columns);
+  // sums[t] += sum over the places of a TapProduct of g[q'] * plane[offsets[t] + q].
+  void (*depthwise_dots)(int64_t taps, const T* plane, const int64_t* offsets, const T* g,
+                         int64_t lines, int64_t length, int64_t line_stride, T* sums);
+  int64_t width;    // lanes of a vector
+  int64_t vectors;  // of the widest panel
+};
+
+struct ConvTable {
+  ConvKernels<float> float32;
+  ConvKernels<double> float64;
+};
+TAPEGRAD_ISA_TABLE(ConvTable, conv_table)
+
+template <class T>
+const ConvKernels<T>& conv_kernels() {
+  if constexpr (sizeof(T) == 4) return best_conv_table().float32;
+  else return best_conv_table().float64;
+}
+
+}  // namespace tapegrad::cpu
