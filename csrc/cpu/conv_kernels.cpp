@@ -232,11 +232,45 @@ void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T*
 }
 
 template <class T>
-void gather(const T* from, int64_t step, int64_t n, T* to) {
-  if (step == 2) {
-    for (int64_t u = 0; u < n; ++u) to[u] = from[2 * u];
-  } else {
-    for (int64_t u = 0; u < n; ++u) to[u] = from[u * step];
+inline void zero(T* to, int64_t n) {
+  constexpr int64_t kWidth = Shape<T>::kWidth;
+  if (n < kWidth) {
+    for (int64_t u = 0; u < n; ++u) to[u] = T(0);
+    return;
+  }
+  for (int64_t u = 0; u < n - kWidth; u += kWidth) store(to + u, typename Shape<T>::Vector{});
+  store(to + n - kWidth, typename Shape<T>::Vector{});
+}
+
+template <class T>
+inline void copy(const T* from, int64_t n, T* to) {
+  constexpr int64_t kWidth = Shape<T>::kWidth;
+  if (n < kWidth) {
+    for (int64_t u = 0; u < n; ++u) to[u] = from[u];
+    return;
+  }
+  for (int64_t u = 0; u < n - kWidth; u += kWidth) store(to + u, load(from + u));
+  store(to + n - kWidth, load(from + n - kWidth));
+}
+
+template <class T>
+void pack_rows(const T* from, int64_t from_stride, int64_t rows, int64_t size, int64_t step,
+               int64_t first, int64_t length, T* to) {
+  int64_t begin = first >= 0 ? 0 : divide_up(-first, step);
+  int64_t end = first >= size ? 0 : (size - 1 - first) / step + 1;
+  begin = minimum(begin, length);
+  end = minimum(end, length);
+  const int64_t count = end - begin;
+  from += first + begin * step;
+  for (int64_t row = 0; row < rows; ++row, from += from_stride, to += length) {
+    if (count < length) zero(to, length);
+    if (step == 1) {
+      if (count > 0) copy(from, count, to + begin);
+    } else if (step == 2) {
+      for (int64_t u = 0; u < count; ++u) to[begin + u] = from[2 * u];
+    } else {
+      for (int64_t u = 0; u < count; ++u) to[begin + u] = from[u * step];
+    }
   }
 }
 
@@ -323,7 +357,7 @@ void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const 
 
 template <class T>
 constexpr ConvKernels<T> kernels_of() {
-  return {plane_product<T>, tap_product<T>,    store_runs<T>,    transpose<T>, gather<T>,
+  return {plane_product<T>, tap_product<T>,    store_runs<T>,    transpose<T>, pack_rows<T>,
           depthwise_row<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
 }
 

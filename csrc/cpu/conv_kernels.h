@@ -55,8 +55,10 @@ struct ConvKernels {
   // out[j * out_stride + i] = in[i * in_stride + j] for i < rows, j < columns.
   void (*transpose)(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T* out,
                     int64_t out_stride);
-  // to[u] = from[u * step] for u < n.
-  void (*gather)(const T* from, int64_t step, int64_t n, T* to);
+  // Rows of a plane, one after the other: to[u] = from[first + u * step] for u < length, zero where
+  // that is not within the `size` elements of the source's row.
+  void (*pack_rows)(const T* from, int64_t from_stride, int64_t rows, int64_t size, int64_t step,
+                    int64_t first, int64_t length, T* to);
   // out[j] = bias + sum over taps of weights[t] * plane[offsets[t] + j] for j < columns. May read
   // a vector beyond the last column.
   void (*depthwise_row)(int64_t taps, const T* weights, const T* plane, const int64_t* offsets,

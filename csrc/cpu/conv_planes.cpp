@@ -55,36 +55,34 @@ struct Layout {
 };
 
 template <class T>
-void pack_row(const T* from, int64_t size, int64_t step, int64_t first, int64_t length, T* to) {
-  const int64_t begin = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, length);
-  const int64_t end =
-      first >= size ? begin : std::clamp<int64_t>((size - 1 - first) / step + 1, begin, length);
-  std::fill(to, to + begin, T(0));
-  if (step == 1) std::copy(from + first + begin, from + first + end, to + begin);
-  else if (begin < end)
-    conv_kernels<T>().gather(from + first + begin * step, step, end - begin, to + begin);
-  std::fill(to + end, to + length, T(0));
-}
-
-template <class T>
 void pack_channel(const Layout& layout, const T* image, T* planes) {
-  for (int64_t fd : layout.phases[0]) {
+  const int64_t height = layout.length[1], length = layout.length[2], step = layout.step[1];
+  for (int64_t fd : layout.phases[0])
     for (int64_t fh : layout.phases[1]) {
-      for (int64_t fw : layout.phases[2]) {
-        for (int64_t ud = 0; ud < layout.length[0]; ++ud) {
+      // Rows whose source is inside the image.
+      const int64_t first = fh + layout.origin[1];
+      const int64_t begin =
+          std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, height);
+      const int64_t end = first >= layout.source[1]
+                              ? begin
+                              : std::clamp<int64_t>((layout.source[1] - 1 - first) / step + 1, begin,
+                                                    height);
+      for (int64_t fw : layout.phases[2])
+        for (int64_t ud = 0; ud < layout.length[0]; ++ud, planes += height * length) {
           const int64_t d = ud * layout.step[0] + fd + layout.origin[0];
-          for (int64_t uh = 0; uh < layout.length[1]; ++uh, planes += layout.length[2]) {
-            const int64_t h = uh * layout.step[1] + fh + layout.origin[1];
-            if (d < 0 || d >= layout.source[0] || h < 0 || h >= layout.source[1])
-              std::fill_n(planes, layout.length[2], T(0));
-            else
-              pack_row(image + (d * layout.source[1] + h) * layout.source[2], layout.source[2],
-                       layout.step[2], fw + layout.origin[2], layout.length[2], planes);
+          if (d < 0 || d >= layout.source[0]) {
+            std::fill_n(planes, height * length, T(0));
+            continue;
           }
+          std::fill_n(planes, begin * length, T(0));
+          if (begin < end)
+            conv_kernels<T>().pack_rows(
+                image + (d * layout.source[1] + first + begin * step) * layout.source[2],
+                step * layout.source[2], end - begin, layout.source[2], layout.step[2],
+                fw + layout.origin[2], length, planes + begin * length);
+          std::fill_n(planes + end * length, (height - end) * length, T(0));
         }
-      }
     }
-  }
 }
 
 // Places of the output that are computed together: a grid of `grid` places, numbered by the plane's
