@@ -99,6 +99,12 @@ void conv(const OpCall& call);              // of x, w, maybe bias
 void conv_grad_input(const OpCall& call);   // of grad, w, maybe bias
 void conv_grad_weight(const OpCall& call);  // of x, grad
 
+// normalize.cpp: attributes beside the definitions; contiguous operands
+void layer_norm(const OpCall& call);
+void layer_norm_backward(const OpCall& call);
+void batch_norm(const OpCall& call);
+void batch_norm_backward(const OpCall& call);
+
 // random.cpp: attributes begin with seed and offset
 void random_uniform(const OpCall& call);      // from, to
 void random_normal(const OpCall& call);       // mean, std

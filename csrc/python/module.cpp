@@ -49,6 +49,7 @@ NB_MODULE(_C, module) {
   bind_reduce(b);
   bind_softmax(b);
   bind_conv(b);
+  bind_normalize(b);
   bind_scan(b);
   bind_matmul(b);
   bind_join(b);
