@@ -50,6 +50,7 @@ NB_MODULE(_C, module) {
   bind_softmax(b);
   bind_conv(b);
   bind_normalize(b);
+  bind_attention(b);
   bind_scan(b);
   bind_matmul(b);
   bind_join(b);
