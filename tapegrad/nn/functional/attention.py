@@ -5,7 +5,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.nn.attention import _cur_sdpa_kernel_backends
+from tapegrad.nn.attention import _cur_sdpa_kernel_backends, _fused_is_allowed
 from tapegrad.nn.functional.dropouts import dropout as _dropout
 
 __all__ = ["scaled_dot_product_attention"]
@@ -55,10 +55,58 @@ def scaled_dot_product_attention(
         raise RuntimeError(
             "scaled_dot_product_attention: No viable backend was found; allow one by sdpa_kernel()"
         )
+    if scale is None:
+        scale = 1 / math.sqrt(max(query.shape[-1], 1))
+    if dropout_p == 0 and _fused_is_allowed() and not (attn_mask is not None and _learns(attn_mask)):
+        fused = _fused_attention(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        if fused is not None:
+            return fused
     if enable_gqa:
         key, value = _repeat_heads(query, key, value)
-    # A fused kernel goes here, for what it takes and where sdpa_kernel() allows it.
     return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def _learns(mask: Tensor) -> bool:
+    return mask.requires_grad and _C.is_grad_enabled()
+
+
+def _fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+    enable_gqa: bool,
+) -> Tensor | None:
+    """Attention that never holds the matrix of scores; None for shapes that it does not take."""
+    rank = query.dim()
+    if not rank == key.dim() == value.dim() or rank > 4 or (enable_gqa and rank < 3):
+        return None
+    while query.dim() < 4:
+        query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
+    batch, heads, length, width = query.shape
+    groups = key.shape[1]
+    fits = (
+        key.shape == (batch, groups, key.shape[2], width)
+        and value.shape[:3] == key.shape[:3]
+        and (groups == heads or (enable_gqa and groups > 0 and heads % groups == 0))
+    )
+    if not fits:
+        return None
+    dtype = query.dtype
+    if dtype in _HALVES:
+        query, key, value = query.float(), key.float(), value.float()
+    if attn_mask is not None:
+        if attn_mask.dim() > rank:
+            return None
+        _check_mask_shape((batch, heads, length, key.shape[2]), attn_mask)
+        if attn_mask.dtype not in (_C.bool, query.dtype):
+            attn_mask = attn_mask.to(query.dtype)
+    result = _C._attention(query, key, value, attn_mask, is_causal, scale)
+    while result.dim() > rank:
+        result = result.squeeze(0)
+    return result.to(dtype)
 
 
 def _composed_attention(
@@ -68,7 +116,7 @@ def _composed_attention(
     attn_mask: Tensor | None,
     dropout_p: float,
     is_causal: bool,
-    scale: float | None,
+    scale: float,
 ) -> Tensor:
     """Attention made of public ops: every mask, dtype and derivative.
 
@@ -77,8 +125,6 @@ def _composed_attention(
     dtype = query.dtype
     if dtype in _HALVES:
         query, key, value = query.float(), key.float(), value.float()
-    if scale is None:
-        scale = 1 / math.sqrt(max(query.shape[-1], 1))
     scores = _C.matmul(query * scale, key.transpose(-2, -1))
     bias, unseen = _bias_of(scores, attn_mask, is_causal)
     if bias is not None:
@@ -107,7 +153,7 @@ def _bias_of(
         return bias.masked_fill_(future, -_INFINITY), None
     if attn_mask is None:
         return None, None
-    _check_mask_shape(scores, attn_mask)
+    _check_mask_shape(tuple(scores.shape), attn_mask)
     rows = attn_mask if attn_mask.dim() else attn_mask.reshape(1)
     if attn_mask.dtype == _C.bool:
         hidden = ~rows
@@ -182,8 +228,8 @@ def _check_inputs(
         )
 
 
-def _check_mask_shape(scores: Tensor, attn_mask: Tensor) -> None:
-    shape, wanted = tuple(attn_mask.shape), tuple(scores.shape)
+def _check_mask_shape(wanted: tuple[int, ...], attn_mask: Tensor) -> None:
+    shape = tuple(attn_mask.shape)
     fits = len(shape) <= len(wanted) and all(
         own in (1, size) for own, size in zip(reversed(shape), reversed(wanted), strict=False)
     )
