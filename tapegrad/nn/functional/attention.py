@@ -57,7 +57,7 @@ def scaled_dot_product_attention(
         )
     if enable_gqa:
         key, value = _repeat_heads(query, key, value)
-    # A fused kernel goes here, for what it takes and where sdpa_kernel() allows it.
+    # A fused kernel goes here, for what it takes and where _fused_is_allowed().
     return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
