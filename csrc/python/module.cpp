@@ -51,6 +51,7 @@ NB_MODULE(_C, module) {
   bind_conv(b);
   bind_normalize(b);
   bind_attention(b);
+  bind_recurrent(b);
   bind_scan(b);
   bind_matmul(b);
   bind_join(b);

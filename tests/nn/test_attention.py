@@ -159,6 +159,16 @@ def test_the_kernel_context(torch):
     assert str(backend.MATH) == "SDPBackend.MATH"
 
 
+def test_math_alone_forbids_the_fused_computation():
+    from tapegrad.nn.attention import SDPBackend, _fused_is_allowed, sdpa_kernel
+
+    assert _fused_is_allowed()
+    with sdpa_kernel(SDPBackend.MATH):
+        assert not _fused_is_allowed()
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION]):
+        assert _fused_is_allowed()
+
+
 def attend(t, *shapes, **kwargs):
     tensors = [t.ones(*shape) for shape in shapes]
     return t.nn.functional.scaled_dot_product_attention(*tensors, **kwargs)

@@ -29,6 +29,8 @@ __all__ = [
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
+_NATIVE = (_C.float32, _C.float64)
+
 State = tuple[Tensor, ...]  # The hidden state; of an LSTM, the cell state too.
 
 
@@ -222,8 +224,8 @@ def _layer(
 ) -> tuple[Tensor, State]:
     """Run one layer in one direction over a whole sequence.
 
-    This is the seam: a native op that runs a layer at once replaces the body, case by case, and
-    what it does not take (other dtypes, higher derivatives) goes on here.
+    A native op runs the layer at once; what it does not take (projections, half precision) is made
+    of steps.
 
     Args:
         kind: a key of `GATES`.
@@ -242,6 +244,8 @@ def _layer(
         # The reset gate of a GRU multiplies a part of b_hh; otherwise the two biases only add up.
         b_ih, b_hh = b_ih + b_hh, None
     x_gates = _C.linear(x, w_ih, b_ih)  # One product for all time steps.
+    if w_hr is None and x_gates.dtype in _NATIVE:
+        return _native_layer(kind, x_gates, state, w_hh, b_hh, reverse, batch_sizes)
     step = _STEPS[kind]
 
     def advance(x_step: Tensor, state: State) -> State:
@@ -252,6 +256,24 @@ def _layer(
         return _run_padded(advance, x_gates.unbind(0), state, reverse)
     run = _run_packed_backwards if reverse else _run_packed
     return run(advance, x_gates.split(batch_sizes), state, batch_sizes)
+
+
+def _native_layer(
+    kind: str,
+    x_gates: Tensor,
+    state: State,
+    w_hh: Tensor,
+    b_hh: Tensor | None,
+    reverse: bool,
+    batch_sizes: list[int] | None,
+) -> tuple[Tensor, State]:
+    if batch_sizes is not None:
+        output, *final = _C._recurrent(kind, x_gates, w_hh, state, b_hh, batch_sizes, reverse)
+        return output, tuple(final)
+    steps, batch, _ = x_gates.shape
+    rows = x_gates.reshape(steps * batch, -1)
+    output, *final = _C._recurrent(kind, rows, w_hh, state, b_hh, [batch] * steps, reverse)
+    return output.view(steps, batch, -1), tuple(final)
 
 
 def _run_padded(
