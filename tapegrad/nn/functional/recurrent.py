@@ -270,10 +270,10 @@ def _native_layer(
     if batch_sizes is not None:
         output, *final = _C._recurrent(kind, x_gates, w_hh, state, b_hh, batch_sizes, reverse)
         return output, tuple(final)
-    steps, batch, _ = x_gates.shape
-    rows = x_gates.reshape(steps * batch, -1)
+    steps, batch, width = x_gates.shape
+    rows = x_gates.reshape(steps * batch, width)
     output, *final = _C._recurrent(kind, rows, w_hh, state, b_hh, [batch] * steps, reverse)
-    return output.view(steps, batch, -1), tuple(final)
+    return output.view(steps, batch, output.shape[1]), tuple(final)
 
 
 def _run_padded(
