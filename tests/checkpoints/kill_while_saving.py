@@ -2,9 +2,9 @@
 
     python tests/checkpoints/kill_while_saving.py --count 200
 
-The process says when it begins to save a step and when save() has returned. After each kill the file
-must load, and hold to the bit the last step that was saved, or the one that was being saved; the
-next process goes on from it, as training would.
+The process says when it begins to save a step and when save() has returned. After each kill the
+file must load, and hold to the bit the last step that was saved, or the one that was being saved;
+the next process goes on from it, as training would.
 """
 
 import argparse

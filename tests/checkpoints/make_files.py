@@ -47,7 +47,7 @@ def one_of_everything():
             collections.OrderedDict(a=1),
             collections.Counter("aab"),
             collections.defaultdict(list, a=[1]),
-            {1: "int", 2.5: "float", None: "none", (1, "a"): "tuple", True: "bool"},
+            {1: "int", 2.5: "float", None: "none", (1, "a"): "tuple", False: "bool"},
         ],
     }
 

@@ -5,6 +5,8 @@ import enum
 import io
 import pathlib
 import pickle
+import subprocess
+import sys
 import threading
 import types
 
@@ -72,9 +74,9 @@ def test_arguments_that_pytorch_takes(torch):
 
 
 def test_f_must_be_a_file(torch):
-    with pytest.raises(AttributeError, match="'?write'?"):
+    with pytest.raises(AttributeError, match="write"):
         torch.save(1, 5)
-    with pytest.raises(AttributeError, match="seek|read"):
+    with pytest.raises(AttributeError, match=r"seek|read"):
         torch.load(5)
 
 
@@ -92,6 +94,16 @@ def test_mapping_needs_a_path(ours):
 def test_unknown_arguments(ours):
     with pytest.raises(TypeError, match="unexpected argument 'wrong'"):
         ours.load(saved(ours, 1), wrong=1)
+
+
+def test_checkpoints_are_loaded_on_first_use(ours, tmp_path):
+    code = (
+        "import sys, tapegrad; assert 'tapegrad.serialization' not in sys.modules; "
+        "tapegrad.save; assert 'tapegrad.serialization' in sys.modules; "
+        "assert tapegrad.load is tapegrad.serialization.load; "
+        "assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
 
 # ---- what a checkpoint cannot hold
@@ -151,7 +163,7 @@ def test_the_error_names_the_place(ours, make, text):
 
 
 def test_the_error_of_a_root(ours):
-    with pytest.raises(TypeError, match="^save: obj is a function"):
+    with pytest.raises(TypeError, match=r"^save: obj is a function"):
         ours.save(lambda: 0, io.BytesIO())
 
 

@@ -69,7 +69,7 @@ HEADERS = {
     "far": (packed(entry(shape=[2**50], data_offsets=[0, 2**52])), "damaged or cut short"),
     "bool": (packed(entry(dtype="BOOL", shape=[8]), b"\x02" * 8), "neither 0 nor 1"),
     "many dimensions": (packed(entry(shape=[1] * 65 + [2]), bytes(8)), "66 sizes"),
-    "nothing with huge sizes": (packed(entry(shape=[2**61, 0, 2**61], data_offsets=[0, 0])), "large"),
+    "nothing, but huge": (packed(entry(shape=[2**61, 0, 2**61], data_offsets=[0, 0])), "large"),
     "complex": (packed(entry(dtype="C64", shape=[1]), bytes(8)), "not implemented for 'complex64'"),
 }  # fmt: skip
 
@@ -81,15 +81,13 @@ def test_headers(data, text):
 
 def test_a_longer_file(tmp_path):
     (tmp_path / "file").write_bytes(packed(entry(), bytes(9)))
-    with pytest.raises(
-        CheckpointError, match=r"take 72 bytes, but the file has 73|but the file has"
-    ):
+    with pytest.raises(CheckpointError, match=r"should take \d+ bytes, but the file has"):
         torch.load(tmp_path / "file")
 
 
 def test_the_error_names_the_file(tmp_path):
     (tmp_path / "some file").write_bytes(b"nonsense" * 10)
-    with pytest.raises(CheckpointError, match="^load: .*some file: not a checkpoint"):
+    with pytest.raises(CheckpointError, match=r"^load: .*some file: not a checkpoint"):
         torch.load(tmp_path / "some file")
 
 

@@ -93,8 +93,8 @@ def write_sparse(path, kind, count):
             local = struct.pack("<4s5H3I2H", b"PK\x03\x04", 20, 0, 0, 0, 0, 0, size, size,
                                 len(name), extra)  # fmt: skip
             file.write(local + name + bytes(extra) + content)
-            directory += struct.pack("<4s6H3I5H2I", b"PK\x01\x02", 20, 20, 0, 0, 0, 0, 0, size, size,
-                                     len(name), 0, 0, 0, 0, 0, place) + name  # fmt: skip
+            directory += struct.pack("<4s6H3I5H2I", b"PK\x01\x02", 20, 20, 0, 0, 0, 0, 0, size,
+                                     size, len(name), 0, 0, 0, 0, 0, place) + name  # fmt: skip
         start = 2048 + 4 * count
         file.seek(start)
         file.write(directory)

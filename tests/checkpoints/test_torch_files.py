@@ -64,7 +64,9 @@ def test_one_of_everything(ours, name, mapped):
     assert type(containers[4]) is ours.Size
     assert containers[5:7] == [collections.OrderedDict(a=1), collections.Counter("aab")]
     assert containers[7]["new"] == []
-    assert containers[8] == {1: "bool", 2.5: "float", None: "none", (1, "a"): "tuple"}
+    assert containers[8] == {
+        1: "int", 2.5: "float", None: "none", (1, "a"): "tuple", False: "bool",
+    }  # fmt: skip
 
 
 def test_a_model_gives_the_same_outputs(ours):
@@ -162,7 +164,7 @@ def test_nothing_is_called(ours, tmp_path):
 
 
 REFUSED = {
-    "a whole module": (b"\x80\x02ctorch.nn.modules.linear\nLinear\n.", "torch.nn.modules.linear.Lin"),
+    "a whole module": (b"\x80\x02ctorch.nn.modules.linear\nLinear\n.", r"linear\.Linear"),
     "a class by newer name": (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "refused os.system"),
     "a nested name": (b"\x80\x04\x8c\x05torch\x8c\x0aload.thing\x93.", "refused torch.load.thing"),
     "a function as a value": (b"\x80\x02]c_codecs\nencode\na.", "_codecs.encode as a value"),
@@ -213,7 +215,7 @@ def test_other_archives(ours):
     def script(members):
         return {**members, "state/constants.pkl": b""}
 
-    with pytest.raises(ours.serialization.CheckpointError, match="no data.pkl in it"):
+    with pytest.raises(ours.serialization.CheckpointError, match=r"no data\.pkl in it"):
         ours.load(io.BytesIO(rewritten(FILES / "state.pt", no_pickle)))
     with pytest.raises(ours.serialization.RefusedError, match="TorchScript"):
         ours.load(io.BytesIO(rewritten(FILES / "state.pt", script)))
@@ -322,7 +324,7 @@ BAD_TENSORS = {
     "sizes that overflow": {"shape": SIXTY_FOUR * 2 + b"\x86", "stride": b"K\x00K\x00\x86"},
     "sizes that are no ints": {"shape": b"N\x85"},
     "bools as sizes": {"shape": b"\x88\x85"},
-    "too many dimensions": {"shape": b"(" + b"K\x01" * 65 + b"t", "stride": b"(" + b"K\x01" * 65 + b"t"},
+    "too many dimensions": dict.fromkeys(("shape", "stride"), b"(" + b"K\x01" * 65 + b"t"),
     "no such storage": {"key": "1"},
     "a way out of the archive": {"key": "../data.pkl"},
     "no storage type": {"kind": b"collections\nOrderedDict\n"},
