@@ -32,14 +32,21 @@ def write_file(path: str, chunks: Chunks) -> None:
     if before and not stat.S_ISREG(before.st_mode):
         _write_in_place(target, chunks)  # A device or a pipe is written to, never replaced.
         return
+    outcome = "; the former file is unchanged" if before else ""
+    folder = None
     try:
         if before and not os.access(target, os.W_OK):  # To rename would not ask.
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        _replace(target, before, chunks)
+        folder = _open_folder(os.path.dirname(target))
+        _replace(target, folder, before, chunks)
+        outcome = "; the new file is in place, but perhaps not on the disk"
+        _sync_folder(folder)
     except OSError as error:
         reason = error.strerror or str(error)
-        kept = "; the former file is unchanged" if before else ""
-        raise OSError(error.errno or errno.EIO, f"save: {reason}{kept}", path) from error
+        raise OSError(error.errno or errno.EIO, f"save: {reason}{outcome}", path) from error
+    finally:
+        if folder is not None:
+            os.close(folder)
 
 
 def write_stream(file: Any, chunks: Chunks) -> None:
@@ -76,26 +83,26 @@ def _write_all(descriptor: int, chunks: Chunks) -> None:
             chunk = chunk[os.write(descriptor, chunk[:CHUNK]) :]
 
 
-def _replace(target: str, before: os.stat_result | None, chunks: Chunks) -> None:
-    folder = os.path.dirname(target)
-    folder_descriptor = _open_folder(folder)
+def _replace(
+    target: str, folder: int | None, before: os.stat_result | None, chunks: Chunks
+) -> None:
+    name = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tapegrad-saving")
     try:
-        name = os.path.join(folder, f".{secrets.token_hex(8)}.tapegrad-saving")
-        linked = False
-        if folder_descriptor is not None:
-            linked = _write_unnamed(folder_descriptor, name, before, chunks)
-        try:
-            if not linked:
-                _write_named(name, before, chunks)
-            os.replace(name, target)
-        except BaseException:
-            _unlink(name)
+        if folder is None or not _write_unnamed(folder, name, before, chunks):
+            _write_named(name, before, chunks)
+        os.replace(name, target)
+    except BaseException:
+        _unlink(name)
+        raise
+
+
+def _sync_folder(folder: int | None) -> None:
+    try:
+        if folder is not None:
+            os.fsync(folder)
+    except OSError as error:  # Some file systems know of no such thing.
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise
-        if folder_descriptor is not None:
-            os.fsync(folder_descriptor)
-    finally:
-        if folder_descriptor is not None:
-            os.close(folder_descriptor)
 
 
 def _open_folder(folder: str) -> int | None:

@@ -7,14 +7,12 @@ Needs PyTorch. `state.pt` holds one of everything, `protocol4.pt` the same in a 
 """
 
 import collections
-import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+import states
+import torch
 
-import states  # noqa: E402
-import torch  # noqa: E402
+HERE = Path(__file__).parent
 
 
 def one_of_everything():

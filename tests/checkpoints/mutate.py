@@ -19,11 +19,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+if __package__:
+    from . import mutations
+else:  # run as a program
+    import mutations
+
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-import mutations  # noqa: E402
-
 LIMIT = 192 << 20  # bytes beyond what the process has before its first file
 SECONDS = 10
 

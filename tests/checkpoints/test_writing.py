@@ -204,6 +204,24 @@ def test_a_failing_disk(temporary, path, monkeypatch, call, number):
     assert torch.load(path) == OLD
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.EINVAL])
+def test_a_folder_that_does_not_reach_the_disk(temporary, path, monkeypatch, number):
+    original = os.fsync
+
+    def fail(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    if number == errno.EINVAL:  # The file system has no such thing.
+        torch.save(NEW, path)
+    else:
+        with pytest.raises(OSError, match="the new file is in place, but perhaps not on the disk"):
+            torch.save(NEW, path)
+    assert torch.load(path) == NEW
+
+
 def test_an_interruption(temporary, path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
