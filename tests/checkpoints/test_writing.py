@@ -1,5 +1,6 @@
 """What a path holds while and after it is saved to, whatever goes wrong."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -297,11 +298,18 @@ def as_nobody(function):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@contextlib.contextmanager
 def open_to_others(folder):
-    """Let everybody go through the folders above."""
-    while folder != folder.parent and os.stat(folder).st_uid == os.getuid():
-        os.chmod(folder, mode_of(folder) | 0o055)
-        folder = folder.parent
+    """Let everybody go through a folder and those above it, for a while."""
+    closed = {each: mode_of(each) for each in (folder, *folder.parents)}
+    closed = {each: mode for each, mode in closed.items() if not mode & 0o001}
+    try:
+        for each, mode in closed.items():
+            os.chmod(each, mode | 0o011)
+        yield
+    finally:
+        for each, mode in closed.items():
+            os.chmod(each, mode)
 
 
 def expect_denied(path):
@@ -319,19 +327,21 @@ def test_no_permission(tmp_path):
     folder.mkdir()
     path = folder / "file"
     torch.save(OLD, path)
-    open_to_others(folder)
-    os.chmod(folder, 0o555)
-    os.chmod(path, 0o666)
-    assert as_nobody(lambda: expect_denied(path)) == 0, "a folder that cannot be written to"
-    os.chmod(folder, 0o777)
-    os.chmod(path, 0o444)
-    assert as_nobody(lambda: expect_denied(path)) == 0, "a file that cannot be written to"
-    assert torch.load(path) == OLD
-    assert os.listdir(folder) == ["file"]
-    os.chmod(folder, 0o733)
-    os.chmod(path, 0o666)
-    assert as_nobody(lambda: torch.save(NEW, path)) == 0, "a folder that cannot be listed"
+    with open_to_others(tmp_path):
+        os.chmod(folder, 0o555)
+        os.chmod(path, 0o666)
+        assert as_nobody(lambda: expect_denied(path)) == 0, "a folder that cannot be written to"
+        os.chmod(folder, 0o777)
+        os.chmod(path, 0o444)
+        assert as_nobody(lambda: expect_denied(path)) == 0, "a file that cannot be written to"
+        assert torch.load(path) == OLD
+        assert os.listdir(folder) == ["file"]
+        os.chmod(path, 0o666)
+        os.chmod(folder, 0o333)
+        assert as_nobody(lambda: torch.save(NEW, path)) == 0, "a folder that cannot be listed"
+        os.chmod(folder, 0o777)
     assert torch.load(path) == NEW
+    assert os.listdir(folder) == ["file"]
 
 
 def test_what_cannot_be_saved_does_not_touch_the_file(path):
