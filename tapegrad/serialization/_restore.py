@@ -12,7 +12,7 @@ from tapegrad._C import Tensor
 from tapegrad._types import device
 from tapegrad.autograd.grad_mode import no_grad
 from tapegrad.nn.parameter import Parameter
-from tapegrad.serialization._dtypes import BY_NAME, NUMPY_CODES, dtype_of_code
+from tapegrad.serialization._dtypes import BY_NAME, NUMPY_CODES, code_of, dtype_of_code
 from tapegrad.serialization._errors import CheckpointError
 from tapegrad.serialization._keys import KeyGuard, is_harmless
 from tapegrad.serialization._safetensors import Entry, parse_json
@@ -79,7 +79,7 @@ class Entries:
         if dtype is None:
             raise self.files.fail(f"{entry.name!r:.80}: tensors have no elements of {entry.code}")
         shape = entry.shape
-        if dtype is not natural and dtype.is_complex and shape[-1:] == (2,):
+        if dtype is not natural and code_of(dtype).pairs and shape[-1:] == (2,):
             shape = shape[:-1]
         if math.prod(shape) * dtype.itemsize != entry.end - entry.begin:
             raise self.files.fail(f"{entry.name!r:.80}: its bytes are not those of {dtype}")

@@ -70,7 +70,6 @@ HEADERS = {
     "bool": (packed(entry(dtype="BOOL", shape=[8]), b"\x02" * 8), "neither 0 nor 1"),
     "many dimensions": (packed(entry(shape=[1] * 65 + [2]), bytes(8)), "66 sizes"),
     "nothing, but huge": (packed(entry(shape=[2**61, 0, 2**61], data_offsets=[0, 0])), "large"),
-    "complex": (packed(entry(dtype="C64", shape=[1]), bytes(8)), "not implemented for 'complex64'"),
 }  # fmt: skip
 
 
