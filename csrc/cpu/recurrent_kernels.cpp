@@ -8,7 +8,8 @@ namespace {
 
 // Remembers i, f, g, o and the new c.
 template <class T>
-void lstm(int64_t n, const T* x, const T* hg, T* memory, T* c, T* h) {
+void lstm(int64_t n, const T* __restrict x, const T* __restrict hg, T* __restrict memory,
+          T* __restrict c, T* __restrict h) {
   for (int64_t k = 0; k < n; ++k) {
     const T i = math::sigmoid(x[k] + hg[k]), f = math::sigmoid(x[n + k] + hg[n + k]);
     const T g = math::tanh(x[2 * n + k] + hg[2 * n + k]);
@@ -25,7 +26,8 @@ void lstm(int64_t n, const T* x, const T* hg, T* memory, T* c, T* h) {
 }
 
 template <class T>
-void lstm_backward(int64_t n, const T* memory, const T* c, const T* grad_h, T* grad_c, T* grad_x) {
+void lstm_backward(int64_t n, const T* __restrict memory, const T* __restrict c,
+                   const T* __restrict grad_h, T* __restrict grad_c, T* __restrict grad_x) {
   for (int64_t k = 0; k < n; ++k) {
     const T i = memory[k], f = memory[n + k], g = memory[2 * n + k], o = memory[3 * n + k];
     const T level = math::tanh(memory[4 * n + k]);
@@ -40,7 +42,8 @@ void lstm_backward(int64_t n, const T* memory, const T* c, const T* grad_h, T* g
 
 // Remembers r, z, n and what r multiplies.
 template <class T, bool kBias>
-void gru_row(int64_t n, const T* x, const T* hg, const T* bias, T* memory, T* h) {
+void gru_row(int64_t n, const T* __restrict x, const T* __restrict hg, const T* __restrict bias,
+             T* __restrict memory, T* __restrict h) {
   for (int64_t k = 0; k < n; ++k) {
     const T br = kBias ? bias[k] : T(0), bz = kBias ? bias[n + k] : T(0),
             bn = kBias ? bias[2 * n + k] : T(0);
@@ -56,13 +59,15 @@ void gru_row(int64_t n, const T* x, const T* hg, const T* bias, T* memory, T* h)
 }
 
 template <class T>
-void gru(int64_t n, const T* x, const T* hg, const T* bias, T* memory, T* h) {
+void gru(int64_t n, const T* __restrict x, const T* __restrict hg, const T* __restrict bias,
+         T* __restrict memory, T* __restrict h) {
   if (bias) gru_row<T, true>(n, x, hg, bias, memory, h);
   else gru_row<T, false>(n, x, hg, bias, memory, h);
 }
 
 template <class T>
-void gru_backward(int64_t n, const T* memory, const T* h, T* grad_h, T* grad_x, T* grad_hg) {
+void gru_backward(int64_t n, const T* __restrict memory, const T* __restrict h,
+                  T* __restrict grad_h, T* __restrict grad_x, T* __restrict grad_hg) {
   for (int64_t k = 0; k < n; ++k) {
     const T r = memory[k], z = memory[n + k], fresh = memory[2 * n + k], inner = memory[3 * n + k];
     const T gn = grad_h[k] * (1 - z) * (1 - fresh * fresh);
@@ -76,12 +81,12 @@ void gru_backward(int64_t n, const T* memory, const T* h, T* grad_h, T* grad_x, 
 }
 
 template <class T>
-void tanh(int64_t n, const T* x, const T* hg, T* h) {
+void tanh(int64_t n, const T* __restrict x, const T* __restrict hg, T* __restrict h) {
   for (int64_t k = 0; k < n; ++k) h[k] = math::tanh(x[k] + hg[k]);
 }
 
 template <class T>
-void relu(int64_t n, const T* x, const T* hg, T* h) {
+void relu(int64_t n, const T* __restrict x, const T* __restrict hg, T* __restrict h) {
   for (int64_t k = 0; k < n; ++k) {
     const T value = x[k] + hg[k];
     h[k] = value < T(0) ? T(0) : value;
@@ -89,17 +94,19 @@ void relu(int64_t n, const T* x, const T* hg, T* h) {
 }
 
 template <class T>
-void tanh_backward(int64_t n, const T* out, const T* grad_h, T* grad_x) {
+void tanh_backward(int64_t n, const T* __restrict out, const T* __restrict grad_h,
+                   T* __restrict grad_x) {
   for (int64_t k = 0; k < n; ++k) grad_x[k] = grad_h[k] * (1 - out[k] * out[k]);
 }
 
 template <class T>
-void relu_backward(int64_t n, const T* out, const T* grad_h, T* grad_x) {
+void relu_backward(int64_t n, const T* __restrict out, const T* __restrict grad_h,
+                   T* __restrict grad_x) {
   for (int64_t k = 0; k < n; ++k) grad_x[k] = out[k] <= T(0) ? T(0) : grad_h[k];
 }
 
 template <class T>
-void add(int64_t n, const T* x, T* sum) {
+void add(int64_t n, const T* __restrict x, T* __restrict sum) {
   for (int64_t k = 0; k < n; ++k) sum[k] += x[k];
 }
 
