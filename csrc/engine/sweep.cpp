@@ -169,6 +169,25 @@ void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
     annotated(node, [&] { HookList::calls.after(hooks->after.object(), grad_inputs, before); });
 }
 
+// While it lives, an entry computes only the gradients that lead to a target.
+class UnwantedScope {
+ public:
+  UnwantedScope(const Node& node, const Targets& targets) : before_(unwanted) {
+    if (!targets.restricted()) return;
+    unwanted = {&node, 0};
+    std::span<const Edge> edges = node.edges();
+    for (size_t i = 0; i < std::min<size_t>(edges.size(), 64); ++i)
+      if (edges[i].node && !targets.is_useful(edges[i].node.get()))
+        unwanted.inputs |= uint64_t{1} << i;
+  }
+  ~UnwantedScope() { unwanted = before_; }
+  UnwantedScope(const UnwantedScope&) = delete;
+  UnwantedScope& operator=(const UnwantedScope&) = delete;
+
+ private:
+  Unwanted before_;
+};
+
 // Runs one entry: gradients of its outputs in, gradients for its edges out into the waiting heap.
 void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const Sweep& options) {
   Node& node = *pending.node;
@@ -177,6 +196,7 @@ void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const
   Tensor inline_grads[kInline];
   std::vector<Tensor> heap_grads(edges.size() > kInline ? edges.size() : 0);
   Gradients grad_inputs(edges.size() > kInline ? heap_grads.data() : inline_grads, edges.size());
+  UnwantedScope scope(node, targets);
   if (node.has_hooks() || anomaly.enabled || batched_storages) [[unlikely]]
     run_watched(node, pending.buffers(), grad_inputs);
   else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
