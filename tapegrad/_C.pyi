@@ -3783,6 +3783,9 @@ def _current_sweep() -> builtins.int:
 def _disable_saved_hooks(message: str | None) -> str | None:
     """Refuses hooks with a message from now on, or not with None."""
 
+def _drop_gradients(params: object) -> builtins.bool:
+    """Sets the gradients of a list of parameters to None."""
+
 def _edge_tensor(node: object, output_number: builtins.int) -> Tensor:
     """A tensor that stands for an output of an entry in a sweep."""
 
@@ -3830,6 +3833,12 @@ def _make_subclass(cls: object, data: Tensor, require_grad: builtins.bool = Fals
 
 def _node_hooks(node: object, before: builtins.bool) -> Any:
     """The dict of an entry's hooks."""
+
+def _optimizer_names() -> list:
+    """The native steps of optimizers, in the order of their numbers."""
+
+def _optimizer_step(which: builtins.int, params: object, state: object, group: object) -> builtins.bool:
+    """Takes a step with a parameter group; False where that is left to Python."""
 
 def _pop_saved_hooks() -> None:
     """Ends the innermost packing."""

@@ -55,6 +55,7 @@ NB_MODULE(_C, module) {
   bind_sort(b);
   bind_random(b);
   bind_exchange(b);
+  bind_optimizer(b);
   release_lock_in_kernels();
 }
 
