@@ -3840,6 +3840,8 @@ def _optimizer_names() -> list:
 def _optimizer_step(which: builtins.int, params: object, state: object, group: object) -> builtins.bool:
     """Takes a step with a parameter group; False where that is left to Python."""
 
+_pooling: Any
+
 def _pop_saved_hooks() -> None:
     """Ends the innermost packing."""
 

@@ -56,6 +56,7 @@ NB_MODULE(_C, module) {
   bind_random(b);
   bind_exchange(b);
   bind_optimizer(b);
+  bind_pooling(b);
   release_lock_in_kernels();
 }
 

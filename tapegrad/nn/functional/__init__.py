@@ -9,6 +9,7 @@ from tapegrad.nn.functional import (
     losses,
     margin_losses,
     norms,
+    pooling,
     tables,
 )
 from tapegrad.nn.functional.activations import *  # noqa: F403
@@ -17,9 +18,10 @@ from tapegrad.nn.functional.dropouts import *  # noqa: F403
 from tapegrad.nn.functional.losses import *  # noqa: F403
 from tapegrad.nn.functional.margin_losses import *  # noqa: F403
 from tapegrad.nn.functional.norms import *  # noqa: F403
+from tapegrad.nn.functional.pooling import *  # noqa: F403
 from tapegrad.nn.functional.tables import *  # noqa: F403
 
-_PARTS = (activations, distances, dropouts, losses, margin_losses, norms, tables)
+_PARTS = (activations, distances, dropouts, losses, margin_losses, norms, pooling, tables)
 __all__ = [name for part in _PARTS for name in part.__all__]
 
 if TYPE_CHECKING:  # The activations of the table are made when the module is loaded.
