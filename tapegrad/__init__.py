@@ -73,6 +73,13 @@ from tapegrad.autograd import (  # type: ignore[assignment]
     set_grad_enabled,
 )
 from tapegrad.func import vmap
+from tapegrad.nn.functional import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 
 for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:
@@ -89,13 +96,13 @@ _aliases.install(globals(), Tensor)
 newaxis = None
 
 if _TYPE_CHECKING:
-    from tapegrad import optim
+    from tapegrad import optim, profiler
 else:
 
     def __getattr__(name):
         """Load the parts that many programs do without when they are first asked for."""
-        if name != "optim":
+        if name not in ("optim", "profiler"):
             raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
         from importlib import import_module
 
-        return import_module("tapegrad.optim")
+        return import_module(f"tapegrad.{name}")

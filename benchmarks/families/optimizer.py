@@ -37,4 +37,9 @@ def cases(table: object) -> list[Benchmark]:
             )
     setup = _SETUP.format(shapes=_SHAPES["mlp"], made=_KINDS["sgd"])
     found.append(Case("optimizer", "zero_grad.mlp", "optimizer.zero_grad()", setup, "params[0]"))
+    for label, shapes in _SHAPES.items():
+        setup = _SETUP.format(shapes=shapes, made=_KINDS["sgd"])
+        clip = "torch.nn.utils.clip_grad_norm_(params, {})"
+        found.append(Case("optimizer", f"clip.{label}", clip.format("1e-3"), setup, "params[0]"))
+        found.append(Case("optimizer", f"no_clip.{label}", clip.format("1e9"), setup, "params[0]"))
     return found

@@ -112,7 +112,9 @@ const std::vector<OptimizerInfo>& optimizers() {
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
                     std::span<const double> options) {
   const OptimizerInfo& optimizer = optimizers()[which];
-  if (batched_storages || forward_levels) return false;
+  if ((dispatch_watch & kWatchBatch) || forward_levels) return false;
+  for (const Tensor& x : operands)
+    if (x->storage().is_batched()) return false;
   const size_t alike = (2 + optimizer.states.size()) * count;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& param = operands[count + i];

@@ -57,6 +57,7 @@ NB_MODULE(_C, module) {
   bind_exchange(b);
   bind_optimizer(b);
   bind_pooling(b);
+  bind_profiler(b);
   release_lock_in_kernels();
 }
 

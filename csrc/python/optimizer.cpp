@@ -1,6 +1,7 @@
 // Steps of optimizers, read straight from their parameter groups and state dicts.
 #include "ops/optimizer.h"
 #include "graph/record.h"
+#include "ops/clip.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {
@@ -142,6 +143,12 @@ void bind_optimizer(Binder& b) {
              "Takes a step with a parameter group; False where that is left to Python.");
   b.function("_drop_gradients", drop_gradients, "params"_a,
              "Sets the gradients of a list of parameters to None.");
+  b.function("_total_norm", [](const std::vector<Tensor>& tensors, double p) {
+    return total_norm(tensors, p);
+  }, "tensors"_a, "p"_a, "The norm of all tensors as one vector; None where that is composed.");
+  b.function("_scale_tensors", [](const std::vector<Tensor>& tensors, const Tensor& factor) {
+    return scale_tensors(tensors, factor);
+  }, "tensors"_a, "factor"_a, "Multiplies tensors in place; False where that is composed.");
 }
 
 }  // namespace tapegrad::python

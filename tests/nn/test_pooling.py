@@ -136,7 +136,7 @@ def test_fractional_max_pool_draws_its_own_numbers(torch):
     y = torch.nn.FractionalMaxPool2d(2, output_size=(4, 5))(x)
     assert tuple(y.shape) == (1, 4, 5)
     assert y[0, -1, -1] == 99
-    with pytest.raises(ValueError, match="output.size"):
+    with pytest.raises(ValueError, match=r"output.size"):
         torch.nn.FractionalMaxPool2d(2)
     with pytest.raises(ValueError, match="between 0 and 1"):
         torch.nn.FractionalMaxPool2d(2, output_ratio=1.5)
