@@ -323,6 +323,17 @@ def test_the_result_does_not_depend_on_the_number_of_threads(torch):
     assert results[0] == results[1] == results[2]
 
 
+def test_a_batch_somewhere_else_does_not_matter(torch, calls):
+    """A tensor of a vmap that is over may outlive it."""
+    kept = []
+    torch.func.vmap(lambda x: kept.append(x * 2) or x)(torch.ones(3, 2))
+    param = torch.ones(2, requires_grad=True)
+    param.grad = torch.ones(2)
+    torch.optim.SGD([param], lr=0.5).step()
+    assert param.tolist() == [0.5, 0.5]
+    assert calls == {True: 1, False: 0}
+
+
 def test_zero_grad_drops_gradients(torch):
     params = [torch.ones(2, requires_grad=True) for _ in range(3)]
     optimizer = torch.optim.SGD(params)
