@@ -73,6 +73,13 @@ from tapegrad.autograd import (  # type: ignore[assignment]
     set_grad_enabled,
 )
 from tapegrad.func import vmap
+from tapegrad.nn.functional import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 
 for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:
@@ -89,7 +96,7 @@ _aliases.install(globals(), Tensor)
 newaxis = None
 
 if _TYPE_CHECKING:
-    from tapegrad import optim, serialization
+    from tapegrad import optim, profiler, serialization
     from tapegrad.serialization import load, save
 else:
 
@@ -99,6 +106,6 @@ else:
 
         if name in ("save", "load"):
             return getattr(import_module("tapegrad.serialization"), name)
-        if name in ("optim", "serialization"):
+        if name in ("optim", "profiler", "serialization"):
             return import_module(f"tapegrad.{name}")
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")

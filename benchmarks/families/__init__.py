@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.case import Benchmark
-from benchmarks.families import indexing, matmul, pointwise, process, reductions, small, tape
+from benchmarks.families import (
+    indexing,
+    matmul,
+    optimizer,
+    pointwise,
+    pooling,
+    process,
+    reductions,
+    small,
+    tape,
+)
 
 Table = Sequence[dict[str, Any]] | None
 
@@ -18,6 +28,8 @@ FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
     "reductions": reductions.cases,
     "matmul": matmul.cases,
     "indexing": indexing.cases,
+    "pooling": pooling.cases,
+    "optimizer": optimizer.cases,
     "memory": process.memory,
     "import": process.import_time,
     "size": process.size,

@@ -59,6 +59,9 @@ NB_MODULE(_C, module) {
   bind_sort(b);
   bind_random(b);
   bind_exchange(b);
+  bind_optimizer(b);
+  bind_pooling(b);
+  bind_profiler(b);
   release_lock_in_kernels();
 }
 

@@ -14,6 +14,7 @@ from op_db import (
     index,
     matmul,
     pointwise,
+    pooling,
     random,
     reduce,
     select,
@@ -28,6 +29,7 @@ FAMILIES = {
     "matmul": matmul.ROWS,
     "index": index.ROWS,
     "sort": sort.ROWS,
+    "pooling": pooling.ROWS,
     "create": create.ROWS,
     "random": random.ROWS,
 }

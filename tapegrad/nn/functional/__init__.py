@@ -11,6 +11,7 @@ from tapegrad.nn.functional import (
     margin_losses,
     multi_head_attention,
     norms,
+    pooling,
     tables,
 )
 from tapegrad.nn.functional.activations import *  # noqa: F403
@@ -21,6 +22,7 @@ from tapegrad.nn.functional.losses import *  # noqa: F403
 from tapegrad.nn.functional.margin_losses import *  # noqa: F403
 from tapegrad.nn.functional.multi_head_attention import *  # noqa: F403
 from tapegrad.nn.functional.norms import *  # noqa: F403
+from tapegrad.nn.functional.pooling import *  # noqa: F403
 from tapegrad.nn.functional.tables import *  # noqa: F403
 
 _PARTS = (
@@ -32,6 +34,7 @@ _PARTS = (
     margin_losses,
     multi_head_attention,
     norms,
+    pooling,
     tables,
 )
 __all__ = [name for part in _PARTS for name in part.__all__]

@@ -57,7 +57,11 @@ def scaled_dot_product_attention(
         )
     if scale is None:
         scale = 1 / math.sqrt(max(query.shape[-1], 1))
-    if dropout_p == 0 and _fused_is_allowed() and not (attn_mask is not None and _learns(attn_mask)):
+    if (
+        dropout_p == 0
+        and _fused_is_allowed()
+        and not (attn_mask is not None and _learns(attn_mask))
+    ):
         fused = _fused_attention(query, key, value, attn_mask, is_causal, scale, enable_gqa)
         if fused is not None:
             return fused

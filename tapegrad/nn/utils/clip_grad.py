@@ -42,7 +42,9 @@ def get_total_norm(
     with no_grad():
         if not several:
             return _C.tensor(0.0)
-        total = _C.stack([tensor.norm(norm_type) for tensor in several]).norm(norm_type)
+        total = _C._total_norm(several, norm_type)
+        if total is None:
+            total = _C.stack([tensor.norm(norm_type) for tensor in several]).norm(norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -68,6 +70,8 @@ def clip_grads_with_norm_(
         return
     with no_grad():
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        if _C._scale_tensors(gradients, factor):
+            return
         for grad in gradients:
             grad.mul_(factor.to(grad.dtype))
 
