@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from tapegrad.nn.functional import (
     activations,
+    bags,
     blocks,
+    ctc,
     distances,
     dropouts,
     grids,
@@ -16,7 +18,9 @@ from tapegrad.nn.functional import (
     tables,
 )
 from tapegrad.nn.functional.activations import *  # noqa: F403
+from tapegrad.nn.functional.bags import *  # noqa: F403
 from tapegrad.nn.functional.blocks import *  # noqa: F403
+from tapegrad.nn.functional.ctc import *  # noqa: F403
 from tapegrad.nn.functional.distances import *  # noqa: F403
 from tapegrad.nn.functional.dropouts import *  # noqa: F403
 from tapegrad.nn.functional.grids import *  # noqa: F403
@@ -29,7 +33,9 @@ from tapegrad.nn.functional.tables import *  # noqa: F403
 
 _PARTS = (
     activations,
+    bags,
     blocks,
+    ctc,
     distances,
     dropouts,
     grids,

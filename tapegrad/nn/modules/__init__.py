@@ -30,6 +30,12 @@ from tapegrad.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from tapegrad.nn.modules.adaptive import (
+    AdaptiveLogSoftmaxWithLoss,
+)
+from tapegrad.nn.modules.bags import (
+    EmbeddingBag,
+)
 from tapegrad.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -79,6 +85,7 @@ from tapegrad.nn.modules.loss import (
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -86,9 +93,11 @@ from tapegrad.nn.modules.loss import (
     L1Loss,
     MarginRankingLoss,
     MSELoss,
+    MultiLabelMarginLoss,
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -99,6 +108,7 @@ from tapegrad.nn.modules.module import (
     Module,
 )
 from tapegrad.nn.modules.normalization import (
+    CrossMapLRN2d,
     GroupNorm,
     LayerNorm,
     LocalResponseNorm,
@@ -136,6 +146,7 @@ __all__ = [
     "GELU",
     "GLU",
     "SELU",
+    "AdaptiveLogSoftmaxWithLoss",
     "AlphaDropout",
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -143,6 +154,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -153,11 +165,13 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
@@ -187,9 +201,11 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",
