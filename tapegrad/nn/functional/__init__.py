@@ -11,6 +11,7 @@ from tapegrad.nn.functional import (
     dropouts,
     grids,
     interpolation,
+    linear_losses,
     losses,
     margin_losses,
     norms,
@@ -25,6 +26,7 @@ from tapegrad.nn.functional.distances import *  # noqa: F403
 from tapegrad.nn.functional.dropouts import *  # noqa: F403
 from tapegrad.nn.functional.grids import *  # noqa: F403
 from tapegrad.nn.functional.interpolation import *  # noqa: F403
+from tapegrad.nn.functional.linear_losses import *  # noqa: F403
 from tapegrad.nn.functional.losses import *  # noqa: F403
 from tapegrad.nn.functional.margin_losses import *  # noqa: F403
 from tapegrad.nn.functional.norms import *  # noqa: F403
@@ -40,6 +42,7 @@ _PARTS = (
     dropouts,
     grids,
     interpolation,
+    linear_losses,
     losses,
     margin_losses,
     norms,

@@ -89,6 +89,10 @@ from tapegrad.nn.modules.linear import (
     Identity,
     Linear,
 )
+from tapegrad.nn.modules.linear_losses import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from tapegrad.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -208,6 +212,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
