@@ -128,6 +128,25 @@ def test_circular_modules_check_dimensions(torch):
         torch.nn.CircularPad1d(1)(torch.ones(2, 3, 4, 5))
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize(("shape", "pad"), OTHERS)
+def test_many_elements(both, mode, shape, pad, monkeypatch):
+    """Borders of many elements are made in another way."""
+    monkeypatch.setattr("tapegrad.nn.functional.padding._FEW", 0)
+    expect_same(both, padded(pad, mode), [numbers(*shape)])
+    torch = both[0]
+    x = tensor_of(torch, numbers(*shape)[..., :4])
+
+    def function(x):
+        return torch.nn.functional.pad(x.sin(), [min(max(width, 0), 3) for width in pad], mode)
+
+    if x.numel() < 60:
+        assert torch.autograd.gradcheck(function, x)
+        assert torch.autograd.gradgradcheck(function, x)
+        jacobian = torch.func.jacrev(function)(x.detach())
+        assert torch.allclose(jacobian, torch.func.jacfwd(function)(x.detach()))
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_gradients(both, mode):
     torch = both[0]

@@ -170,7 +170,8 @@ def unfold(
             f"blocks as {counts}, but its components must be at least one."
         )
     batch = input if input.dim() == 4 else input.unsqueeze(0)
-    result = _Unfold.apply(batch, (kernel, dilations, paddings, strides, counts))
+    geometry = (kernel, dilations, paddings, strides, counts)
+    result = _Unfold.apply(batch, geometry) if batch.requires_grad else _unfolded(batch, geometry)
     return result if input.dim() == 4 else result.squeeze(0)
 
 
@@ -222,7 +223,12 @@ def fold(
             f"{counts[0] * counts[1]}, but got input.size(2)={input.shape[-1]}."
         )
     batch = input if input.dim() == 3 else input.unsqueeze(0)
-    result = _Fold.apply(batch, size, (kernel, dilations, paddings, strides, counts))
+    geometry = (kernel, dilations, paddings, strides, counts)
+    result = (
+        _Fold.apply(batch, size, geometry)
+        if batch.requires_grad
+        else _folded(batch, size, geometry)
+    )
     return result if input.dim() == 3 else result.squeeze(0)
 
 
@@ -267,25 +273,48 @@ def _expect_floating(name: str, input: Tensor) -> None:
         )
 
 
+def _unfolded(input: Tensor, geometry: Any) -> Tensor:
+    kernel, dilations, (rows, columns), strides, counts = geometry
+    if rows or columns:
+        input = pad(input, (columns, columns, rows, rows))
+    blocks = input
+    for d in (0, 1):
+        reach = dilations[d] * (kernel[d] - 1) + 1
+        blocks = blocks.unfold(2 + d, reach, strides[d])
+        if dilations[d] > 1:
+            blocks = blocks[..., :: dilations[d]]
+    batch, channels = input.shape[:2]
+    return blocks.permute(0, 1, 4, 5, 2, 3).reshape(
+        batch, channels * kernel[0] * kernel[1], counts[0] * counts[1]
+    )
+
+
+def _folded(input: Tensor, size: Any, geometry: Any) -> Tensor:
+    kernel, dilations, (rows, columns), strides, counts = geometry
+    batch = input.shape[0]
+    channels = input.shape[1] // (kernel[0] * kernel[1])
+    blocks = input.reshape(batch, channels, *kernel, *counts)
+    result = input.new_zeros((batch, channels, size[0] + 2 * rows, size[1] + 2 * columns))
+    for i in range(kernel[0]):
+        top = i * dilations[0]
+        below = top + strides[0] * (counts[0] - 1) + 1
+        for j in range(kernel[1]):
+            left = j * dilations[1]
+            beyond = left + strides[1] * (counts[1] - 1) + 1
+            window = result[:, :, top : below : strides[0], left : beyond : strides[1]]
+            window.add_(blocks[:, :, i, j])
+    if rows or columns:
+        result = result[:, :, rows : rows + size[0], columns : columns + size[1]].contiguous()
+    return result
+
+
 class _Unfold(Function):
     """Its backward is fold(), whose backward it is: neither records its steps."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, geometry: Any) -> Tensor:
-        kernel, dilations, (rows, columns), strides, counts = geometry
         ctx.size, ctx.geometry = tuple(input.shape[2:]), geometry
-        if rows or columns:
-            input = pad(input, (columns, columns, rows, rows))
-        blocks = input
-        for d in (0, 1):
-            reach = dilations[d] * (kernel[d] - 1) + 1
-            blocks = blocks.unfold(2 + d, reach, strides[d])
-            if dilations[d] > 1:
-                blocks = blocks[..., :: dilations[d]]
-        batch, channels = input.shape[:2]
-        return blocks.permute(0, 1, 4, 5, 2, 3).reshape(
-            batch, channels * kernel[0] * kernel[1], counts[0] * counts[1]
-        )
+        return _unfolded(input, geometry)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, None]:
@@ -295,23 +324,8 @@ class _Unfold(Function):
 class _Fold(Function):
     @staticmethod
     def forward(ctx: Any, input: Tensor, size: Any, geometry: Any) -> Tensor:
-        kernel, dilations, (rows, columns), strides, counts = geometry
         ctx.geometry = geometry
-        batch = input.shape[0]
-        channels = input.shape[1] // (kernel[0] * kernel[1])
-        blocks = input.reshape(batch, channels, *kernel, *counts)
-        result = input.new_zeros((batch, channels, size[0] + 2 * rows, size[1] + 2 * columns))
-        for i in range(kernel[0]):
-            top = i * dilations[0]
-            below = top + strides[0] * (counts[0] - 1) + 1
-            for j in range(kernel[1]):
-                left = j * dilations[1]
-                beyond = left + strides[1] * (counts[1] - 1) + 1
-                window = result[:, :, top : below : strides[0], left : beyond : strides[1]]
-                window.add_(blocks[:, :, i, j])
-        if rows or columns:
-            result = result[:, :, rows : rows + size[0], columns : columns + size[1]].contiguous()
-        return result
+        return _folded(input, size, geometry)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, None, None]:

@@ -165,8 +165,8 @@ def _losses(
         for now in chosen.unbind(0)[1 : max(steps)]:
             alpha = alphas[-1]
             shifted = _C.cat([before, alpha], 1)
-            stay_or_go = _C.logaddexp(alpha, shifted[:, 1:-1])
-            alphas.append(_C.logaddexp(stay_or_go, shifted[:, :-2] + skip) + now)
+            stay_or_go = _C.logaddexp(alpha, shifted.narrow(1, 1, places))
+            alphas.append(_C.logaddexp(stay_or_go, shifted.narrow(1, 0, places) + skip) + now)
     ends = _C.stack(alphas)[_C.tensor(steps), _C.arange(batch)]
     return -_at_the_end(ends, labels)
 

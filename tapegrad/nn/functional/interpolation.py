@@ -212,9 +212,13 @@ def _check_sizes(input: Tensor, sizes: list[int]) -> None:
 
 
 def _order(input: Tensor, sizes: list[int]) -> list[int]:
-    """Shrink before growing, and grow the last dimension first: fewest elements on the way."""
-    dims = range(input.dim() - 1, 1, -1)
-    return sorted(dims, key=lambda dim: sizes[dim - 2] / input.shape[dim])
+    """Shrink before growing: fewest elements on the way, fewest of all along the last dimension."""
+
+    def key(dim: int) -> tuple[float, int]:
+        ratio = sizes[dim - 2] / input.shape[dim]
+        return ratio, dim if ratio < 1 else -dim
+
+    return sorted(range(2, input.dim()), key=key)
 
 
 def _nearest(input: Tensor, sizes: list[int], scales: list[float | None], is_exact: bool) -> Tensor:
