@@ -1,8 +1,7 @@
 """A last linear layer together with its loss."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad._C import Tensor
 from tapegrad.nn import functional as F
@@ -12,8 +11,15 @@ from tapegrad.nn.modules.loss import _WeightedLoss
 __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
 
-@dataclass(frozen=True)
-class LinearCrossEntropyOptions:
+class _Options(NamedTuple):
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+
+class LinearCrossEntropyOptions(_Options):
     """How linear_cross_entropy() divides a batch.
 
     Args:
@@ -29,13 +35,15 @@ class LinearCrossEntropyOptions:
         64
     """
 
-    allow_retain_graph: bool = False
-    batch_chunk_size: int | None = None
-    chunking_method: str | None = "auto"
-    acc_policy: str = "auto"
-    acc_dtype: Any = None
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
+    def __new__(cls, *args: Any, **kwargs: Any) -> "LinearCrossEntropyOptions":
+        """Make the options, and refuse what they cannot be."""
+        made = super().__new__(cls, *args, **kwargs)
+        made._check()
+        return made
+
+    def _check(self) -> None:
         if self.acc_policy not in ("auto", "accurate", "balanced", "compact"):
             raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
         if self.chunking_method not in (None, "auto") and self._divisor() < 1:

@@ -1,6 +1,5 @@
 """Modules without values of their own yet."""
 
-import inspect
 from typing import Any
 
 from tapegrad.nn.modules.module import Module
@@ -25,6 +24,8 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
         >>> torch.nn.utils.skip_init(torch.nn.Linear, 3, 4).weight.shape
         torch.Size([4, 3])
     """
+    import inspect  # Slow to load, and of no use elsewhere.
+
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
