@@ -150,6 +150,11 @@ def test_other_inputs(torch):
     assert interpolate(torch.ones(0, 1, 2, 2), 3, mode="bilinear").shape == (0, 1, 3, 3)
 
 
+def test_areas_of_no_size(torch):
+    result = torch.nn.functional.interpolate(torch.ones(1, 2, 3, 4), (0, 3), mode="area")
+    assert result.shape == (1, 2, 0, 3)
+
+
 def test_older_names(both):
     def older(name):
         def call(library):

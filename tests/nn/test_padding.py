@@ -50,6 +50,15 @@ def test_other_modes(both, mode, shape, pad):
     expect_same(both, padded(pad, mode), [numbers(*shape)])
 
 
+def test_crops_that_leave_nothing(both):
+    for mode in ("reflect", "replicate"):
+        results = [lib.nn.functional.pad(lib.ones(1, 2, 4), (-2, -2), mode) for lib in both]
+        assert tuple(results[0].shape) == tuple(results[1].shape) == (1, 2, 0)
+    expect_same(both, padded((-2, 5), "replicate"), [numbers(2, 3, 1)])
+    with pytest.raises(RuntimeError, match="empty dimension"):  # PyTorch returns what was there.
+        both[0].nn.functional.pad(both[0].ones(1, 2, 2), (-2, 2), "circular")
+
+
 def test_wide_borders(both):
     expect_same(both, padded((7, 9), "replicate"), [numbers(2, 3, 4)])
     expect_same(both, padded((4, 4), "circular"), [numbers(2, 3, 4)])

@@ -59,7 +59,7 @@ def interpolate(
     """
     _check_options(input, mode, align_corners, antialias)
     sizes, scales = _sizes_and_scales(input, size, scale_factor, mode, recompute_scale_factor)
-    _check_sizes(input, sizes)
+    _check_sizes(input, sizes, 0 if mode == "area" else 1)
     is_byte = input.dtype == _C.uint8 and mode != "area"
     if not is_byte and input.dtype not in _FLOATING:
         raise NotImplementedError(
@@ -195,8 +195,8 @@ def _for_each_dim(name: str, letter: str, value: Any, input: Tensor) -> list[Any
     return list(value)
 
 
-def _check_sizes(input: Tensor, sizes: list[int]) -> None:
-    if min(sizes) <= 0 or 0 in input.shape[2:]:
+def _check_sizes(input: Tensor, sizes: list[int], least: int) -> None:
+    if min(sizes) < least or 0 in input.shape[2:]:
         raise RuntimeError(
             "interpolate: Input and output sizes should be greater than 0, but got input "
             f"{list(input.shape[2:])} output {sizes}"
@@ -247,6 +247,9 @@ def _area(input: Tensor, sizes: list[int]) -> Tensor:
     for dim in _order(input, sizes):
         length, wanted = input.shape[dim], sizes[dim - 2]
         if length == wanted:
+            continue
+        if wanted == 0:
+            result = result.narrow(dim, 0, 0)
             continue
         if length % wanted == 0:
             result = result.unflatten(dim, (wanted, length // wanted)).mean(dim + 1)

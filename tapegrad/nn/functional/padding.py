@@ -79,7 +79,7 @@ def _chosen(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
         dim = input.dim() - 1 - number
         if before or after:
             places = _PLACES[mode](input.shape[dim], before, after)
-            chosen[dim] = _C.tensor(places, device=input.device)
+            chosen[dim] = _C.tensor(places, dtype=_C.int64, device=input.device)
     result = input
     for dim in sorted(chosen, key=lambda dim: chosen[dim].numel() / input.shape[dim]):
         result = result.index_select(dim, chosen[dim])
@@ -140,13 +140,14 @@ def _expect_widths(input: Tensor, dim: int, before: int, after: int, mode: str) 
         )
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError(f"pad: Padding value causes wrapping around more than once: {where}")
-    if mode == "circular" and size + before + after <= 0:
+    kept = size + min(before, 0) + min(after, 0)
+    if mode == "circular" and (kept <= 0 or size + before + after <= 0):
         raise RuntimeError(
             f"pad: Negative padding value is resulting in an empty dimension: {where}"
         )
-    if size + before + after < 1:
-        raise RuntimeError(f"pad: expected a result that is not empty, got {where}")
-    if before < -size or after < -size:
+    if size + before + after < 0:
+        raise RuntimeError(f"pad: expected a result of non-negative size, got {where}")
+    if mode == "reflect" and kept < 0:
         raise RuntimeError(f"pad: cannot crop more than there is: {where}")
 
 
