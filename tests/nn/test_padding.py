@@ -51,9 +51,10 @@ def test_other_modes(both, mode, shape, pad):
 
 
 def test_crops_that_leave_nothing(both):
-    for mode in ("reflect", "replicate"):
-        results = [lib.nn.functional.pad(lib.ones(1, 2, 4), (-2, -2), mode) for lib in both]
-        assert tuple(results[0].shape) == tuple(results[1].shape) == (1, 2, 0)
+    for mode in ("reflect", "replicate", "circular"):
+        x, pad = (1, 2, 3, 4), (-2, -2, 1, 1)
+        results = [lib.nn.functional.pad(lib.ones(x), pad, mode) for lib in both]
+        assert tuple(results[0].shape) == tuple(results[1].shape) == (1, 2, 5, 0)
     expect_same(both, padded((-2, 5), "replicate"), [numbers(2, 3, 1)])
     with pytest.raises(RuntimeError, match="empty dimension"):  # PyTorch returns what was there.
         both[0].nn.functional.pad(both[0].ones(1, 2, 2), (-2, 2), "circular")

@@ -141,11 +141,12 @@ def _expect_widths(input: Tensor, dim: int, before: int, after: int, mode: str) 
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError(f"pad: Padding value causes wrapping around more than once: {where}")
     kept = size + min(before, 0) + min(after, 0)
-    if mode == "circular" and (kept <= 0 or size + before + after <= 0):
+    wanted = size + before + after
+    if mode == "circular" and (wanted < 0 or (kept <= 0 and wanted > 0)):
         raise RuntimeError(
             f"pad: Negative padding value is resulting in an empty dimension: {where}"
         )
-    if size + before + after < 0:
+    if wanted < 0:
         raise RuntimeError(f"pad: expected a result of non-negative size, got {where}")
     if mode == "reflect" and kept < 0:
         raise RuntimeError(f"pad: cannot crop more than there is: {where}")
