@@ -116,7 +116,8 @@ def test_packed_sequences_are_tuples(torch):
         "PackedSequence(data=tensor([0., 1., 2., 4.]), batch_sizes=tensor([2, 1, 1]), "
         "sorted_indices=None, unsorted_indices=None)"
     )
-    assert packed.double().data.dtype == torch.float64 and not packed.is_cuda
+    assert packed.double().data.dtype == torch.float64
+    assert not packed.is_cuda and not packed.is_pinned()
     assert packed.to(torch.float32) is packed and packed.cpu() is packed
     assert packed.double().float().data.tolist() == packed.data.tolist()
     again = rnn.PackedSequence(packed.data, packed.batch_sizes, torch.tensor([1, 0]))
