@@ -226,7 +226,8 @@ def _without_edges(inputs: Any) -> Any:
         if isinstance(edge, GradientEdge) and edge.node.name() != "AccumulateGrad":
             raise RuntimeError(
                 "backward: expected inputs to be tensors or edges of leaves, got an edge of "
-                f"{edge.node.name()}, which has no .grad to add to; use autograd.grad for its gradient"
+                f"{edge.node.name()}, which has no .grad to add to; use autograd.grad for its "
+                "gradient"
             )
     return tuple(e.node.variable if isinstance(e, GradientEdge) else e for e in several)
 

@@ -70,8 +70,8 @@ def scaled_dot_product_attention(
     return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
-def _learns(mask: Tensor) -> bool:
-    return mask.requires_grad and _C.is_grad_enabled()
+def _learns(mask: Tensor | None) -> bool:
+    return mask is not None and mask.requires_grad and _C.is_grad_enabled()
 
 
 def _fused_attention(

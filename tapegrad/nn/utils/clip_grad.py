@@ -6,7 +6,13 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.grad_mode import no_grad
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
 
 _Tensors = Tensor | Iterable[Tensor]
 
@@ -121,3 +127,22 @@ def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | No
     with no_grad():
         for grad in _gradients(parameters):
             grad.clamp_(min=-clip_value, max=clip_value)
+
+
+def clip_grad_norm(
+    parameters: _Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """As clip_grad_norm_(), which took its place."""
+    import warnings
+
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

@@ -127,9 +127,8 @@ class PackedSequence(_Fields):
         return self.to(dtype=_C.uint8)
 
     def pin_memory(self) -> "PackedSequence":
-        """Return the batch with its tensors in pinned memory."""
-        pinned = [None if part is None else part.pin_memory() for part in self]  # type: ignore[attr-defined]
-        return type(self)(*pinned)
+        """Refuse: there is no pinned memory."""
+        raise NotImplementedError("PackedSequence.pin_memory: pinned memory is not supported")
 
     @property
     def is_cuda(self) -> bool:
@@ -137,8 +136,8 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data is in pinned memory."""
-        return bool(self.data.is_pinned())  # type: ignore[attr-defined]
+        """Whether the data is in pinned memory: it never is."""
+        return False
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
