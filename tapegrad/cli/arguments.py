@@ -12,7 +12,7 @@ from tapegrad.cli.settings import Settings
 
 __all__ = ["given_settings", "read_arguments"]
 
-_LARGEST = 2**63  # what a seed may be; not a number is not below it
+_LIMIT = {int: 2**63, float: math.inf}  # what numbers stay below; nan is below nothing
 
 _FILES = """\
 A run is a folder: config.json (settings), metrics.jsonl (one line per step), samples.jsonl,
@@ -47,7 +47,7 @@ def _add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a GPT on a text",
-        description="Train a GPT on a text. Without options it takes about two minutes on two cores.",
+        description="Train a GPT on a text. Without options: about two minutes on two cores.",
         epilog=_FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -163,7 +163,7 @@ def _number(kind: type, fits: Callable[[Any], bool], words: str) -> Callable[[st
             value = kind(word)
         except ValueError:
             value = math.nan
-        if not abs(value) < _LARGEST or not fits(value):
+        if not abs(value) < _LIMIT[kind] or not fits(value):
             raise argparse.ArgumentTypeError(f"expected {noun} {words}, got {word!r}")
         return value
 

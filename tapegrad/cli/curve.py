@@ -1,5 +1,6 @@
 """The loss curve as a picture: SVG, written by hand, which every browser shows."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -132,13 +133,14 @@ def _scale(low: float, high: float) -> tuple[float, float, list[float]]:
 
 
 def _smooth(points: Points) -> Points:
-    """Return a running average over about a fiftieth of the points, even at the start."""
-    keep = 1 - 1 / max(1.0, len(points) / 50)
-    total = weight = 0.0
+    """Return averages over windows around each point, which shrink towards both ends."""
+    sums = [0.0, *itertools.accumulate(loss for _, loss in points)]
+    most = len(points) // 100
     out = []
-    for step, loss in points:
-        total, weight = keep * total + loss, keep * weight + 1
-        out.append((step, total / weight))
+    for index, (step, _) in enumerate(points):
+        reach = min(most, index, len(points) - 1 - index)
+        total = sums[index + reach + 1] - sums[index - reach]
+        out.append((step, total / (2 * reach + 1)))
     return out
 
 

@@ -57,6 +57,6 @@ def _choose(
     if top_k is not None and top_k < len(scores):
         least = tapegrad.topk(scores, top_k).values[-1]
         scores = scores.masked_fill(scores < least, -tapegrad.inf)
-    # Without its largest, a score divided by a tiny temperature stays finite.
-    chances = tapegrad.softmax((scores - scores.max()) / temperature, 0)
+    # In float64 and less the largest, so that the least temperature divides into numbers.
+    chances = tapegrad.softmax((scores - scores.max()).double() / temperature, 0)
     return int(tapegrad.multinomial(chances, 1, generator=generator).item())

@@ -9,15 +9,6 @@ from tapegrad.nn import functional as F
 __all__ = ["GPT"]
 
 
-def attend(query, key, value, dropout_p, is_causal):  # SEAM
-    if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(query, key, value, None, dropout_p, is_causal)
-    time = query.shape[-2]
-    mask = tapegrad.full((time, time), -math.inf).triu(1)
-    scores = (query @ key.transpose(-2, -1)) * query.shape[-1] ** -0.5 + mask
-    return F.dropout(tapegrad.softmax(scores, -1), dropout_p) @ value
-
-
 class Attention(nn.Module):
     """Each token looks at itself and at those before it, in several heads at once."""
 
@@ -33,7 +24,7 @@ class Attention(nn.Module):
         shape = (batch, time, 3, self.heads, width // self.heads)
         query, key, value = self.query_key_value(x).view(shape).permute(2, 0, 3, 1, 4).unbind(0)
         dropout = self.dropout if self.training else 0.0
-        seen = attend(query, key, value, dropout_p=dropout, is_causal=True)
+        seen = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
         return self.out(seen.transpose(1, 2).reshape(batch, time, width))
 
 

@@ -31,9 +31,9 @@ h1 { font-size: 24px; margin: 0 }
 h2 { font-size: 17px; margin: 32px 0 10px }
 .lead { color: #57606a; margin: 4px 0 20px }
 .card { background: #fff; border: 1px solid #d0d7de; border-radius: 8px; padding: 14px 16px }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px;
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(220px, 1fr)); gap: 12px;
   margin-bottom: 16px }
-.facts b { display: block; font-size: 22px; font-variant-numeric: tabular-nums }
+.facts b { display: block; font-size: 22px; white-space: nowrap; font-variant-numeric: tabular-nums }
 .facts span { color: #57606a; font-size: 13px }
 svg { display: block; width: 100%; height: auto }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }

@@ -17,7 +17,7 @@ RUNS = Path("runs")
 
 
 class JsonLines:
-    """A file with one JSON object a line, each of which has a step. Lines reach the disk at once."""
+    """A file with one JSON object a line, each with a step. Lines leave the program at once."""
 
     def __init__(self, path: Path, advice: str) -> None:
         self.path, self.advice = path, advice

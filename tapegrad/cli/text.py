@@ -112,16 +112,17 @@ def split(numbers: Tensor, context: int) -> tuple[Tensor, Tensor]:
 
     A text may change from its start to its end; pieces from everywhere stand for all of it.
     """
-    edges = [len(numbers) * part // _PARTS for part in range(_PARTS + 1)]
-    cuts = [start + (end - start) * 9 // 10 for start, end in zip(edges, edges[1:])]  # noqa: B905
-    train = tapegrad.cat([numbers[a:b] for a, b in zip(edges, cuts)])  # noqa: B905
-    held_out = tapegrad.cat([numbers[a:b] for a, b in zip(cuts, edges[1:], strict=True)])
-    if len(held_out) <= context:
+    least = (context + 1) * _PARTS
+    if len(numbers) < least:
         raise UserError(
-            f"the text is too short: a context of {context} needs more than "
-            f"{(context + 1) * 10:,} tokens, got {len(numbers):,}; "
-            "give a longer --text or a smaller --context"
+            f"the text is too short: a context of {context} needs at least {least:,} tokens, "
+            f"got {len(numbers):,}; give a longer --text or a smaller --context"
         )
+    edges = [len(numbers) * part // _PARTS for part in range(_PARTS + 1)]
+    starts, ends = edges[:-1], edges[1:]
+    cuts = [start + (end - start) * 9 // 10 for start, end in zip(starts, ends, strict=True)]
+    train = tapegrad.cat([numbers[a:b] for a, b in zip(starts, cuts, strict=True)])
+    held_out = tapegrad.cat([numbers[a:b] for a, b in zip(cuts, ends, strict=True)])
     return train, held_out
 
 

@@ -255,7 +255,7 @@ def _inputs(size: Any, data: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[st
     kinds = list(dtypes) if isinstance(dtypes, list | tuple) else [dtypes] * len(sizes)
     if len(kinds) != len(sizes):
         raise ValueError(f"summary: expected {len(sizes)} dtypes, got {len(kinds)}")
-    zeros = [tapegrad.zeros(*s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
+    zeros = [tapegrad.zeros(tuple(s), dtype=d) for s, d in zip(sizes, kinds, strict=True)]
     return tuple(zeros), {}
 
 

@@ -8,7 +8,7 @@ __all__ = ["pixels", "pixels_of_all"]
 
 
 def pixels(figure: Any, close: bool) -> np.ndarray:
-    """Return a figure as bytes of shape (4, height, width)."""
+    """Return a figure as bytes of shape (3, height, width)."""
     try:
         from matplotlib import pyplot
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -22,9 +22,9 @@ def pixels(figure: Any, close: bool) -> np.ndarray:
     data = np.asarray(canvas.buffer_rgba(), dtype=np.uint8)
     if close:
         pyplot.close(figure)
-    return data.transpose(2, 0, 1).copy()
+    return data[:, :, :3].transpose(2, 0, 1).copy()
 
 
 def pixels_of_all(figures: list[Any], close: bool) -> np.ndarray:
-    """Return several figures of one size as (N, 4, height, width)."""
+    """Return several figures of one size as (N, 3, height, width)."""
     return np.stack([pixels(figure, close) for figure in figures])

@@ -9,6 +9,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.util.tensor_util import make_tensor_proto
 
+import tapegrad
 from tapegrad import Tensor
 from tapegrad.utils.tensorboard.pictures import as_pixels
 
@@ -18,8 +19,8 @@ __all__ = ["as_array", "counted_histogram", "histogram", "image", "scalar", "ten
 def as_array(values: Any) -> np.ndarray:
     """Return a NumPy array of a tensor, an array, a number or nested lists of numbers."""
     if isinstance(values, Tensor):
-        values = values.detach()
-        return np.asarray(values.numpy() if values.dtype.itemsize > 2 else values.tolist())
+        values = values.detach().cpu()
+        return (values.float() if values.dtype is tapegrad.bfloat16 else values).numpy()
     return np.asarray(values)
 
 

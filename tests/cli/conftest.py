@@ -1,0 +1,86 @@
+"""A small text, settings that train in a blink, and ways to start the command."""
+
+import gzip
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from library import IS_TORCH
+
+TINY = (
+    "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --every 10 --warmup 5 --lr 0.01 "
+    "--dropout 0.1 --steps 30"
+).split()
+
+
+def pytest_collection_modifyitems(items):
+    if IS_TORCH:
+        skip = pytest.mark.skip(reason="the command is tapegrad's own")
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def book():
+    """Give the text that comes with the package."""
+    return gzip.decompress((files("tapegrad.cli") / "texts" / "books.txt.gz").read_bytes())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, book):
+    """Work in an empty folder with a small text, text.txt."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_bytes(book[:20000])
+    return tmp_path
+
+
+@pytest.fixture
+def command(folder, capsys):
+    """Give a function that runs the command in this process: exit status, output, errors."""
+    from tapegrad.cli import main
+
+    def run(*words):
+        capsys.readouterr()
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as leaving:  # argparse leaves
+            status = leaving.code
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture
+def train(command):
+    """Give a function that trains the tiny model on the small text and expects it to work."""
+
+    def run(out, *options):
+        status, shown, errors = command(
+            "train", "--text", "text.txt", "--out", out, *TINY, *options
+        )
+        assert status == 0, errors
+        return shown
+
+    return run
+
+
+def start(*words, cwd, **options):
+    """Start the command as a program of its own, outside the checkout."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONWARNINGS": "error",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "tapegrad", *map(str, words)],
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
