@@ -89,13 +89,16 @@ _aliases.install(globals(), Tensor)
 newaxis = None
 
 if _TYPE_CHECKING:
-    from tapegrad import optim
+    from tapegrad import optim, serialization
+    from tapegrad.serialization import load, save
 else:
 
     def __getattr__(name):
         """Load the parts that many programs do without when they are first asked for."""
-        if name != "optim":
-            raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
         from importlib import import_module
 
-        return import_module("tapegrad.optim")
+        if name in ("save", "load"):
+            return getattr(import_module("tapegrad.serialization"), name)
+        if name in ("optim", "serialization"):
+            return import_module(f"tapegrad.{name}")
+        raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
