@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import tapegrad
-import tapegrad.cli._seam
 from tapegrad.cli.errors import UserError, writing
 from tapegrad.cli.invocation import program
 

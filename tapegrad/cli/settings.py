@@ -16,7 +16,7 @@ class Settings:
 
     text: str | None = None  # a path; None is the text that comes with the package
     tokens: str = "characters"
-    steps: int = 1500
+    steps: int = 2000
     batch: int = 12
     context: int = 64
     layers: int = 4
@@ -24,7 +24,7 @@ class Settings:
     heads: int = 4
     dropout: float = 0.0
     tie: bool = False
-    lr: float = 2e-3
+    lr: float = 3e-3
     warmup: int = 100
     weight_decay: float = 0.1
     clip: float = 1.0
