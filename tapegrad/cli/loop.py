@@ -50,6 +50,7 @@ class Loop:
         with progress, StopRequest() as stop:
             if trainer.step == 0:
                 self._visit(progress, {"step": 0})
+            progress.update(trainer.step)  # the clock starts here
             while trainer.step < last and stop.signal is None:
                 self._step(progress)
                 if deadline is not None and time.monotonic() >= deadline:

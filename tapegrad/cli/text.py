@@ -33,7 +33,7 @@ class Text:
 def read_text(path: str | None) -> Text:
     """Read a text file, or the text that comes with the package if the path is None."""
     if path is None:
-        packed = files("tapegrad.cli").joinpath("texts", "books.txt.gz").read_bytes()
+        packed = (files("tapegrad.cli") / "texts" / "books.txt.gz").read_bytes()
         return Text("books", gzip.decompress(packed))
     try:
         return Text(Path(path).stem, Path(path).read_bytes())

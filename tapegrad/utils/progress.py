@@ -63,6 +63,7 @@ class Progress:
         self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), start)])
         self._drawn_at = -self.interval
         self._drawn_position: int | None = None
+        self._moved = False
         self._shown = False  # whether a bar stands on the terminal's last line
 
     def __enter__(self) -> "Progress":
@@ -78,13 +79,16 @@ class Progress:
 
     def update(self, position: int, **facts: Any) -> None:
         """Move to a position; facts are shown in the order in which they first came."""
-        self.position = position
+        self.position, self._moved = position, True
         self._facts |= facts
         now = time.monotonic()
+        if position == self._seen[0][1]:
+            self._seen.clear()  # nothing is done yet: what came before is not part of the pace
         self._seen.append((now, position))
         while len(self._seen) > 2 and self._seen[1][0] < now - _WINDOW:
             self._seen.popleft()
-        if now - self._drawn_at >= self.interval or position == self.total:
+        begun = bool(self._facts) or len(self._seen) > 1
+        if begun and (now - self._drawn_at >= self.interval or position == self.total):
             self._draw()
 
     def write(self, text: str) -> None:
@@ -97,7 +101,7 @@ class Progress:
 
     def close(self) -> None:
         """Leave the last state on a line of its own; further calls do nothing."""
-        if self._drawn_position != self.position and len(self._seen) > 1:
+        if self._drawn_position != self.position and self._moved:
             self._draw()
         if self._shown:
             self.stream.write("\n")

@@ -114,7 +114,9 @@ class TestCurve:
         for name in ("raw", "train"):
             points = self.points(svg, name)
             assert len(points) == 100
-            assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(points, points[1:], strict=False))
+            assert all(
+                a[0] < b[0] and a[1] < b[1] for a, b in zip(points, points[1:], strict=False)
+            )
         held = self.points(svg, "held")
         assert len(held) == 2
         assert held[1][0] == pytest.approx(840) and held[0][0] == pytest.approx(58)

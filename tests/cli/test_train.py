@@ -229,7 +229,9 @@ class TestSchedule:
 
 class TestProgram:
     def test_importing_the_library_leaves_the_command_out(self, tmp_path):
-        script = "import sys, tapegrad; assert not [m for m in sys.modules if 'cli' in m.split('.')]"
+        script = (
+            "import sys, tapegrad; assert not [m for m in sys.modules if 'cli' in m.split('.')]"
+        )
         subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
 
     def test_help(self, tmp_path):

@@ -158,6 +158,14 @@ class TestTime:
             progress.update(step)
         assert progress.remaining() == pytest.approx(400, rel=0.05)
 
+    def test_preparations_are_not_part_of_the_pace(self, time):
+        progress = Progress(100, stream=io.StringIO(), disable=True)
+        time.now += 1000
+        progress.update(0)
+        time.now += 1
+        progress.update(1)
+        assert progress.remaining() == pytest.approx(99)
+
     def test_what_is_resumed_counts_from_there(self, time):
         progress = Progress(100, start=90, stream=io.StringIO(), disable=True)
         time.now += 2
