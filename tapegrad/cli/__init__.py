@@ -4,6 +4,7 @@
 `model` the network, `text` the data, `run_folder` what a run leaves on disk, `report` its page.
 """
 
+import os
 import sys
 
 from tapegrad.cli.arguments import read_arguments
@@ -31,5 +32,5 @@ def main(argv: list[str] | None = None) -> int:
         print("\nquit", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor at exit
         return 1

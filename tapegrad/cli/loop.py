@@ -6,6 +6,7 @@ import textwrap
 import time
 from typing import Any
 
+from tapegrad.cli.errors import UserError
 from tapegrad.cli.report import write_report
 from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.stopping import StopRequest
@@ -14,7 +15,7 @@ from tapegrad.cli.trainer import Trainer
 from tapegrad.utils._units import human_bytes, human_count
 from tapegrad.utils.progress import Progress, memory_in_use
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "event_writer_class"]
 
 _SAMPLE_TOKENS = 300
 _SAMPLE_EVERY = 5  # evaluations
@@ -39,7 +40,7 @@ class Loop:
         self.quiet: bool = arguments.quiet
         self.seconds = 0.0  # of training, over all sittings
         self.stopped_by: int | None = None  # the number of a signal
-        self._writer = _event_writer(folder) if arguments.tensorboard else None
+        self._writer = _event_writer(folder, trainer.step) if arguments.tensorboard else None
         self._speed: float | None = None
 
     def run(self) -> None:
@@ -98,6 +99,8 @@ class Loop:
         self._note(record)
         if sampled:
             self.folder.samples.append({"step": step, "text": sample})
+            if self._writer is not None:
+                self._writer.add_text("sample", textwrap.indent(sample, "    "), step)
             when = f"after {step} steps" if step else "before training"
             quoted = textwrap.indent(sample.strip("\n"), "  | ", lambda line: True)
             progress.write(f"{when} (validation loss {record['val_loss']:.3f}):\n{quoted}\n")
@@ -124,7 +127,16 @@ class Loop:
         return "?"
 
 
-def _event_writer(folder: RunFolder) -> Any:
-    from tapegrad.utils.tensorboard import SummaryWriter
+def event_writer_class() -> Any:
+    """Return TensorBoard's writer, or say what to install."""
+    try:
+        from tapegrad.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UserError(f"--tensorboard: {error}") from error
+    return SummaryWriter
 
-    return SummaryWriter(str(folder.path))
+
+def _event_writer(folder: RunFolder, step: int) -> Any:
+    """Return a writer that hides what an earlier sitting wrote after its checkpoint."""
+    purge_step = step + 1 if step else None
+    return event_writer_class()(str(folder.path), purge_step=purge_step)

@@ -4,6 +4,7 @@ import html
 import math
 import os
 import platform
+import shlex
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,7 @@ from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.text import Text
 from tapegrad.cli.trainer import Trainer
 from tapegrad.utils._units import clock, human_bytes, human_count
+from tapegrad.utils.model_summary import summary
 
 __all__ = ["write_report"]
 
@@ -33,7 +35,8 @@ h2 { font-size: 17px; margin: 32px 0 10px }
 .card { background: #fff; border: 1px solid #d0d7de; border-radius: 8px; padding: 14px 16px }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(220px, 1fr)); gap: 12px;
   margin-bottom: 16px }
-.facts b { display: block; font-size: 22px; white-space: nowrap; font-variant-numeric: tabular-nums }
+.facts b { display: block; font-size: 22px; white-space: nowrap;
+  font-variant-numeric: tabular-nums }
 .facts span { color: #57606a; font-size: 13px }
 svg { display: block; width: 100%; height: auto }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
@@ -44,6 +47,8 @@ tr:last-child td { border-bottom: none }
 .pairs th { width: 11em }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0;
   font: 13.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }
+.table { white-space: pre; overflow-x: auto; font-size: 12px }
+details > * { margin-top: 8px }
 .sample { margin-bottom: 12px }
 .sample h3 { font-size: 14px; margin: 0 0 6px; color: #57606a }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 16px }
@@ -60,7 +65,8 @@ def write_report(folder: RunFolder, trainer: Trainer, text: Text, *, running: bo
 
 def _page(folder: RunFolder, trainer: Trainer, text: Text, curve: str, running: bool) -> str:
     records, settings = folder.metrics.records, trainer.settings
-    title = f"tapegrad train: {folder.path.name}"
+    name = folder.path.resolve().name
+    title = f"tapegrad train: {name}"
     refresh = f'<meta http-equiv="refresh" content="{_REFRESH}">' if running else ""
     return "\n".join(
         [
@@ -68,7 +74,7 @@ def _page(folder: RunFolder, trainer: Trainer, text: Text, curve: str, running: 
             f'<html lang="en"><head><meta charset="utf-8">{refresh}',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{_escape(title)}</title><style>{_STYLE}</style></head><body><main>",
-            f"<h1>{_escape(folder.path.name)}</h1>",
+            f"<h1>{_escape(name)}</h1>",
             f'<p class="lead">{_escape(_lead(trainer, text, running))}</p>',
             _facts(trainer, records),
             f'<div class="card">{curve}</div>',
@@ -82,6 +88,8 @@ def _page(folder: RunFolder, trainer: Trainer, text: Text, curve: str, running: 
             "</section><section><h2>Environment</h2>",
             _pairs(_environment()),
             "</section></div>",
+            "<h2>Layers</h2>",
+            _layers(trainer),
             "<h2>Go on</h2>",
             _commands(folder, settings.steps),
             "</main></body></html>",
@@ -182,10 +190,21 @@ def _environment() -> Iterable[tuple[str, Any]]:
     yield "cores", os.cpu_count()
 
 
+def _layers(trainer: Trainer) -> str:
+    """Return the table of the model's layers, for one piece of text."""
+    shape = (1, trainer.settings.context)
+    table = summary(trainer.model, shape, dtypes=tapegrad.int64)
+    return (
+        "<details><summary>outputs, parameters and work for one piece of text</summary>"
+        f'<div class="card"><pre class="table">{_escape(str(table))}</pre></div></details>'
+    )
+
+
 def _commands(folder: RunFolder, steps: int) -> str:
+    path = shlex.quote(str(folder.path))
     lines = [
-        f"{program()} sample {folder.path} --tokens 1000",
-        f"{program()} train --resume {folder.path} --steps {2 * steps}",
+        f"{program()} sample {path} --tokens 1000",
+        f"{program()} train --resume {path} --steps {2 * steps}",
     ]
     return f'<div class="card"><pre>{_escape(chr(10).join(lines))}</pre></div>'
 

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
+import shlex
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ RUNS = Path("runs")
 class JsonLines:
     """A file with one JSON object a line, each with a step. Lines leave the program at once."""
 
-    def __init__(self, path: Path, advice: str) -> None:
-        self.path, self.advice = path, advice
+    def __init__(self, path: Path, folder: "RunFolder") -> None:
+        self.path, self.folder = path, folder
         self.records: list[dict[str, Any]] = []
 
     def append(self, record: dict[str, Any]) -> None:
         """Write a record behind the others."""
         self.records.append(record)
-        with writing(self.path, self.advice), self.path.open("a", encoding="utf-8") as file:
+        with self.folder.writing(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def read(self) -> None:
@@ -44,7 +45,7 @@ class JsonLines:
         self.read()
         self.records = [record for record in self.records if record["step"] <= last_step]
         lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in self.records]
-        replace(self.path, "".join(lines), self.advice)
+        self.folder.write(self.path, "".join(lines))
 
 
 class RunFolder:
@@ -56,9 +57,8 @@ class RunFolder:
         self.checkpoint = path / "checkpoint.safetensors"
         self.curve = path / "curve.svg"
         self.report = path / "report.html"
-        self.advice = f"make room, then go on with: {program()} train --resume {path}"
-        self.metrics = JsonLines(path / "metrics.jsonl", self.advice)
-        self.samples = JsonLines(path / "samples.jsonl", self.advice)
+        self.metrics = JsonLines(path / "metrics.jsonl", self)
+        self.samples = JsonLines(path / "samples.jsonl", self)
 
     @classmethod
     def create(cls, out: str | None, name: str) -> "RunFolder":
@@ -69,7 +69,7 @@ class RunFolder:
                 return cls(_first_free(RUNS, name))
             path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
-        if folder.config.exists():
+        if folder.checkpoint.exists():
             raise UserError(
                 f"{path} holds a run already; go on with it by --resume {path}, "
                 "or choose another folder with --out"
@@ -88,13 +88,26 @@ class RunFolder:
             )
         return folder
 
+    def writing(self, path: Path) -> AbstractContextManager[None]:
+        """Turn what goes wrong with a file into an error that says how to go on."""
+        again = f"go on with: {program()} train --resume {shlex.quote(str(self.path))}"
+        return writing(
+            path, f"make room, then {again if self.checkpoint.exists() else 'start again'}"
+        )
+
     def write(self, path: Path, text: str) -> None:
         """Put text into one of the run's files, whole or not at all."""
-        replace(path, text, self.advice)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        with self.writing(path):
+            try:
+                beside.write_text(text, encoding="utf-8")
+                beside.replace(path)
+            finally:
+                beside.unlink(missing_ok=True)
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one stays until the new one is complete."""
-        with writing(self.checkpoint, self.advice):
+        with self.writing(self.checkpoint):
             tapegrad.save(state, self.checkpoint)
 
     def load_checkpoint(self) -> dict[str, Any]:
@@ -117,22 +130,6 @@ def newest_run() -> str:
     if not found:
         raise UserError(f"there is no run in {RUNS}/; name one, or train first: {program()} train")
     return str(max(found, key=lambda path: (path / "checkpoint.safetensors").stat().st_mtime))
-
-
-def replace(path: Path, text: str, advice: str) -> None:
-    """Write a file beside its place and move it there."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path, advice):
-        _or_remove(beside, lambda: beside.write_text(text, encoding="utf-8"))
-        beside.replace(path)
-
-
-def _or_remove(path: Path, write: Callable[[], object]) -> None:
-    try:
-        write()
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _first_free(parent: Path, name: str) -> Path:

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ class Text:
     name: str
     content: bytes
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
 
@@ -70,13 +71,13 @@ class Vocabulary:
         return 256 if self.symbols is None else len(self.symbols)
 
     def numbers(self, content: bytes) -> Tensor:
-        """Return the numbers of a whole text, whose every symbol is known."""
+        """Return the numbers of a whole text, whose every symbol is known, in few bytes each."""
         if self.symbols is None:
             array = np.frombuffer(content, np.uint8)
         else:
             table = np.array([ord(symbol) for symbol in self.symbols], np.uint32)
             array = np.searchsorted(table, _code_points(content))
-        return tapegrad.from_numpy(array.astype(np.int64))
+        return tapegrad.from_numpy(array.astype(np.uint8 if len(self) <= 256 else np.int32))
 
     def encode(self, text: str) -> Tensor:
         """Return the numbers of a prompt; a symbol that the model never saw is refused."""
@@ -141,7 +142,7 @@ class Batches:
         """Return the next inputs and targets, both (batch, context)."""
         last = len(self.numbers) - len(self._offsets)
         starts = tapegrad.randint(0, last + 1, (self.batch, 1), generator=self.generator)
-        pieces = self.numbers[starts + self._offsets]
+        pieces = self.numbers[starts + self._offsets].long()
         return pieces[:, :-1], pieces[:, 1:]
 
 
@@ -152,5 +153,5 @@ def held_out_windows(
     last = len(numbers) - context - 1
     count = min(count, last + 1)
     starts = tapegrad.tensor([last * i // max(1, count - 1) for i in range(count)])
-    pieces = numbers[starts.unsqueeze(1) + tapegrad.arange(context + 1)]
+    pieces = numbers[starts.unsqueeze(1) + tapegrad.arange(context + 1)].long()
     return [(piece[:, :-1], piece[:, 1:]) for piece in pieces.split(batch)]

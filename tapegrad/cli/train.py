@@ -8,7 +8,7 @@ from dataclasses import replace
 from tapegrad.cli.arguments import given_settings
 from tapegrad.cli.errors import UserError
 from tapegrad.cli.invocation import program
-from tapegrad.cli.loop import Loop
+from tapegrad.cli.loop import Loop, event_writer_class
 from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.settings import Settings
 from tapegrad.cli.text import read_text
@@ -20,6 +20,8 @@ __all__ = ["train"]
 
 def train(arguments: argparse.Namespace) -> int:
     """Train, and return the exit status: 0, or 128 and the number of the signal that stopped it."""
+    if arguments.tensorboard:
+        event_writer_class()  # its absence is told before a folder is made
     loop = _old_loop(arguments) if arguments.resume else _new_loop(arguments)
     if not arguments.quiet:
         _describe(loop)

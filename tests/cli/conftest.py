@@ -1,19 +1,22 @@
 """A small text, settings that train in a blink, and ways to start the command."""
 
 import gzip
+import json
 import os
 import subprocess
 import sys
+import time
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from library import IS_TORCH
+from library import IS_TORCH, torch
 
 TINY = (
-    "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --every 10 --warmup 5 --lr 0.01 "
-    "--dropout 0.1 --steps 30"
-).split()
+    *("--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "4"),
+    *("--every", "10", "--warmup", "5", "--lr", "0.01", "--dropout", "0.1", "--steps", "30"),
+)
+TIMES = {"tokens_per_second", "seconds", "memory"}  # what depends on the machine
 
 
 def pytest_collection_modifyitems(items):
@@ -84,3 +87,48 @@ def start(*words, cwd, **options):
         text=True,
         **options,
     )
+
+
+def wait_for_step(path, step, program):
+    """Wait until a run has noted a step; its own end or a minute is too long."""
+    deadline = time.monotonic() + 60
+    while not path.exists() or len(path.read_bytes().splitlines()) <= step:
+        assert program.poll() is None, program.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def numbers(run):
+    """Return the metrics of a run without what depends on the machine."""
+    lines = read_lines(run / "metrics.jsonl")
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
+
+
+def flattened(value, path=""):
+    """Return the leaves of nested dicts and lists by their path."""
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        return {path: value}
+    return {k: v for key, item in items for k, v in flattened(item, f"{path}/{key}").items()}
+
+
+def assert_same_run(a, b):
+    """Two runs agree in every number, every sample and every bit of their state."""
+    assert numbers(a) == numbers(b)
+    assert (a / "samples.jsonl").read_bytes() == (b / "samples.jsonl").read_bytes()
+    assert (a / "config.json").read_bytes() == (b / "config.json").read_bytes()
+    first, second = (flattened(torch.load(run / "checkpoint.safetensors")) for run in (a, b))
+    del first["/seconds"], second["/seconds"]
+    assert first.keys() == second.keys()
+    for path, value in first.items():
+        if isinstance(value, torch.Tensor):
+            assert value.numpy().tobytes() == second[path].numpy().tobytes(), path
+        else:
+            assert value == second[path], path

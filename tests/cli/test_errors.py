@@ -3,8 +3,9 @@
 import resource
 
 import pytest
-from cli.conftest import TINY, start
 from library import torch
+
+from cli.conftest import TINY, assert_same_run, start, wait_for_step
 
 
 @pytest.mark.parametrize(
@@ -123,16 +124,45 @@ class TestRun:
         assert "the loss or its gradient is no longer finite at step" in errors
         assert "start again with a smaller --lr" in errors
 
-    def test_a_full_disk(self, folder):
+    def test_a_disk_that_is_full_from_the_start(self, command, folder):
         """A limit on the size of files fails as a full disk does: in the middle of a write."""
+        words = ["train", "--text", "text.txt", "--out", "run", *TINY]
+        limit = (20000, 20000)
         with start(
-            *["train", "--text", "text.txt", "--out", "run", *TINY],
+            *words,
             cwd=folder,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
         ) as program:
             _, errors = program.communicate()
         assert program.returncode == 1
         assert errors.startswith("tapegrad train: cannot write run/checkpoint.safetensors: ")
-        assert "make room, then go on with: " in errors
+        assert errors.endswith("; make room, then start again\n")
+        assert not [path for path in (folder / "run").iterdir() if "checkpoint" in path.name]
+        assert command(*words)[0] == 0  # the folder is free again
+
+    def test_a_disk_that_fills_up(self, train, command, folder):
+        train("whole", "--steps", "250")
+        words = ["train", "--text", "text.txt", "--out", "cut", *TINY, "--steps", "250"]
+        with start(*words, cwd=folder) as program:
+            wait_for_step(folder / "cut" / "metrics.jsonl", 13, program)
+            resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (100, 100))
+            _, errors = program.communicate()
+        assert program.returncode == 1
+        assert errors.startswith("tapegrad train: cannot write cut/")
+        assert "make room, then go on with: " in errors and "train --resume cut\n" in errors
         assert "Traceback" not in errors
-        assert "checkpoint.safetensors" not in {path.name for path in (folder / "run").iterdir()}
+        assert command("train", "--resume", "cut")[0] == 0
+        assert_same_run(folder / "whole", folder / "cut")
+
+
+@pytest.mark.parametrize(
+    "words", ["sample run --tokens 100000", "train --resume run --steps 99999"]
+)
+def test_a_reader_that_goes_away(train, folder, words):
+    train("run", "--minutes", "0.00001")
+    with start(*words.split(), cwd=folder) as program:
+        program.stdout.read(1)
+        program.stdout.close()
+        errors = program.stderr.read()
+        assert program.wait(60) == 1
+    assert errors == ""

@@ -1,5 +1,6 @@
 """The network, the text and the writing."""
 
+import itertools
 import math
 
 import pytest
@@ -80,7 +81,7 @@ class TestGenerate:
         model = GPT(vocabulary=5, context=1, layers=1, width=8, heads=1)
         best = model(torch.arange(5).unsqueeze(1))[:, 0].topk(2).indices.tolist()
         tokens = [0, *generate(model, torch.tensor([0]), 200, top_k=2)]
-        follows = {(a, b) for a, b in zip(tokens, tokens[1:], strict=False)}
+        follows = set(itertools.pairwise(tokens))
         assert all(b in best[a] for a, b in follows)
         assert len({b for _, b in follows}) > 1
 

@@ -1,5 +1,6 @@
 """The page and the picture: well-formed, self-contained, and true."""
 
+import itertools
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -64,7 +65,14 @@ class TestPage:
         assert "refresh" not in content
         for word in ("before training", "after 50 steps", "after 60 steps", "validation loss"):
             assert word in page.text
-        for word in ("weight decay", "instruction set", "Python", "sample run", "--resume run"):
+        for word in (
+            "weight decay",
+            "instruction set",
+            "Python",
+            "sample run",
+            "--resume run",
+            "query_key_value: Linear",
+        ):
             assert word in page.text
         assert (folder / "run" / "curve.svg").read_text(encoding="utf-8") in content
 
@@ -87,7 +95,8 @@ class TestPage:
     def test_text_cannot_become_markup(self, command, folder):
         (folder / "<b>.txt").write_text("</pre><script>&\x07" * 200)
         status, _, errors = command(
-            *"train --out run --steps 2 --layers 1 --width 8 --heads 1 --context 8".split(),
+            *("train", "--out", "run", "--steps", "2", "--layers", "1", "--width", "8"),
+            *("--heads", "1", "--context", "8"),
             "--text",
             "<b>.txt",
         )
@@ -114,9 +123,7 @@ class TestCurve:
         for name in ("raw", "train"):
             points = self.points(svg, name)
             assert len(points) == 100
-            assert all(
-                a[0] < b[0] and a[1] < b[1] for a, b in zip(points, points[1:], strict=False)
-            )
+            assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(points))
         held = self.points(svg, "held")
         assert len(held) == 2
         assert held[1][0] == pytest.approx(840) and held[0][0] == pytest.approx(58)

@@ -56,8 +56,9 @@ class TestSample:
 def test_bytes_that_make_a_character_are_shown_whole(command, folder):
     (folder / "text.txt").write_text("ä" * 2000, encoding="utf-8")
     command(
-        *"train --text text.txt --tokens bytes --out run --layers 1 --width 16 --heads 1".split(),
-        *"--context 8 --lr 0.05 --steps 60 --warmup 0".split(),
+        *("train", "--text", "text.txt", "--tokens", "bytes", "--out", "run", "--layers", "1"),
+        *("--width", "16", "--heads", "1", "--context", "8", "--lr", "0.05", "--steps", "60"),
+        *("--warmup", "0"),
     )
     shown = command("sample", "run", "--prompt", "ä", "--tokens", "20", "--temperature", "0")[1]
     assert shown == "ä" * 11 + "\n"

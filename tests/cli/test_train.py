@@ -5,49 +5,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from cli.conftest import TINY, start
 from library import torch
 
-TIMES = {"tokens_per_second", "seconds", "memory"}
-
-
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def numbers(run):
-    """Return the metrics of a run without what depends on the machine."""
-    lines = read_lines(run / "metrics.jsonl")
-    return [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
-
-
-def flattened(value, path=""):
-    """Return the leaves of nested dicts and lists by their path."""
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    else:
-        return {path: value}
-    return {k: v for key, item in items for k, v in flattened(item, f"{path}/{key}").items()}
-
-
-def assert_same_run(a, b):
-    """Two runs agree in every number, every sample and every bit of their state."""
-    assert numbers(a) == numbers(b)
-    assert (a / "samples.jsonl").read_bytes() == (b / "samples.jsonl").read_bytes()
-    assert (a / "config.json").read_bytes() == (b / "config.json").read_bytes()
-    first, second = (flattened(torch.load(run / "checkpoint.safetensors")) for run in (a, b))
-    del first["/seconds"], second["/seconds"]
-    assert first.keys() == second.keys()
-    for path, value in first.items():
-        if isinstance(value, torch.Tensor):
-            assert value.numpy().tobytes() == second[path].numpy().tobytes(), path
-        else:
-            assert value == second[path], path
+from cli.conftest import TIMES, TINY, assert_same_run, numbers, read_lines, start, wait_for_step
 
 
 class TestRun:
@@ -128,10 +90,25 @@ class TestRun:
         pytest.importorskip("tensorboard", reason="tensorboard is not installed")
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-        train("run", "--tensorboard")
+        from tapegrad.cli import main
+
+        train("run", "--tensorboard", "--minutes", "0.00001")
+        assert main(["train", "--resume", "run", "--tensorboard", "--quiet"]) == 0
         events = EventAccumulator(str(folder / "run")).Reload()
         assert {"loss", "val_loss", "lr"} <= set(events.Tags()["scalars"])
         assert [event.step for event in events.Scalars("val_loss")] == [0, 10, 20, 30]
+        assert [event.step for event in events.Scalars("loss")] == list(range(1, 31))
+        assert "sample/text_summary" in events.Tags()["tensors"]
+
+    def test_without_tensorboard(self, command, folder, monkeypatch):
+        monkeypatch.setitem(sys.modules, "tensorboard", None)
+        for name in [name for name in sys.modules if "utils.tensorboard" in name]:
+            monkeypatch.delitem(sys.modules, name)
+        status, _, errors = command("train", "--text", "text.txt", *TINY, "--tensorboard")
+        assert status == 1
+        assert errors.startswith("tapegrad train: --tensorboard: tapegrad.utils.tensorboard: ")
+        assert "pip install 'tapegrad[tensorboard]'" in errors
+        assert not (folder / "runs").exists()
 
 
 class TestResume:
@@ -201,15 +178,6 @@ class TestResume:
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def wait_for_step(path, step, program):
-    """Wait until a run has noted a step; its own end or a minute is too long."""
-    deadline = time.monotonic() + 60
-    while not path.exists() or len(path.read_bytes().splitlines()) <= step:
-        assert program.poll() is None, program.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class TestSchedule:

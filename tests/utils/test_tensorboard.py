@@ -235,7 +235,7 @@ class TestOthers:
             if value.metadata.plugin_data.plugin_name == "hparams"
         ]
         experiment, start, end = found[0].experiment, found[1].session_start_info, found[2]
-        hyper = {name: value for name, value in start.hparams.items()}
+        hyper = dict(start.hparams)
         assert hyper["lr"].number_value == 0.1 and hyper["batch"].number_value == 8
         assert hyper["name"].string_value == "a" and hyper["size"].number_value == 4
         kinds = {info.name: info.type for info in experiment.hparam_infos}
