@@ -18,7 +18,7 @@ from tapegrad.utils.progress import Progress, memory_in_use
 __all__ = ["Loop", "event_writer_class"]
 
 _SAMPLE_TOKENS = 300
-_SAMPLE_EVERY = 5  # evaluations
+_SAMPLE_EVERY = 10  # evaluations
 _SPEED_MEMORY = 0.9  # how much of the shown speed each step keeps
 
 

@@ -16,7 +16,7 @@ class Settings:
 
     text: str | None = None  # a path; None is the text that comes with the package
     tokens: str = "characters"
-    steps: int = 2000
+    steps: int = 3000
     batch: int = 12
     context: int = 64
     layers: int = 4

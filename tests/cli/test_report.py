@@ -59,7 +59,7 @@ class TestPage:
         assert set(re.findall(r"https?://[^\"\s]+", content)) == {"http://www.w3.org/2000/svg"}
 
     def test_says_what_happened(self, train, folder):
-        train("run", "--steps", "60")
+        train("run", "--steps", "60", "--every", "5")
         page, content = read(folder / "run" / "report.html")
         assert "finished at step 60 of 60" in page.text
         assert "refresh" not in content
