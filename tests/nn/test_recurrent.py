@@ -37,10 +37,9 @@ def names(case):
 
 def make_pair(both, case):
     """Return a layer in both libraries, in float64, with PyTorch's weights."""
-    tapegrad, pytorch = both
     name, args, kwargs = case
     ours, theirs = (getattr(library.nn, name)(*args, **kwargs).double() for library in both)
-    copy_state(theirs, ours, tapegrad)
+    copy_state(theirs, ours, both[0])
     return ours, theirs
 
 
