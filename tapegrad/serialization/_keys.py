@@ -11,11 +11,19 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._types import Size, device
 
-__all__ = ["KeyGuard"]
+__all__ = ["KeyGuard", "is_harmless"]
 
 MOST_WEIGHT = 1000
 MOST_OF_ONE_HASH = 100
 _PLAIN = (str, bytes, bool, float, complex, device, _C.dtype)
+
+
+def is_harmless(key: Any) -> bool:
+    """Whether a key is one of those that are quick to hash and cannot be made to collide."""
+    kind = type(key)
+    if kind is int:
+        return -(1 << 62) < key < 1 << 62
+    return kind is str or kind is bytes or kind is bool or key is None
 
 
 class KeyGuard:
@@ -26,10 +34,7 @@ class KeyGuard:
 
     def check(self, key: Any) -> None:
         """Raise ValueError for a key that cannot be one, or that would take long."""
-        kind = type(key)
-        if kind is str or kind is bytes or key is None or kind is bool:
-            return
-        if kind is int and -(1 << 62) < key < 1 << 62:
+        if is_harmless(key):
             return
         _check_weight(key)
         number = hash(key)

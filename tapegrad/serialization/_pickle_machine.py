@@ -13,7 +13,7 @@ from collections.abc import Callable, Sized
 from typing import Any
 
 from tapegrad.serialization._errors import RefusedError
-from tapegrad.serialization._keys import KeyGuard
+from tapegrad.serialization._keys import KeyGuard, is_harmless
 
 __all__ = ["Function", "Machine"]
 
@@ -56,7 +56,8 @@ class Machine:
         self.stack: list[Any] = []
         self.outer: list[list[Any]] = []  # the stacks below each MARK
         self.memo: dict[int, Any] = {}
-        self.budget = 4 * len(data) + 4096
+        self.attached: list[Any] = []  # values that became attributes of tensors
+        self.budget = 2 * len(data) + 4096
         self._guards: dict[int, tuple[Any, KeyGuard]] = {}
 
     def run(self) -> Any:
@@ -112,20 +113,22 @@ class Machine:
         if type(target) not in MAPPINGS or len(items) % 2:
             raise ValueError("items for something that is no dict")
         for key, value in zip(items[0::2], items[1::2], strict=True):
-            if type(key) is not str:
+            if not is_harmless(key):
                 self.guard(target).check(key)
             target[key] = value
 
     def add_members(self, target: set[Any], items: list[Any]) -> None:
         """Put members into a set."""
         for item in items:
-            if type(item) is not str:
+            if not is_harmless(item):
                 self.guard(target).check(item)
             target.add(item)
 
     def guard(self, target: Any) -> KeyGuard:
         """Return the guard of a container's keys."""
-        return self._guards.setdefault(id(target), (target, KeyGuard()))[1]
+        if id(target) not in self._guards:
+            self._guards[id(target)] = (target, KeyGuard())  # The target keeps its id.
+        return self._guards[id(target)][1]
 
     # ---- operations
 

@@ -81,7 +81,7 @@ class _Checkpoint:
         name = self.files.source.name
         try:
             result = machine.run()
-            _check_result(result)
+            _check_result([result, *machine.attached])
             return result
         except RefusedError as error:
             if str(error).startswith("load: "):
@@ -232,7 +232,7 @@ def _set_attributes(machine: Machine, tensor: Any, state: Any) -> Tensor:
     for name, value in machine.pay(state).items():
         if type(name) is not str or hasattr(type(tensor), name):
             raise RefusedError(f"attribute {name!r:.80} of a tensor")
-        _check_result(value)
+        machine.attached.append(value)
         setattr(tensor, name, value)
     return tensor
 
@@ -321,6 +321,7 @@ _FUNCTIONS: dict[str, Any] = {
     **dict.fromkeys(FACTORIES, _factory),
     "_codecs.encode": _encode,
     "builtins.bytearray": _bytearray,
+    "builtins.bytes": lambda machine: b"",  # Others are texts to encode.
     "builtins.complex": _complex,
     "builtins.frozenset": lambda machine, items=(): frozenset(_set(machine, items)),
     "builtins.set": _set,
