@@ -56,7 +56,7 @@ def _add_train(commands: Any) -> None:
         "--text", metavar="FILE", help="text to learn (default: the one in the package)"
     )
     run.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME-N)")
-    run.add_argument("--resume", metavar="RUN", help="go on with a run from its checkpoint")
+    run.add_argument("--resume", metavar="RUN", help="go on from the checkpoint of a run")
     run.add_argument(
         "--minutes",
         type=_above_zero(float),
@@ -130,8 +130,12 @@ def _setting(group: Any, name: str, kind: Callable[[str], Any], text: str) -> No
 def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Refuse combinations that no single option can see."""
     given = given_settings(arguments)
+    text = arguments.text
+    if text is not None and not Path(text).is_file():
+        what = "a folder" if Path(text).is_dir() else "no such file"
+        parser.error(f"--text: expected a text file, got {text!r}: {what}")
     if arguments.resume is not None:
-        fixed = sorted(given.keys() - {"steps"}) + (["out"] if arguments.out else [])
+        fixed = sorted(given.keys() - {"steps", "text"}) + (["out"] if arguments.out else [])
         if fixed:
             options = ", ".join("--" + name.replace("_", "-") for name in fixed)
             parser.error(f"{options} cannot change in a resumed run: leave out, or start a new run")
@@ -141,9 +145,6 @@ def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
         parser.error(
             f"--heads: expected a divisor of the width {settings.width}, got {settings.heads}"
         )
-    if settings.text is not None and not Path(settings.text).is_file():
-        what = "a folder" if Path(settings.text).is_dir() else "no such file"
-        parser.error(f"--text: expected a text file, got {settings.text!r}: {what}")
 
 
 def _above_zero(kind: type) -> Callable[[str], Any]:

@@ -39,7 +39,9 @@ def read_text(path: str | None) -> Text:
     try:
         return Text(Path(path).stem, Path(path).read_bytes())
     except OSError as error:
-        raise UserError(f"cannot read the text {path}: {error.strerror}; check --text") from error
+        raise UserError(
+            f"cannot read the text {path}: {error.strerror}; say where it is with --text"
+        ) from error
 
 
 class Vocabulary:

@@ -52,6 +52,8 @@ def _old_loop(arguments: argparse.Namespace) -> Loop:
                 f"got {arguments.steps}"
             )
         settings = replace(settings, steps=arguments.steps)
+    if arguments.text is not None:  # the same text, moved
+        settings = replace(settings, text=arguments.text)
     text = read_text(settings.text)
     if text.sha256 != state["text_sha256"]:
         raise UserError(

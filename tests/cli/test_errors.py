@@ -99,7 +99,7 @@ class TestRun:
         (folder / "text.txt").unlink()
         status, _, errors = command("train", "--resume", "run")
         assert status == 1
-        assert "cannot read the text text.txt: No such file or directory" in errors
+        assert "cannot read the text text.txt: No such file or directory; say where it is" in errors
 
     @pytest.mark.parametrize("kind", ["cut", "garbage", "empty", "another"])
     @pytest.mark.parametrize("words", ["train --resume run", "sample run"])

@@ -150,6 +150,13 @@ class TestResume:
         assert command("train", "--resume", "cut")[0] == 0
         assert_same_run(folder / "whole", folder / "cut")
 
+    def test_with_a_text_that_was_moved(self, train, command, folder):
+        train("whole")
+        train("cut", "--minutes", "0.00001")
+        (folder / "text.txt").rename(folder / "moved.txt")
+        assert command("train", "--resume", "cut", "--text", "moved.txt")[0] == 0
+        assert numbers(folder / "cut") == numbers(folder / "whole")
+
     def test_of_a_finished_run(self, train, command, folder):
         train("run")
         before = numbers(folder / "run")
