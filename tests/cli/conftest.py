@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from importlib.resources import files
 from pathlib import Path
 
@@ -72,14 +71,39 @@ def train(command):
     return run
 
 
-def start(*words, cwd, **options):
-    """Start the command as a program of its own, outside the checkout."""
+ACT_AT_STEP_13 = """
+import os, resource, signal, sys
+from tapegrad.cli import main
+from tapegrad.cli.trainer import Trainer
+
+take_step = Trainer.take_step
+
+def act_and_take_step(self):
+    if self.step == 13:
+        {action}
+    return take_step(self)
+
+Trainer.take_step = act_and_take_step
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(*words, cwd, action=None, **options):
+    """Start the command as a program of its own, outside the checkout.
+
+    Args:
+        words: the command line.
+        cwd: where it runs.
+        action: a statement that runs before step 14.
+        options: those of Popen.
+    """
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "PYTHONWARNINGS": "error",
     }
+    script = ["-c", ACT_AT_STEP_13.format(action=action)] if action else ["-m", "tapegrad"]
     return subprocess.Popen(
-        [sys.executable, "-m", "tapegrad", *map(str, words)],
+        [sys.executable, *script, *map(str, words)],
         cwd=cwd,
         env=environment,
         stdout=subprocess.PIPE,
@@ -87,15 +111,6 @@ def start(*words, cwd, **options):
         text=True,
         **options,
     )
-
-
-def wait_for_step(path, step, program):
-    """Wait until a run has noted a step; its own end or a minute is too long."""
-    deadline = time.monotonic() + 60
-    while not path.exists() or len(path.read_bytes().splitlines()) <= step:
-        assert program.poll() is None, program.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def read_lines(path):

@@ -9,7 +9,7 @@ import sys
 import pytest
 from library import torch
 
-from cli.conftest import TIMES, TINY, assert_same_run, numbers, read_lines, start, wait_for_step
+from cli.conftest import TIMES, TINY, assert_same_run, numbers, read_lines, start
 
 
 class TestRun:
@@ -121,22 +121,23 @@ class TestResume:
         assert command("train", "--resume", "cut")[0] == 0
         assert_same_run(folder / "whole", folder / "cut")
 
-    def test_after_an_interrupt(self, train, command, folder):
-        train("whole", "--steps", "250")
-        words = ["train", "--text", "text.txt", "--out", "cut", *TINY, "--steps", "250"]
-        with start(*words, cwd=folder) as program:
-            wait_for_step(folder / "cut" / "metrics.jsonl", 13, program)
-            program.send_signal(signal.SIGINT)
+    @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+    def test_after_a_signal(self, train, command, folder, name):
+        train("whole")
+        words = ["train", "--text", "text.txt", "--out", "cut", *TINY]
+        action = f"os.kill(os.getpid(), signal.{name})"
+        with start(*words, cwd=folder, action=action) as program:
             _, errors = program.communicate()
-        assert program.returncode == 130, errors
-        assert "saving; once more quits" in errors
-        advice = re.search(r"saved at step (\d+); go on with: .* train --resume cut\n", errors)
-        assert 13 <= int(advice[1]) < 250
-        assert len(numbers(folder / "cut")) == int(advice[1]) + 1
-        assert "stopped at step" in (folder / "cut" / "report.html").read_text(encoding="utf-8")
+        assert program.returncode == 128 + getattr(signal, name), errors
+        assert errors == (
+            "\nsaving; once more quits at once without saving\n"
+            "saved at step 14; go on with: tapegrad train --resume cut\n"
+        )
+        assert len(numbers(folder / "cut")) == 15
+        assert "stopped at step 14" in (folder / "cut" / "report.html").read_text(encoding="utf-8")
         status, shown, _ = command("train", "--resume", "cut")
         assert status == 0
-        assert f"steps {advice[1]} to 250" in shown
+        assert "steps 14 to 30" in shown
         assert_same_run(folder / "whole", folder / "cut")
 
     def test_after_a_crash(self, train, command, folder):
