@@ -23,10 +23,6 @@ from tapegrad.nn.functional import (
 )
 from tapegrad.nn.functional.activations import *  # noqa: F403
 from tapegrad.nn.functional.attention import *  # noqa: F403
-    padding,
-    tables,
-)
-from tapegrad.nn.functional.activations import *  # noqa: F403
 from tapegrad.nn.functional.bags import *  # noqa: F403
 from tapegrad.nn.functional.blocks import *  # noqa: F403
 from tapegrad.nn.functional.ctc import *  # noqa: F403
@@ -39,8 +35,8 @@ from tapegrad.nn.functional.losses import *  # noqa: F403
 from tapegrad.nn.functional.margin_losses import *  # noqa: F403
 from tapegrad.nn.functional.multi_head_attention import *  # noqa: F403
 from tapegrad.nn.functional.norms import *  # noqa: F403
-from tapegrad.nn.functional.pooling import *  # noqa: F403
 from tapegrad.nn.functional.padding import *  # noqa: F403
+from tapegrad.nn.functional.pooling import *  # noqa: F403
 from tapegrad.nn.functional.tables import *  # noqa: F403
 
 _PARTS = (
