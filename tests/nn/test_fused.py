@@ -38,7 +38,7 @@ def results_of(function, leaves, second):
     grads = tg.autograd.grad(results, leaves, cotangents, create_graph=second)
     if second:
         total = sum((g * tg.randn_like(g)).sum() for g in grads)
-        return [*results, *grads, *tg.autograd.grad(total, leaves)]
+        return [*results, *grads, *tg.autograd.grad(total, leaves, materialize_grads=True)]
     return [*results, *grads]
 
 
