@@ -43,6 +43,11 @@ class Windows {
     planes = out == 0 ? 0 : y.numel() / out;
   }
 
+  // For one row of the input and one of the output.
+  std::vector<double> room() const {
+    return std::vector<double>(static_cast<size_t>(plane.dim[2].in + plane.dim[2].out));
+  }
+
   PoolPlane plane{};
   int64_t planes = 0, in = 1, out = 1;
 
@@ -122,8 +127,10 @@ void avg_pool(const OpCall& call) {
   auto* from = static_cast<const char*>(x.data());
   auto* to = static_cast<char*>(y.data());
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
+    std::vector<double> room = windows.room();
     for (int64_t p = begin; p < end; ++p)
-      kernels.avg(windows.plane, from + p * windows.in * item, to + p * windows.out * item);
+      kernels.avg(windows.plane, from + p * windows.in * item, to + p * windows.out * item,
+                  room.data());
   });
 }
 
@@ -139,11 +146,11 @@ void avg_pool_backward(const OpCall& call) {
     return;
   }
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
-    std::vector<double> row(static_cast<size_t>(windows.plane.dim[2].out));
+    std::vector<double> room = windows.room();
     for (int64_t p = begin; p < end; ++p) {
       char* plane = to + p * windows.in * item;
       std::fill_n(plane, windows.in * item, 0);
-      kernels.avg_backward(windows.plane, from + p * windows.out * item, plane, row.data());
+      kernels.avg_backward(windows.plane, from + p * windows.out * item, plane, room.data());
     }
   });
 }

@@ -28,9 +28,10 @@ struct PoolPlane {
 struct PoolKernels {
   // Of one plane; `indices` are places in the plane, null if nobody asks.
   void (*max)(const PoolPlane& plane, const void* x, void* y, void* indices);
-  void (*avg)(const PoolPlane& plane, const void* x, void* y);
-  // Adds to grad_x. `row` is room for one row of the output.
-  void (*avg_backward)(const PoolPlane& plane, const void* grad, void* grad_x, void* row);
+  // `room` is for one row of the input and one of the output.
+  void (*avg)(const PoolPlane& plane, const void* x, void* y, void* room);
+  // Adds to grad_x.
+  void (*avg_backward)(const PoolPlane& plane, const void* grad, void* grad_x, void* room);
 };
 
 struct PoolTable {
