@@ -127,72 +127,91 @@ template <class T, class I, bool kIndices>
   }
 }
 
-// Outputs begin to end of one row, all of whose windows are whole.
+// One row of outputs, from rows whose edges are padded with what is never the largest: output o reads
+// from o * stride on.
 template <class T, class I, bool kIndices, int kStride>
-TAPEGRAD_INLINE void max_row(const PoolPlane& plane, const T* x, int64_t oz, int64_t oy,
-                             Inside inside, T* __restrict best, I* __restrict index) {
+TAPEGRAD_INLINE void max_row(const PoolPlane& plane, const T* padded, int64_t width, int64_t oz,
+                             int64_t oy, T* __restrict best, I* __restrict index) {
   const PoolDim &d = plane.dim[0], &h = plane.dim[1], &w = plane.dim[2];
   const int64_t stride = kStride ? kStride : w.stride, step = w.step;
-  const I start = static_cast<I>((d.begin[oz] * h.in + h.begin[oy]) * w.in - w.padding);
-  for (int64_t o = inside.begin; o < inside.end; ++o) best[o] = lowest<T>();
-  if constexpr (kIndices)
-    for (int64_t o = inside.begin; o < inside.end; ++o)
-      index[o] = start + static_cast<I>(o) * static_cast<I>(stride);
-  for_each_row(plane, oz, oy, [&](int64_t row) {
-    for_each_columns(w.kernel, [&](int64_t column, auto count) {
-      const int64_t offset = row + column * step - w.padding;
-      const T* from = x + offset;
-      for (int64_t o = inside.begin; o < inside.end; ++o) {
-        T value = best[o];
-        I found = kIndices ? index[o] : I(0);
-        const I place = static_cast<I>(offset) + static_cast<I>(o) * static_cast<I>(stride);
-        for (int k = 0; k < count.value; ++k)
-          take<T, I, kIndices>(from[o * stride + k * step], place + static_cast<I>(k * step), value,
-                               found);
-        best[o] = value;
-        if constexpr (kIndices) index[o] = found;
-      }
-    });
-  });
+  for (int64_t o = 0; o < w.out; ++o) best[o] = lowest<T>();
+  if constexpr (kIndices) {
+    const int64_t top = (d.begin[oz] * h.in + h.begin[oy]) * w.in;
+    for (int64_t o = 0; o < w.out; ++o) index[o] = static_cast<I>(top + w.begin[o]);
+  }
+  for (int64_t i = d.begin[oz]; i < d.end[oz]; i += d.step)
+    for (int64_t j = h.begin[oy]; j < h.end[oy]; j += h.step) {
+      const int64_t row = i * h.in + j;
+      for_each_columns(w.kernel, [&](int64_t column, auto count) {
+        const T* from = padded + row * width + column * step;
+        const I first = static_cast<I>(row * w.in + column * step - w.padding);
+        for (int64_t o = 0; o < w.out; ++o) {
+          T value = best[o];
+          I found = kIndices ? index[o] : I(0);
+          const I place = first + static_cast<I>(o) * static_cast<I>(stride);
+          for (int k = 0; k < count.value; ++k)
+            take<T, I, kIndices>(from[o * stride + k * step], place + static_cast<I>(k * step),
+                                 value, found);
+          best[o] = value;
+          if constexpr (kIndices) index[o] = found;
+        }
+      });
+    }
+}
+
+// The plane with room around its rows.
+template <class T>
+void pad_rows(const PoolPlane& plane, const T* x, T* __restrict room) {
+  const PoolDim& w = plane.dim[2];
+  const int64_t width = padded_width(w), rows = plane.dim[0].in * plane.dim[1].in;
+  const int64_t copied = w.in < width - w.padding ? w.in : width - w.padding;
+  for (int64_t row = 0; row < rows; ++row) {
+    T* to = room + row * width;
+    for (int64_t i = 0; i < w.padding; ++i) to[i] = lowest<T>();
+    for (int64_t i = 0; i < copied; ++i) to[w.padding + i] = x[row * w.in + i];
+    for (int64_t i = w.padding + copied; i < width; ++i) to[i] = lowest<T>();
+  }
 }
 
 template <class T, class I, bool kIndices, int kStride>
-void max_rows(const PoolPlane& plane, const T* x, T* y, I* indices) {
+void max_rows(const PoolPlane& plane, const T* x, T* y, I* indices, T* room) {
   const PoolDim& w = plane.dim[2];
   constexpr bool kAlongRows = sizeof(I) == 4 && !kInteger<T>;
   const bool along_rows = kAlongRows && goes_along_rows(plane);
-  const Inside inside(w);
+  if (along_rows && room) pad_rows(plane, x, room);
+  [[maybe_unused]] const T* rows = room ? room : x;
+  [[maybe_unused]] const int64_t width = room ? padded_width(w) : w.in;
   for (int64_t oz = 0; oz < plane.dim[0].out; ++oz)
     for (int64_t oy = 0; oy < plane.dim[1].out; ++oy) {
-      if (along_rows) {
-        if constexpr (sizeof(I) == 4)
-          max_row<T, I, kIndices, kStride>(plane, x, oz, oy, inside, y, indices);
-        max_windows<T, I, kIndices>(plane, x, oz, oy, 0, inside.begin, y, indices);
-        max_windows<T, I, kIndices>(plane, x, oz, oy, inside.end, w.out, y, indices);
-      } else {
-        max_windows<T, I, kIndices>(plane, x, oz, oy, 0, w.out, y, indices);
+      if constexpr (kAlongRows) {
+        if (along_rows) max_row<T, I, kIndices, kStride>(plane, rows, width, oz, oy, y, indices);
       }
+      if (!along_rows) max_windows<T, I, kIndices>(plane, x, oz, oy, 0, w.out, y, indices);
       y += w.out;
       if constexpr (kIndices) indices += w.out;
     }
 }
 
 template <class T, class I, bool kIndices>
-void max_of(const PoolPlane& plane, const T* x, T* y, I* indices) {
+void max_of(const PoolPlane& plane, const T* x, T* y, I* indices, T* room) {
   const PoolDim& w = plane.dim[2];
   if constexpr (sizeof(I) == 4 && !kInteger<T>) {
-    if (w.stride == 1 && w.step == 1) return max_rows<T, I, kIndices, 1>(plane, x, y, indices);
-    if (w.stride == 2 && w.step == 1) return max_rows<T, I, kIndices, 2>(plane, x, y, indices);
+    if (w.stride == 1 && w.step == 1)
+      return max_rows<T, I, kIndices, 1>(plane, x, y, indices, room);
+    if (w.stride == 2 && w.step == 1)
+      return max_rows<T, I, kIndices, 2>(plane, x, y, indices, room);
   }
-  max_rows<T, I, kIndices, 0>(plane, x, y, indices);
+  max_rows<T, I, kIndices, 0>(plane, x, y, indices, room);
 }
 
 template <class T, class I>
-void max_plane(const PoolPlane& plane, const void* source, void* target, void* indices) {
+void max_plane(const PoolPlane& plane, const void* source, void* target, void* indices,
+               void* room) {
   auto* x = static_cast<const T*>(source);
   auto* y = static_cast<T*>(target);
-  if (indices) max_of<T, I, true>(plane, x, y, static_cast<I*>(indices));
-  else max_of<T, I, false>(plane, x, y, nullptr);
+  auto* padded = static_cast<T*>(room);
+  if (indices) max_of<T, I, true>(plane, x, y, static_cast<I*>(indices), padded);
+  else max_of<T, I, false>(plane, x, y, nullptr, padded);
 }
 
 // ---- average

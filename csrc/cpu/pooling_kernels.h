@@ -25,9 +25,15 @@ struct PoolPlane {
   double divisor;  // of an average; 0: the product of the extents
 };
 
+// How far the windows of a row reach, from the padding on the left.
+inline int64_t padded_width(const PoolDim& w) {
+  return (w.out - 1) * w.stride + (w.kernel - 1) * w.step + 1;
+}
+
 struct PoolKernels {
   // Of one plane; `indices` are places in the plane, null if nobody asks.
-  void (*max)(const PoolPlane& plane, const void* x, void* y, void* indices);
+  // `room` is for the plane with padded rows (padded_width), where windows reach over edges.
+  void (*max)(const PoolPlane& plane, const void* x, void* y, void* indices, void* room);
   // `room` is for one row of the input and one of the output.
   void (*avg)(const PoolPlane& plane, const void* x, void* y, void* room);
   // Adds to grad_x.
