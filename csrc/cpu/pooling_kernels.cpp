@@ -90,8 +90,9 @@ TAPEGRAD_INLINE void take_row(const T* x, int64_t n, I place, T& best, I& index)
   for (int k = 0; k < kLanes; ++k) lanes[k] = x[k];
   for (i = kLanes; i + kLanes <= n; i += kLanes)
     for (int k = 0; k < kLanes; ++k) lanes[k] = greater(lanes[k], x[i + k]);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) lanes[k] = greater(lanes[k], lanes[k + half]);
   T top = lanes[0];
-  for (int k = 1; k < kLanes; ++k) top = greater(top, lanes[k]);
   for (; i < n; ++i) top = greater(top, x[i]);
   if (!((top > best) | (top != top))) return;
   best = top;
@@ -114,6 +115,17 @@ template <class T, class I, bool kIndices>
     T best = lowest<T>();
     I index = static_cast<I>((d.begin[oz] * h.in + h.begin[oy]) * w.in + w.begin[ox]);
     const int64_t first = w.begin[ox], width = w.end[ox] - first;
+    const int64_t run = (h.end[oy] - h.begin[oy]) * w.in;
+    if (width == w.in && w.step == 1 && h.step == 1 && run >= kLongRow) {
+      // Rows that are covered whole lie one after the other.
+      for (int64_t i = d.begin[oz]; i < d.end[oz]; i += d.step) {
+        const int64_t row = (i * h.in + h.begin[oy]) * w.in;
+        take_row<T, I, kIndices>(x + row, run, static_cast<I>(row), best, index);
+      }
+      y[ox] = best;
+      if constexpr (kIndices) indices[ox] = index;
+      continue;
+    }
     for_each_row(plane, oz, oy, [&](int64_t row) {
       const T* from = x + row + first;
       const I place = static_cast<I>(row + first);
