@@ -73,6 +73,15 @@ from tapegrad.autograd import (  # type: ignore[assignment]
     set_grad_enabled,
 )
 from tapegrad.func import vmap
+from tapegrad.nn.functional.convolutions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    convolution,
+)
 
 for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:

@@ -4,22 +4,36 @@ from typing import TYPE_CHECKING, Any
 
 from tapegrad.nn.functional import (
     activations,
+    convolutions,
     distances,
     dropouts,
     losses,
     margin_losses,
     norms,
+    padding,
     tables,
 )
 from tapegrad.nn.functional.activations import *  # noqa: F403
+from tapegrad.nn.functional.convolutions import *  # noqa: F403
 from tapegrad.nn.functional.distances import *  # noqa: F403
 from tapegrad.nn.functional.dropouts import *  # noqa: F403
 from tapegrad.nn.functional.losses import *  # noqa: F403
 from tapegrad.nn.functional.margin_losses import *  # noqa: F403
 from tapegrad.nn.functional.norms import *  # noqa: F403
+from tapegrad.nn.functional.padding import *  # noqa: F403
 from tapegrad.nn.functional.tables import *  # noqa: F403
 
-_PARTS = (activations, distances, dropouts, losses, margin_losses, norms, tables)
+_PARTS = (
+    activations,
+    convolutions,
+    distances,
+    dropouts,
+    losses,
+    margin_losses,
+    norms,
+    padding,
+    tables,
+)
 __all__ = [name for part in _PARTS for name in part.__all__]
 
 if TYPE_CHECKING:  # The activations of the table are made when the module is loaded.

@@ -46,6 +46,14 @@ from tapegrad.nn.modules.container import (
     ParameterList,
     Sequential,
 )
+from tapegrad.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from tapegrad.nn.modules.distance import (
     CosineSimilarity,
     PairwiseDistance,
@@ -114,6 +122,12 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
