@@ -4,7 +4,10 @@ The native function takes its rank from the weight; the functions here say which
 turn padding that is named into numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -60,18 +63,11 @@ def conv1d(
         raise _wrong_rank("conv1d", input, weight, 1)
     if padding.__class__ is str:
         input, padding = _named_padding("conv1d", input, weight, stride, padding, dilation)
-    return _convolution(
-        "conv1d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,  # type: ignore[arg-type]
-        dilation,
-        False,
-        0,
-        groups,
-    )
+    how: Any = stride, padding, dilation, False, 0, groups
+    try:
+        return _convolution("conv1d", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "conv1d", input, weight, bias, *how)
 
 
 def conv2d(
@@ -109,18 +105,11 @@ def conv2d(
         raise _wrong_rank("conv2d", input, weight, 2)
     if padding.__class__ is str:
         input, padding = _named_padding("conv2d", input, weight, stride, padding, dilation)
-    return _convolution(
-        "conv2d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,  # type: ignore[arg-type]
-        dilation,
-        False,
-        0,
-        groups,
-    )
+    how: Any = stride, padding, dilation, False, 0, groups
+    try:
+        return _convolution("conv2d", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "conv2d", input, weight, bias, *how)
 
 
 def conv3d(
@@ -157,18 +146,11 @@ def conv3d(
         raise _wrong_rank("conv3d", input, weight, 3)
     if padding.__class__ is str:
         input, padding = _named_padding("conv3d", input, weight, stride, padding, dilation)
-    return _convolution(
-        "conv3d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,  # type: ignore[arg-type]
-        dilation,
-        False,
-        0,
-        groups,
-    )
+    how: Any = stride, padding, dilation, False, 0, groups
+    try:
+        return _convolution("conv3d", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "conv3d", input, weight, bias, *how)
 
 
 def conv_transpose1d(
@@ -206,18 +188,11 @@ def conv_transpose1d(
     """
     if getattr(weight, "ndim", 3) != 3:
         raise _wrong_rank("conv_transpose1d", input, weight, 1)
-    return _convolution(
-        "conv_transpose1d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        True,
-        output_padding,
-        groups,
-    )
+    how = stride, padding, dilation, True, output_padding, groups
+    try:
+        return _convolution("conv_transpose1d", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "conv_transpose1d", input, weight, bias, *how)
 
 
 def conv_transpose2d(
@@ -257,18 +232,11 @@ def conv_transpose2d(
     """
     if getattr(weight, "ndim", 4) != 4:
         raise _wrong_rank("conv_transpose2d", input, weight, 2)
-    return _convolution(
-        "conv_transpose2d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        True,
-        output_padding,
-        groups,
-    )
+    how = stride, padding, dilation, True, output_padding, groups
+    try:
+        return _convolution("conv_transpose2d", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "conv_transpose2d", input, weight, bias, *how)
 
 
 def conv_transpose3d(
@@ -306,18 +274,11 @@ def conv_transpose3d(
     """
     if getattr(weight, "ndim", 5) != 5:
         raise _wrong_rank("conv_transpose3d", input, weight, 3)
-    return _convolution(
-        "conv_transpose3d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        True,
-        output_padding,
-        groups,
-    )
+    how = stride, padding, dilation, True, output_padding, groups
+    try:
+        return _convolution("conv_transpose3d", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "conv_transpose3d", input, weight, bias, *how)
 
 
 def convolution(
@@ -353,24 +314,17 @@ def convolution(
         >>> torch.convolution(x, weight, None, (1,), (0,), (1,), False, (0,), 1)
         tensor([[[2., 2., 2.]]])
     """
-    if input.dim() != weight.dim():
+    how = stride, padding, dilation, transposed, output_padding, groups
+    if isinstance(weight, Tensor) and getattr(input, "ndim", 0) != weight.ndim:
         raise RuntimeError(
-            f"convolution: Expected {weight.dim()}-dimensional input for weight of size "
-            f"{list(weight.shape)}, but got {input.dim()}-dimensional input of size "
+            f"convolution: Expected {weight.ndim}-dimensional input for weight of size "
+            f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size "
             f"{list(input.shape)} instead; unsqueeze(0) gives it a batch"
         )
-    return _convolution(
-        "convolution",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )
+    try:
+        return _convolution("convolution", input, weight, bias, *how)
+    except (RuntimeError, TypeError) as error:
+        return _otherwise(error, "convolution", input, weight, bias, *how)
 
 
 def _wrong_rank(op: str, input: Tensor, weight: Tensor, rank: int) -> RuntimeError:
@@ -415,3 +369,86 @@ def _spread(op: str, name: str, value: _Sizes, rank: int) -> list[int]:
             f"but got {name}={value}"
         )
     return values * rank if len(values) == 1 else values
+
+
+def _otherwise(
+    error: Exception,
+    op: str,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Sizes,
+    padding: _Sizes,
+    dilation: _Sizes,
+    transposed: bool,
+    output_padding: _Sizes,
+    groups: int,
+) -> Tensor:
+    """Do what the native function has refused, if it is integers; else say who refused."""
+    if isinstance(error, TypeError):
+        given = str(error).rpartition("Invoked with types: str, ")[2]
+        raise TypeError(
+            f"{op}: expected tensors input, weight and bias or None, and integers or sequences of "
+            f"them, got (input, weight, bias, stride, padding, dilation, transposed, "
+            f"output_padding, groups) of types {given}"
+        ) from None
+    dtypes = {each.dtype for each in (input, weight, bias) if each is not None}
+    allowed = _TRANSPOSED_INTEGERS if transposed else _INTEGERS
+    if len(dtypes) > 1 or not dtypes <= allowed:
+        raise error
+    # Shapes are checked, and the result's is found, by the same call on floats.
+    floats = (None if bias is None else bias.float(), stride, padding, dilation)
+    shape = _convolution(
+        op, input.float(), weight.float(), *floats, transposed, output_padding, groups
+    ).shape
+    rank = weight.dim() - 2
+    steps = [_spread(op, "", value, rank) for value in (stride, padding, dilation)]
+    run = _integer_transpose if transposed else _integer_convolution
+    batched = input if input.dim() == rank + 2 else input.unsqueeze(0)
+    result = run(batched, weight, tuple(shape[-rank:]), steps, groups).view(shape)
+    return result if bias is None else result + bias.view(-1, *[1] * rank)
+
+
+_INTEGERS = {_C.uint8, _C.int8, _C.int16, _C.int32, _C.int64}
+_TRANSPOSED_INTEGERS = {_C.int64}
+
+
+def _taps(
+    weight: Tensor, sizes: tuple[int, ...], steps: list[list[int]], groups: int
+) -> Iterator[tuple[Tensor, tuple[Any, ...]]]:
+    """Yield each tap's matrices, one for a group, and which places of a padded image it sees."""
+    stride, _, dilation = steps
+    matrices = weight.view(groups, weight.shape[0] // groups, *weight.shape[1:])
+    for tap in product(*map(range, weight.shape[2:])):
+        first = [step * place for step, place in zip(dilation, tap, strict=True)]
+        places = (
+            slice(start, start + (size - 1) * move + 1, move)
+            for start, size, move in zip(first, sizes, stride, strict=True)
+        )
+        yield matrices[(..., *tap)], (Ellipsis, *places)
+
+
+def _integer_convolution(
+    input: Tensor, weight: Tensor, sizes: tuple[int, ...], steps: list[list[int]], groups: int
+) -> Tensor:
+    image = pad(input, [width for width in reversed(steps[1]) for _ in range(2)])
+    result = input.new_zeros(input.shape[0], groups, weight.shape[0] // groups, *sizes)
+    for matrix, places in _taps(weight.contiguous(), sizes, steps, groups):
+        seen = image[places].reshape(input.shape[0], groups, weight.shape[1], prod(sizes))
+        result += _C.matmul(matrix, seen).view(result.shape)
+    return result
+
+
+def _integer_transpose(
+    input: Tensor, weight: Tensor, sizes: tuple[int, ...], steps: list[list[int]], groups: int
+) -> Tensor:
+    borders = zip(sizes, steps[1], strict=True)
+    whole = [size + 2 * width for size, width in borders]
+    result = input.new_zeros(input.shape[0], groups, weight.shape[1], *whole)
+    channels = weight.shape[0] // groups
+    columns = input.reshape(input.shape[0], groups, channels, prod(input.shape[2:]))
+    for matrix, places in _taps(weight.contiguous(), tuple(input.shape[2:]), steps, groups):
+        laid = _C.matmul(matrix.transpose(-1, -2), columns)
+        result[places] += laid.view(*result.shape[:3], *input.shape[2:])
+    inside = (slice(width, width + size) for size, width in zip(sizes, steps[1], strict=True))
+    return result[(Ellipsis, *inside)].flatten(1, 2)
