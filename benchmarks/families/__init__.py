@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.case import Benchmark
-from benchmarks.families import indexing, matmul, pointwise, process, reductions, small, tape
+from benchmarks.families import (
+    indexing,
+    matmul,
+    models,
+    pointwise,
+    process,
+    reductions,
+    small,
+    tape,
+)
 
 Table = Sequence[dict[str, Any]] | None
 
@@ -18,6 +27,8 @@ FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
     "reductions": reductions.cases,
     "matmul": matmul.cases,
     "indexing": indexing.cases,
+    "models": models.cases,
+    "model_memory": models.memory,
     "memory": process.memory,
     "import": process.import_time,
     "size": process.size,
