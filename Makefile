@@ -15,13 +15,13 @@ $(BIN)/python:
 
 # Build and install whenever a source file changed.
 SOURCES := $(shell find csrc tapegrad -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' \
-             -o -name '*.cuh' -o -name '*.pyi') CMakeLists.txt pyproject.toml
+             -o -name '*.cuh' -o -name '*.pyi' -o -name '*.gz') CMakeLists.txt pyproject.toml
 $(STAMP): $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install '.[test]'
 	@touch $@
 
-train: $(STAMP)   ## train a small network that visibly learns
-	$(BIN)/python examples/spiral.py
+train: $(STAMP)   ## train a small language model, about two minutes; see runs/*/report.html
+	$(BIN)/tapegrad train
 
 test: $(STAMP)    ## run the whole test suite
 	$(BIN)/pytest -n 2

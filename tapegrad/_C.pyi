@@ -3768,6 +3768,23 @@ class _EntryLink:
     def saved_tensors(self) -> Any:
         """The saved values, checked; None when the entry is gone."""
 
+class _Profile:
+    """Times and memory of the calls on one thread."""
+
+    def __init__(self, record_shapes: builtins.bool) -> None: ...
+
+    def events(self) -> list:
+        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes) of each."""
+
+    def start(self) -> None:
+        """Begins to record on this thread."""
+
+    def stop(self) -> None:
+        """Ends recording."""
+
+    @property
+    def thread(self) -> builtins.int: ...
+
 def _accumulate_hooks(tensor: Tensor) -> Any:
     """The dict of a leaf's hooks that run after its gradient has arrived."""
 
@@ -3777,6 +3794,9 @@ def _anomaly() -> tuple[builtins.bool, builtins.bool]:
 def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
     """(number, size) of each running vmap, outermost first."""
 
+def _close_range(depth: builtins.int) -> None:
+    """Closes a range."""
+
 def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
 
@@ -3785,6 +3805,9 @@ def _current_sweep() -> builtins.int:
 
 def _disable_saved_hooks(message: str | None) -> str | None:
     """Refuses hooks with a message from now on, or not with None."""
+
+def _drop_gradients(params: object) -> builtins.bool:
+    """Sets the gradients of a list of parameters to None."""
 
 def _edge_tensor(node: object, output_number: builtins.int) -> Tensor:
     """A tensor that stands for an output of an entry in a sweep."""
@@ -3822,6 +3845,9 @@ def _is_batched_at(tensor: Tensor, level: builtins.int) -> builtins.bool:
 def _is_inference() -> builtins.bool:
     """Whether this thread is in inference mode."""
 
+def _is_profiling() -> builtins.bool:
+    """Whether a profile is running on this thread."""
+
 def _limit_dual_levels(limit: builtins.int) -> builtins.int:
     """Makes levels from `limit` on invisible; returns the former limit."""
 
@@ -3833,6 +3859,17 @@ def _make_subclass(cls: object, data: Tensor, require_grad: builtins.bool = Fals
 
 def _node_hooks(node: object, before: builtins.bool) -> Any:
     """The dict of an entry's hooks."""
+
+def _open_range(name: str) -> builtins.int:
+    """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
+
+def _optimizer_names() -> list:
+    """The native steps of optimizers, in the order of their numbers."""
+
+def _optimizer_step(which: builtins.int, params: object, state: object, group: object) -> builtins.bool:
+    """Takes a step with a parameter group; False where that is left to Python."""
+
+_pooling: Any
 
 def _pop_saved_hooks() -> None:
     """Ends the innermost packing."""
@@ -3856,6 +3893,9 @@ _return_types: Any
 def _reveal_batch(tensor: Tensor, dim: builtins.int, level: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
 
+def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
+    """Multiplies tensors in place; False where that is composed."""
+
 def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
     """Turns anomaly detection on or off ."""
 
@@ -3876,6 +3916,9 @@ def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
 
 def _tensor_hooks(tensor: Tensor) -> Any:
     """The dict of a tensor's gradient hooks."""
+
+def _total_norm(tensors: Sequence[Tensor], p: builtins.float) -> Tensor | None:
+    """The norm of all tensors as one vector; None where that is composed."""
 
 def _track_referents(object: object) -> None:
     """Makes the collector of cycles look at the tensors an object refers to."""

@@ -73,15 +73,20 @@ from tapegrad.autograd import (  # type: ignore[assignment]
     set_grad_enabled,
 )
 from tapegrad.func import vmap
-from tapegrad.nn.functional.convolutions import (
+from tapegrad.nn.functional import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
     conv1d,
     conv2d,
     conv3d,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
-    convolution,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
 )
+from tapegrad.nn.functional.convolutions import convolution
 
 for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:
@@ -98,13 +103,16 @@ _aliases.install(globals(), Tensor)
 newaxis = None
 
 if _TYPE_CHECKING:
-    from tapegrad import optim
+    from tapegrad import optim, profiler, serialization
+    from tapegrad.serialization import load, save
 else:
 
     def __getattr__(name):
         """Load the parts that many programs do without when they are first asked for."""
-        if name != "optim":
-            raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
         from importlib import import_module
 
-        return import_module("tapegrad.optim")
+        if name in ("save", "load"):
+            return getattr(import_module("tapegrad.serialization"), name)
+        if name in ("optim", "profiler", "serialization"):
+            return import_module(f"tapegrad.{name}")
+        raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")

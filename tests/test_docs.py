@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import inspect
 import io
 import pkgutil
@@ -95,9 +96,12 @@ def test_every_document_is_linked_from_the_index(path):
 
 
 def python_modules():
-    """Return every Python module of the package."""
+    """Return every Python module of the package; those of an extra only if it is installed."""
     names = [info.name for info in pkgutil.walk_packages(torch.__path__, "tapegrad.")]
-    return [torch, *(importlib.import_module(name) for name in names if name != "tapegrad._C")]
+    left_out = {"tapegrad._C"}
+    if importlib.util.find_spec("tensorboard") is None:
+        left_out.add("tapegrad.utils.tensorboard")
+    return [torch, *(importlib.import_module(name) for name in names if name not in left_out)]
 
 
 def native_objects():

@@ -121,6 +121,7 @@ void* allocate(size_t nbytes) {
   ++stats.allocations;
   ++stats.live_allocations;
   stats.live_bytes += static_cast<int64_t>(size.nbytes);
+  stats.allocated_bytes += static_cast<int64_t>(size.nbytes);
   if (stats.live_bytes > stats.peak_bytes) stats.peak_bytes = stats.live_bytes;
   return data;
 }

@@ -18,6 +18,7 @@ struct MemoryStats {
   int64_t allocations = 0;         // calls of allocate since start
   int64_t system_allocations = 0;  // those that had to ask the system
   int64_t live_allocations = 0;
+  int64_t allocated_bytes = 0;  // handed out since start
 };
 
 // Throws OutOfMemoryError naming the size asked for and the live bytes. Zero bytes give nullptr.

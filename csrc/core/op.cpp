@@ -2,6 +2,7 @@
 
 #include "core/batch.h"
 #include "core/error.h"
+#include "core/profile.h"
 
 namespace tapegrad {
 
@@ -32,6 +33,7 @@ CaptureScope::~CaptureScope() {
 
 void dispatch_watched(const OpCall& call, Kernel kernel) {
   if (dispatch_watch & kWatchPending) resolve_pending();
+  const ProfileScope profiled(call);
   if ((dispatch_watch & kWatchBatch) || batched_storages) return Batches::run(call, kernel);
   kernel(call);
   if (capturing) capturing->append(call);

@@ -73,6 +73,7 @@ enum DispatchWatch : uint8_t {
   kWatchCapture = 1,  // `capturing` listens
   kWatchPending = 2,  // tangents wait to be computed before anything is overwritten
   kWatchBatch = 4,    // a vmap is running
+  kWatchProfile = 8,  // a profile notes times and memory (core/profile.h)
 };
 inline thread_local uint8_t dispatch_watch = 0;
 // How many storages are batches, on any thread.

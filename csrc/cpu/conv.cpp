@@ -93,12 +93,6 @@ void run_grad_weight(const ConvShape& s, const T* x, const T* g, T* w) {
               places, n ? T(1) : T(0), w + k * s.weights(), s.in_channels);
 }
 
-template <class Run>
-void with_type(DType dtype, Run run) {
-  if (dtype == DType::Float32) run(float());
-  else run(double());
-}
-
 template <class T>
 const T* bias_of(const OpCall& call) {
   return call.inputs.size() > 2 ? call.in(2).data_as<T>() : nullptr;
@@ -115,7 +109,7 @@ bool ConvShape::is_pointwise() const {
 void conv(const OpCall& call) {
   const ConvShape s = shape_of(call, call.in(0), call.in(1), call.out());
   if (call.out().numel() == 0) return;
-  with_type(call.out().dtype(), [&]<class T>(T) {
+  with_float_type(call.out().dtype(), [&]<class T>(T) {
     T* y = call.out().data_as<T>();
     const T* bias = bias_of<T>(call);
     if (s.depth() == 0)
@@ -128,7 +122,7 @@ void conv(const OpCall& call) {
 void conv_grad_input(const OpCall& call) {
   const ConvShape s = shape_of(call, call.out(), call.in(1), call.in(0));
   if (call.out().numel() == 0) return;
-  with_type(call.out().dtype(), [&]<class T>(T) {
+  with_float_type(call.out().dtype(), [&]<class T>(T) {
     T* x = call.out().data_as<T>();
     const T* bias = bias_of<T>(call);
     if (s.out_channels * s.taps() == 0 || volume(s.out) == 0)
@@ -141,7 +135,7 @@ void conv_grad_input(const OpCall& call) {
 void conv_grad_weight(const OpCall& call) {
   const ConvShape s = shape_of(call, call.in(0), call.out(), call.in(1));
   if (call.out().numel() == 0) return;
-  with_type(call.out().dtype(), [&]<class T>(T) {
+  with_float_type(call.out().dtype(), [&]<class T>(T) {
     T* w = call.out().data_as<T>();
     if (s.batch == 0 || volume(s.out) == 0) {
       std::fill_n(w, call.out().numel(), T(0));

@@ -11,8 +11,8 @@
 #include <array>
 #include <cstdint>
 
-#include "core/allocator.h"
 #include "core/op.h"
+#include "cpu/workspace.h"
 
 namespace tapegrad::cpu {
 
@@ -33,22 +33,6 @@ struct ConvShape {
   int64_t weights() const { return out_channels * depth(); }     // of w, one group
   bool is_pointwise() const;
   bool is_depthwise() const { return in_channels == 1 && out_channels == 1; }
-};
-
-// Memory for a while. To be made where the lock on handles is held.
-template <class T>
-class Workspace {
- public:
-  explicit Workspace(int64_t elements)
-      : bytes_(elements * sizeof(T)), data_(static_cast<T*>(allocate(bytes_))) {}
-  ~Workspace() { deallocate(data_, bytes_); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  T* get() const { return data_; }
-
- private:
-  size_t bytes_;
-  T* data_;
 };
 
 // Each takes whole tensors, overwrites its output, and may be given a null bias.

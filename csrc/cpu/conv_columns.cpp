@@ -12,7 +12,7 @@ namespace tapegrad::cpu {
 
 namespace {
 
-constexpr int64_t kColumnsWanted = 512;          // of a matrix, if there are that many places
+constexpr int64_t kColumnsWanted = 512;             // of a matrix, if there are that many places
 constexpr int64_t kMatrixBytes = int64_t{4} << 20;  // at most, unless one image needs more
 constexpr int64_t kMoveGrain = 16 * 1024;
 
@@ -33,11 +33,11 @@ void for_each_run(const ConvShape& s, int64_t tap, Visit&& visit, Blank&& blank)
                 kd = tap / (s.kernel[2] * s.kernel[1]);
   // Columns of the output whose source column is inside.
   const int64_t shift = kw * s.dilation[2] - s.padding[2], step = s.stride[2];
-  const int64_t begin = std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + step - 1) / step, 0, s.out[2]);
-  const int64_t end =
-      shift >= s.in[2]
-          ? begin
-          : std::clamp<int64_t>((s.in[2] - 1 - shift) / step + 1, begin, s.out[2]);
+  const int64_t begin =
+      std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + step - 1) / step, 0, s.out[2]);
+  const int64_t end = shift >= s.in[2]
+                          ? begin
+                          : std::clamp<int64_t>((s.in[2] - 1 - shift) / step + 1, begin, s.out[2]);
   for (int64_t od = 0; od < s.out[0]; ++od) {
     const int64_t id = od * s.stride[0] + kd * s.dilation[0] - s.padding[0];
     for (int64_t oh = 0; oh < s.out[1]; ++oh) {
@@ -137,8 +137,7 @@ void conv_by_columns(const ConvShape& s, const T* x, const T* w, const T* bias, 
     gemm<T>(false, false, s.out_channels, width, s.depth(), T(1), w + k * s.weights(), s.depth(),
             columns.get(), width, T(0), products.get(), width);
     scatter_images(products.get(), count, s.groups * s.result(), s.out_channels, places,
-                   bias ? bias + k * s.out_channels : nullptr,
-                   y + (n * s.groups + k) * s.result());
+                   bias ? bias + k * s.out_channels : nullptr, y + (n * s.groups + k) * s.result());
   });
 }
 
@@ -152,8 +151,8 @@ void conv_grad_input_by_columns(const ConvShape& s, const T* g, const T* w, cons
                 bias ? bias[k % (s.groups * s.in_channels)] : T(0));
   for_each_block(s, block, [&](int64_t n, int64_t count, int64_t k) {
     const int64_t width = count * places;
-    gather_images(g + (n * s.groups + k) * s.result(), count, s.groups * s.result(),
-                  s.out_channels, places, grads.get());
+    gather_images(g + (n * s.groups + k) * s.result(), count, s.groups * s.result(), s.out_channels,
+                  places, grads.get());
     gemm<T>(true, false, s.depth(), width, s.out_channels, T(1), w + k * s.weights(), s.depth(),
             grads.get(), width, T(0), columns.get(), width);
     scatter_columns(s, columns.get(), count, x + (n * s.groups + k) * s.image());
@@ -168,16 +167,16 @@ void conv_grad_weight_by_columns(const ConvShape& s, const T* x, const T* g, T* 
   for_each_block(s, block, [&](int64_t n, int64_t count, int64_t k) {
     const int64_t width = count * places;
     gather_columns(s, x + (n * s.groups + k) * s.image(), count, columns.get());
-    gather_images(g + (n * s.groups + k) * s.result(), count, s.groups * s.result(),
-                  s.out_channels, places, grads.get());
+    gather_images(g + (n * s.groups + k) * s.result(), count, s.groups * s.result(), s.out_channels,
+                  places, grads.get());
     gemm<T>(false, true, s.out_channels, s.depth(), width, T(1), grads.get(), width, columns.get(),
             width, n ? T(1) : T(0), w + k * s.weights(), s.depth());
   });
 }
 
-#define TAPEGRAD_CONV(T)                                                                           \
-  template void conv_by_columns(const ConvShape&, const T*, const T*, const T*, T*);               \
-  template void conv_grad_input_by_columns(const ConvShape&, const T*, const T*, const T*, T*);    \
+#define TAPEGRAD_CONV(T)                                                                        \
+  template void conv_by_columns(const ConvShape&, const T*, const T*, const T*, T*);            \
+  template void conv_grad_input_by_columns(const ConvShape&, const T*, const T*, const T*, T*); \
   template void conv_grad_weight_by_columns(const ConvShape&, const T*, const T*, T*);
 TAPEGRAD_CONV(float)
 TAPEGRAD_CONV(double)

@@ -74,8 +74,8 @@ void plane_tile(const PlaneProduct<T>& g, int64_t row) {
   for (int64_t p = 0; p < g.depth; ++p) {
     const T* b = g.b + offsets[p];
     Vector place[kVectors];
-    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v)
-        place[v] = load_pieces<T, kPieces>(b + places[v], piece_stride);
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) place[v] =
+        load_pieces<T, kPieces>(b + places[v], piece_stride);
     TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
       const T factor = a[i * a_stride + p];
       TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * place[v];
@@ -282,8 +282,8 @@ inline void depthwise_run(int64_t taps, const T* weights, const T* plane, const 
   constexpr int kWidth = Shape<T>::kWidth;
   for (int64_t t = 0; t < taps; ++t) {
     const T* from = plane + offsets[t];
-    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v)
-        sum[v] += weights[t] * load(from + v * kWidth);
+    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[v] +=
+        weights[t] * load(from + v * kWidth);
   }
 }
 
@@ -331,8 +331,8 @@ void dots_tile(const T* plane, const int64_t* offsets, const T* g, int64_t lines
     }
     if (q < length) {
       const Vector value = load_some(g + q, length - q);
-      TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t)
-          sum[t] += value * load_some(x[t] + q, length - q);
+      TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] +=
+          value * load_some(x[t] + q, length - q);
     }
     TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) x[t] += line_stride;
   }
@@ -344,8 +344,8 @@ void dots_tile(const T* plane, const int64_t* offsets, const T* g, int64_t lines
 }
 
 template <class T>
-void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const T* g,
-                    int64_t lines, int64_t length, int64_t line_stride, T* sums) {
+void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const T* g, int64_t lines,
+                    int64_t length, int64_t line_stride, T* sums) {
   int64_t t = 0;
   for (; t + 9 <= taps; t += 9)
     dots_tile<T, 9>(plane, offsets + t, g, lines, length, line_stride, sums + t);

@@ -30,13 +30,13 @@ namespace tapegrad::cpu {
 
 namespace {
 
-constexpr int64_t kSlack = 64;              // elements that the last vector may read beyond
-constexpr int64_t kVectorsWanted = 9;       // of the images that are treated together
-constexpr int64_t kDepthOfBlock = 768;      // taps and channels between visits of a panel
+constexpr int64_t kSlack = 64;                     // elements that the last vector may read beyond
+constexpr int64_t kVectorsWanted = 9;              // of the images that are treated together
+constexpr int64_t kDepthOfBlock = 768;             // taps and channels between visits of a panel
 constexpr int64_t kBlockBytes = int64_t{1} << 20;  // of images packed together
-constexpr int64_t kMaxRuns = 64;            // of a panel: its columns, at most
-constexpr int64_t kMaxVectors = 4;          // of a panel
-constexpr int64_t kUnitGrain = 32 * 1024;   // multiply-adds that make a second thread pay
+constexpr int64_t kMaxRuns = 64;                   // of a panel: its columns, at most
+constexpr int64_t kMaxVectors = 4;                 // of a panel
+constexpr int64_t kUnitGrain = 32 * 1024;          // multiply-adds that make a second thread pay
 // What copying out a run of columns costs, in multiply-adds, and what adding it back does.
 constexpr double kGatherCost = 340, kScatterCost = 500;
 // What a vector of 1, 2 or 4 pieces costs.
@@ -63,10 +63,10 @@ void pack_channel(const Layout& layout, const T* image, T* planes) {
       const int64_t first = fh + layout.origin[1];
       const int64_t begin =
           std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, height);
-      const int64_t end = first >= layout.source[1]
-                              ? begin
-                              : std::clamp<int64_t>((layout.source[1] - 1 - first) / step + 1, begin,
-                                                    height);
+      const int64_t end =
+          first >= layout.source[1]
+              ? begin
+              : std::clamp<int64_t>((layout.source[1] - 1 - first) / step + 1, begin, height);
       for (int64_t fw : layout.phases[2])
         for (int64_t ud = 0; ud < layout.length[0]; ++ud, planes += height * length) {
           const int64_t d = ud * layout.step[0] + fd + layout.origin[0];
@@ -188,8 +188,7 @@ Plan plan_grad_input(const ConvShape& s) {
         const Triple r{static_cast<int64_t>(rd), static_cast<int64_t>(rh),
                        static_cast<int64_t>(rw)};
         Part part;
-        for (int d = 0; d < 3; ++d)
-          part.grid[d] = (s.in[d] - r[d] + s.stride[d] - 1) / s.stride[d];
+        for (int d = 0; d < 3; ++d) part.grid[d] = (s.in[d] - r[d] + s.stride[d] - 1) / s.stride[d];
         part.target = (r[0] * s.in[1] + r[1]) * s.in[2] + r[2];
         part.out_stride = {s.stride[0] * s.in[1] * s.in[2], s.stride[1] * s.in[2], s.stride[2]};
         const Seen &sd = seen[0][rd], &sh = seen[1][rh], &sw = seen[2][rw];
@@ -197,9 +196,8 @@ Plan plan_grad_input(const ConvShape& s) {
           for (size_t j = 0; j < sh.tap.size(); ++j)
             for (size_t k = 0; k < sw.tap.size(); ++k) {
               part.taps.push_back((sd.tap[i] * s.kernel[1] + sh.tap[j]) * s.kernel[2] + sw.tap[k]);
-              part.offsets.push_back((sd.shift[i] * layout.length[1] + sh.shift[j]) *
-                                         layout.length[2] +
-                                     sw.shift[k]);
+              part.offsets.push_back(
+                  (sd.shift[i] * layout.length[1] + sh.shift[j]) * layout.length[2] + sw.shift[k]);
             }
         plan.parts.push_back(std::move(part));
       }
@@ -427,8 +425,7 @@ void run_depthwise(const ConvShape& s, const Plan& plan, const T* from, int64_t 
           T* to = out + unit * out_places + part.target + d * part.out_stride[0] +
                   h * part.out_stride[1];
           T* target = step == 1 ? to : row;
-          kernels.depthwise_row(taps, seen,
-                                planes + (d * layout.length[1] + h) * layout.length[2],
+          kernels.depthwise_row(taps, seen, planes + (d * layout.length[1] + h) * layout.length[2],
                                 part.offsets.data(), bias ? bias[group] : T(0), target,
                                 part.grid[2]);
           if (step != 1)
@@ -574,12 +571,12 @@ bool prefers_planes_for_input(const ConvShape& s) {
 template <class T>
 void conv_by_planes(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
   const Plan plan = plan_forward(s);
-  if (s.is_depthwise())
-    return run_depthwise(s, plan, x, volume(s.in), w, bias, y, volume(s.out));
+  if (s.is_depthwise()) return run_depthwise(s, plan, x, volume(s.in), w, bias, y, volume(s.out));
   const Part& part = plan.parts[0];
   std::vector<Rows<T>> all(1);
-  all[0] = {&part,     w, s.weights(),
-            s.depth(), best_course(plan.layout, part, conv_kernels<T>().width), {}};
+  all[0] = {
+      &part, w, s.weights(), s.depth(), best_course(plan.layout, part, conv_kernels<T>().width),
+      {}};
   for (int64_t k = 0; k < s.depth(); ++k)
     all[0].offsets.push_back(k / s.taps() * plan.layout.channel() + part.offsets[k % s.taps()]);
   run_plan(s, plan.layout, all, x, s.in_channels, volume(s.in), bias, y, s.out_channels,
@@ -589,16 +586,19 @@ void conv_by_planes(const ConvShape& s, const T* x, const T* w, const T* bias, T
 template <class T>
 void conv_grad_input_by_planes(const ConvShape& s, const T* g, const T* w, const T* bias, T* x) {
   const Plan plan = plan_grad_input(s);
-  if (s.is_depthwise())
-    return run_depthwise(s, plan, g, volume(s.out), w, bias, x, volume(s.in));
+  if (s.is_depthwise()) return run_depthwise(s, plan, g, volume(s.out), w, bias, x, volume(s.in));
   // The weights of each part: [groups][in_channels][out_channels][taps of the part].
   Workspace<T> turned(s.groups * s.weights());
   T* next = turned.get();
   std::vector<Rows<T>> all;
   for (const Part& part : plan.parts) {
     const int64_t taps = static_cast<int64_t>(part.taps.size()), depth = s.out_channels * taps;
-    Rows<T> rows{&part, next, s.in_channels * depth, depth,
-                 best_course(plan.layout, part, conv_kernels<T>().width), {}};
+    Rows<T> rows{&part,
+                 next,
+                 s.in_channels * depth,
+                 depth,
+                 best_course(plan.layout, part, conv_kernels<T>().width),
+                 {}};
     for (int64_t o = 0; o < s.out_channels; ++o)
       for (int64_t t = 0; t < taps; ++t)
         rows.offsets.push_back(o * plan.layout.channel() + part.offsets[t]);
@@ -606,8 +606,8 @@ void conv_grad_input_by_planes(const ConvShape& s, const T* g, const T* w, const
       for (int64_t c = 0; c < s.in_channels; ++c)
         for (int64_t o = 0; o < s.out_channels; ++o)
           for (int64_t t = 0; t < taps; ++t)
-            *next++ = w[((group * s.out_channels + o) * s.in_channels + c) * s.taps() +
-                        part.taps[t]];
+            *next++ =
+                w[((group * s.out_channels + o) * s.in_channels + c) * s.taps() + part.taps[t]];
     all.push_back(std::move(rows));
   }
   run_plan(s, plan.layout, all, g, s.out_channels, volume(s.out), bias, x, s.in_channels,
@@ -624,11 +624,11 @@ void conv_grad_weight_by_planes(const ConvShape& s, const T* x, const T* g, T* w
     gradient.run(x + group * s.image(), g + group * s.result(), w + group * s.weights());
 }
 
-#define TAPEGRAD_CONV(T)                                                                        \
-  template bool prefers_planes<T>(const ConvShape&);                                            \
-  template bool prefers_planes_for_input<T>(const ConvShape&);                                  \
-  template void conv_by_planes(const ConvShape&, const T*, const T*, const T*, T*);             \
-  template void conv_grad_input_by_planes(const ConvShape&, const T*, const T*, const T*, T*);  \
+#define TAPEGRAD_CONV(T)                                                                       \
+  template bool prefers_planes<T>(const ConvShape&);                                           \
+  template bool prefers_planes_for_input<T>(const ConvShape&);                                 \
+  template void conv_by_planes(const ConvShape&, const T*, const T*, const T*, T*);            \
+  template void conv_grad_input_by_planes(const ConvShape&, const T*, const T*, const T*, T*); \
   template void conv_grad_weight_by_planes(const ConvShape&, const T*, const T*, T*);
 TAPEGRAD_CONV(float)
 TAPEGRAD_CONV(double)

@@ -186,6 +186,7 @@ GemmArguments<T> part_of(GemmArguments<T> g, int64_t row_begin, int64_t row_end,
   g.a += g.transpose_a ? row_begin : row_begin * g.lda;
   g.b += g.transpose_b ? column_begin * g.ldb : column_begin;
   g.c += row_begin * g.ldc + column_begin;
+  if (g.bias) g.bias += column_begin;
   g.m = row_end - row_begin;
   g.n = column_end - column_begin;
   return g;
@@ -435,6 +436,20 @@ void batched_gemm(const GemmBatch& batch, bool transpose_a, bool transpose_b, in
     });
   }
 }
+
+template <class T>
+void gemm_with_bias(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
+                    int64_t lda, const T* b, int64_t ldb, const T* bias, T* c, int64_t ldc) {
+  GemmArguments<T> g{transpose_a, transpose_b, m, n, k, T(1), a, lda, b, ldb, T(0), c, ldc, bias};
+  if (m == 0 || n == 0) return;
+  if (k > 0 && !is_vector_product(g)) return parallel_product(g);
+  for (int64_t i = 0; i < m; ++i) std::copy_n(bias, n, c + i * ldc);
+  gemm<T>(transpose_a, transpose_b, m, n, k, T(1), a, lda, b, ldb, T(1), c, ldc);
+}
+template void gemm_with_bias(bool, bool, int64_t, int64_t, int64_t, const float*, int64_t,
+                             const float*, int64_t, const float*, float*, int64_t);
+template void gemm_with_bias(bool, bool, int64_t, int64_t, int64_t, const double*, int64_t,
+                             const double*, int64_t, const double*, double*, int64_t);
 
 template <class T>
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, GemmScalar<T> alpha,

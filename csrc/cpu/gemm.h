@@ -29,6 +29,11 @@ template <class T>
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, GemmScalar<T> alpha,
           const T* a, int64_t lda, const T* b, int64_t ldb, GemmScalar<T> beta, T* c, int64_t ldc);
 
+// c = op(a) * op(b) + bias, which is a row of n, added to each. T is float or double.
+template <class T>
+void gemm_with_bias(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
+                    int64_t lda, const T* b, int64_t ldb, const T* bias, T* c, int64_t ldc);
+
 // The batch dimensions of a batched product, outermost first, with each operand's strides in
 // elements. A stride of 0 broadcasts an input; no two products may write the same element of c.
 struct GemmBatch {

@@ -65,6 +65,7 @@ struct Tile {
   T alpha, beta;
   T* c;
   int64_t c_stride;
+  const T* bias;  // of the tile's columns, or null
   // Columns of the tile, from which the last vector is counted backwards: where the right edge
   // leaves it no full vector it overlaps its neighbour, and both compute the same values.
   int64_t columns;
@@ -112,6 +113,9 @@ void tile_kernel(const Tile<T>& tile) {
   TAPEGRAD_UNROLL for (int i = 0; i < kRows; ++i, c += tile.c_stride) {
     Vector value[kVectors];
     TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) value[v] = alpha * sum[i][v];
+    if (tile.bias) {
+      TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) value[v] += load(tile.bias + offset(v));
+    }
     if (beta != T(0)) {  // all loads before any store, because of the overlap
       TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) value[v] += beta * load(c + offset(v));
     }
@@ -249,6 +253,7 @@ struct Block {
   int64_t first_panel, last_panel;  // half-open
   int64_t first_k, depth;
   T beta;
+  const T* bias;
   T* packed;  // the panels of b, or those that are not read in place
 };
 
@@ -320,11 +325,12 @@ void run_sliver(TileKernel<T> kernel, Tile<T> tile, int64_t rows) {
   tile.c_stride = kWidth;
   tile.columns = kWidth;
   tile.beta = T(0);
+  tile.bias = nullptr;
   kernel(tile);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < target.columns; ++j) {
       T& c = target.c[i * target.c_stride + j];
-      const T value = whole[i * kWidth + j];
+      const T value = whole[i * kWidth + j] + (target.bias ? target.bias[j] : T(0));
       c = target.beta == T(0) ? value : value + target.beta * c;
     }
   }
@@ -357,6 +363,7 @@ void sweep_row_tile(const GemmArguments<T>& g, const Plan<T>& plan, const Block<
     tile.b_stride = packed ? panel.width : g.ldb;
     tile.c = g.c + row * g.ldc + panel.column;
     tile.columns = panel.columns;
+    tile.bias = block.bias ? block.bias + panel.column : nullptr;
     const TileKernel<T> kernel = kernels[panel.width / Shape<T>::kWidth - 1];
     if (panel.is_sliver()) {
       run_sliver(kernel, tile, rows);
@@ -392,6 +399,7 @@ void gemm_serial(const GemmArguments<T>& g, T* workspace) {
       block.first_k = plan.depths.begin(part);
       block.depth = plan.depths.begin(part + 1) - block.first_k;
       block.beta = part == 0 ? g.beta : T(1);
+      block.bias = part == 0 ? g.bias : nullptr;
       sweep_block(g, plan, block, workspace);
     }
   }

@@ -8,7 +8,8 @@
 
 namespace tapegrad::cpu {
 
-// One product c = alpha * op(a) * op(b) + beta * c, all sizes positive.
+// One product c = alpha * op(a) * op(b) + beta * c, all sizes positive. A bias, if there is one, is
+// added to each row; beta is 0 then.
 template <class T, class Scalar = T>
 struct GemmArguments {
   bool transpose_a, transpose_b;
@@ -21,6 +22,7 @@ struct GemmArguments {
   Scalar beta;
   T* c;
   int64_t ldc;
+  const T* bias = nullptr;
 };
 
 // y = alpha * (a x, or a transposed times x) + beta * y; a is stored as rows x columns, x and y are

@@ -91,6 +91,16 @@ void log_softmax(const OpCall& call);
 void softmax_backward(const OpCall& call);  // of grad and y
 void log_softmax_backward(const OpCall& call);
 
+// pooling.cpp: attributes describe the windows, see ops/pooling.cpp; contiguous operands
+void max_pool(const OpCall& call);           // values, and if asked for where they were found
+void avg_pool(const OpCall& call);           // count_include_pad, divisor (0: none)
+void avg_pool_backward(const OpCall& call);  // of grad
+void plane_gather(const OpCall& call);       // elements of each plane, by index
+void plane_scatter(const OpCall& call);      // the opposite; whether to add
+
+// optimizer.cpp
+void optimizer_step(const OpCall& call);
+
 // matmul.cpp
 void matmul(const OpCall& call);  // alpha, beta: out = alpha * a @ b + beta * out
 
@@ -98,6 +108,12 @@ void matmul(const OpCall& call);  // alpha, beta: out = alpha * a @ b + beta * o
 void conv(const OpCall& call);              // of x, w, maybe bias
 void conv_grad_input(const OpCall& call);   // of grad, w, maybe bias
 void conv_grad_weight(const OpCall& call);  // of x, grad
+
+// normalize.cpp: attributes beside the definitions; contiguous operands
+void layer_norm(const OpCall& call);
+void layer_norm_backward(const OpCall& call);
+void batch_norm(const OpCall& call);
+void batch_norm_backward(const OpCall& call);
 
 // random.cpp: attributes begin with seed and offset
 void random_uniform(const OpCall& call);      // from, to

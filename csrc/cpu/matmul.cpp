@@ -58,6 +58,9 @@ void run(const OpCall& call, const Product& p) {
   auto beta = call.attributes[1].as<GemmScalar<T>>();
   T* c = call.out().data_as<T>();
   if constexpr (std::is_floating_point_v<T>) {
+    if (call.inputs.size() > 2)
+      return gemm_with_bias<T>(p.a.transposed, p.b.transposed, p.m, p.n, p.k, a, p.a.leading, b,
+                               p.b.leading, call.in(2).data_as<T>(), c, std::max<int64_t>(p.n, 1));
     if (p.sizes.empty() && p.m == 1 && p.n == 1) {  // row times column
       T product = alpha * dot<T>(p.k, a, p.a.transposed ? p.a.leading : 1, b,
                                  p.b.transposed ? 1 : p.b.leading);
@@ -100,7 +103,8 @@ void run_any(const OpCall& call, const Product& p) {
 
 }  // namespace
 
-// Output (..., m, n) is contiguous. Attributes: alpha, beta.
+// Output (..., m, n) is contiguous. Attributes: alpha, beta. A third input, of one product of float32
+// or float64, is a contiguous row to be added; alpha is 1 and beta 0 then.
 void matmul(const OpCall& call) {
   if (call.out().numel() == 0) return;
   Product p = describe(call);

@@ -1,13 +1,12 @@
 // Compiled once per instruction set.
 #include "cpu/softmax_kernels.h"
 
+#include "cpu/lanes.h"
 #include "cpu/math.h"
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
 
 namespace {
-
-constexpr int kLanes = 64, kFewLanes = 16;
 
 template <class T>
 constexpr T kLowest = -math::Format<T>::kInfinity;
@@ -17,21 +16,6 @@ template <class T>
 TAPEGRAD_INLINE T greater(T a, T b) {
   const T larger = b > a ? b : a;
   return b != b ? b : larger;
-}
-
-// term(0) + ... + term(n - 1), in lanes.
-template <class Term>
-TAPEGRAD_INLINE auto add_up(int64_t n, Term term) {
-  decltype(term(0)) lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int k = 0; k < kLanes; ++k) lanes[k] += term(i + k);
-  for (; i + kFewLanes <= n; i += kFewLanes)
-    for (int k = 0; k < kFewLanes; ++k) lanes[k] += term(i + k);
-  for (int k = 0; i + k < n; ++k) lanes[k] += term(i + k);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) lanes[k] += lanes[k + width];
-  return lanes[0];
 }
 
 template <class T>

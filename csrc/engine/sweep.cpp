@@ -21,6 +21,7 @@
 #include "core/batch.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "engine/anomaly.h"
 #include "engine/targets.h"
 #include "graph/accumulate.h"
@@ -156,6 +157,7 @@ class LevelScope {
 
 // The same with everything that is rare.
 void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
+  const ProfileScope profiled(node.name(), Profile::Kind::Backward);
   LevelScope scope(std::max(node.level(), storage_context.level));
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before)
@@ -169,6 +171,25 @@ void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
     annotated(node, [&] { HookList::calls.after(hooks->after.object(), grad_inputs, before); });
 }
 
+// While it lives, an entry computes only the gradients that lead to a target.
+class UnwantedScope {
+ public:
+  UnwantedScope(const Node& node, const Targets& targets) : before_(unwanted) {
+    if (!targets.restricted()) return;
+    unwanted = {&node, 0};
+    std::span<const Edge> edges = node.edges();
+    for (size_t i = 0; i < std::min<size_t>(edges.size(), 64); ++i)
+      if (edges[i].node && !targets.is_useful(edges[i].node.get()))
+        unwanted.inputs |= uint64_t{1} << i;
+  }
+  ~UnwantedScope() { unwanted = before_; }
+  UnwantedScope(const UnwantedScope&) = delete;
+  UnwantedScope& operator=(const UnwantedScope&) = delete;
+
+ private:
+  Unwanted before_;
+};
+
 // Runs one entry: gradients of its outputs in, gradients for its edges out into the waiting heap.
 void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const Sweep& options) {
   Node& node = *pending.node;
@@ -177,7 +198,9 @@ void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const
   Tensor inline_grads[kInline];
   std::vector<Tensor> heap_grads(edges.size() > kInline ? edges.size() : 0);
   Gradients grad_inputs(edges.size() > kInline ? heap_grads.data() : inline_grads, edges.size());
-  if (node.has_hooks() || anomaly.enabled || batched_storages) [[unlikely]]
+  UnwantedScope scope(node, targets);
+  const bool profiled = dispatch_watch & kWatchProfile;
+  if (node.has_hooks() || anomaly.enabled || batched_storages || profiled) [[unlikely]]
     run_watched(node, pending.buffers(), grad_inputs);
   else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
   if (!options.retain_graph) node.release_saved(options.line);
@@ -206,6 +229,7 @@ void run_accumulator(Pending& pending, bool create_graph) {
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), pending.buffers());
   if (!pending.grad.defined()) return;
+  const ProfileScope profiled("AccumulateGrad", Profile::Kind::Backward);
   Tensor leaf = leaf_of(node);
   if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
@@ -228,15 +252,20 @@ uint64_t last_sweep = 0;
 class RunningScope {
  public:
   RunningScope(std::span<const Tensor> roots, const Targets& targets)
-      : state_{++last_sweep, roots, &targets, running} {
+      : state_{++last_sweep, roots, &targets, running}, profile_(profiling) {
     running = &state_;
+    if (profile_) profile_->enter_sweep();
   }
-  ~RunningScope() { running = state_.outer; }
+  ~RunningScope() {
+    running = state_.outer;
+    if (profile_ && profile_ == profiling) profile_->leave_sweep();
+  }
   RunningScope(const RunningScope&) = delete;
   RunningScope& operator=(const RunningScope&) = delete;
 
  private:
   Running state_;
+  Profile* profile_;
 };
 
 }  // namespace

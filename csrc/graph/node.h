@@ -34,6 +34,13 @@ struct Edge {
 
 using Gradients = std::span<Tensor>;
 
+// Of the entry that a sweep is running, the inputs whose gradient the sweep has no use for, by bit.
+struct Unwanted {
+  const Node* node = nullptr;
+  uint64_t inputs = 0;
+};
+inline thread_local Unwanted unwanted;
+
 class Node {
  public:
   Node(const Node&) = delete;
@@ -46,7 +53,11 @@ class Node {
   // recorded ops, so that it is differentiable again.
   virtual void vjp(Gradients grads, Gradients grad_inputs) = 0;
 
-  bool needs(size_t input) const { return static_cast<bool>(edges()[input].node); }
+  bool needs(size_t input) const {
+    if (unwanted.node == this && input < 64 && unwanted.inputs >> input & 1) [[unlikely]]
+      return false;
+    return static_cast<bool>(edges()[input].node);
+  }
   std::span<Edge> edges() const { return {at<Edge>(edges_offset_), edge_count_}; }
 
   // Saved value i, checked: fails when it was overwritten, or dropped by an earlier sweep.

@@ -60,8 +60,11 @@ struct ConvNode : Node {
   const char* name() const override { return "ConvolutionBackward0"; }
   std::string saved_name(size_t i) const override { return i == 0 ? "input" : "weight"; }
   std::vector<Attribute> attributes() const override {
-    return {{"stride", how.stride},         {"padding", how.padding}, {"dilation", how.dilation},
-            {"transposed", how.transposed}, {"groups", how.groups}};
+    return {{"stride", how.stride},
+            {"padding", how.padding},
+            {"dilation", how.dilation},
+            {"transposed", how.transposed},
+            {"groups", how.groups}};
   }
   Convolution how;
 };
@@ -105,8 +108,8 @@ struct ConvWeightBackward final : ConvNode {
 template <class N>
 void record_product(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                     const Convolution& how) {
-  N& node = bias.defined() ? record<N>({&a, &b, &bias}, out, 2, how)
-                           : record<N>({&a, &b}, out, 2, how);
+  N& node =
+      bias.defined() ? record<N>({&a, &b, &bias}, out, 2, how) : record<N>({&a, &b}, out, 2, how);
   node.save_input(0, a);
   node.save_input(1, b);
 }
@@ -155,7 +158,8 @@ DimVector per_dim(const char* op, const char* what, const DimVector& values, siz
 
 void check_types(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias) {
   TAPEGRAD_CHECK(x.dtype() == w.dtype(), op, ": Input type (", name(x.dtype()),
-                 ") and weight type (", name(w.dtype()), ") should be the same; cast one with .to()");
+                 ") and weight type (", name(w.dtype()),
+                 ") should be the same; cast one with .to()");
   if (bias.defined())
     TAPEGRAD_CHECK(x.dtype() == bias.dtype(), op, ": Input type (", name(x.dtype()),
                    ") and bias type (", name(bias.dtype()),
@@ -169,8 +173,9 @@ void check_channels(const char* op, const Tensor& x, const Tensor& w, const Tens
   const int64_t groups = how.groups;
   TAPEGRAD_CHECK(groups > 0, op, ": expected groups to be greater than 0, but got groups=", groups);
   TAPEGRAD_CHECK(w.size(0) % groups == 0 && w.size(0) >= groups, op, ": Given groups=", groups,
-                 ", expected weight to be at least ", groups, " at dimension 0 and divisible by it, ",
-                 "but got weight of size ", to_string(w.sizes()));
+                 ", expected weight to be at least ", groups,
+                 " at dimension 0 and divisible by it, ", "but got weight of size ",
+                 to_string(w.sizes()));
   const int64_t expected = how.transposed ? w.size(0) : w.size(1) * groups;
   TAPEGRAD_CHECK(x.size(1) == expected, op, ": Given groups=", groups, ", weight of size ",
                  to_string(w.sizes()), ", expected input", to_string(x.sizes()), " to have ",
@@ -206,16 +211,17 @@ DimVector transposed_sizes(const char* op, const Tensor& x, const Tensor& w,
     const int64_t extra = how.output_padding[d];
     TAPEGRAD_CHECK(extra < how.stride[d] || extra < how.dilation[d], op,
                    ": output padding must be smaller than either stride or dilation, but got ",
-                   "output_padding=", to_string(how.output_padding), ", stride=",
-                   to_string(how.stride), ", dilation=", to_string(how.dilation));
+                   "output_padding=", to_string(how.output_padding),
+                   ", stride=", to_string(how.stride), ", dilation=", to_string(how.dilation));
     TAPEGRAD_CHECK(x.size(2 + d) > 0 && x.size(2 + d) < kLargest && w.size(2 + d) > 0 &&
                        w.size(2 + d) < kLargest,
                    op, ": sizes must be positive, got input of size ", to_string(x.sizes()),
                    " and weight of size ", to_string(w.sizes()));
     const int64_t size = (x.size(2 + d) - 1) * how.stride[d] - 2 * how.padding[d] +
                          how.dilation[d] * (w.size(2 + d) - 1) + extra + 1;
-    TAPEGRAD_CHECK(size > 0 && size < kLargest, op, ": Given input size per channel: ",
-                   to_string(x.sizes().subspan(2)), ". Calculated output size in dimension ", d, " is ", size,
+    TAPEGRAD_CHECK(size > 0 && size < kLargest, op,
+                   ": Given input size per channel: ", to_string(x.sizes().subspan(2)),
+                   ". Calculated output size in dimension ", d, " is ", size,
                    ". Output size is too small");
     sizes.push_back(size);
   }
@@ -244,9 +250,8 @@ Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, co
   how.groups = given.groups;
   check_types(op, x, weight, bias);
   check_channels(op, x, weight, bias, how);
-  Tensor y = how.transposed
-                 ? grad_input(x, weight, bias, transposed_sizes(op, x, weight, how), how)
-                 : forward(x, weight, bias, forward_sizes(op, x, weight, how), how);
+  Tensor y = how.transposed ? grad_input(x, weight, bias, transposed_sizes(op, x, weight, how), how)
+                            : forward(x, weight, bias, forward_sizes(op, x, weight, how), how);
   return unbatched ? squeeze(y, DimVector{0}) : y;
 }
 

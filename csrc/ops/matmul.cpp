@@ -118,6 +118,14 @@ Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Te
   return out;
 }
 
+// Whether x is a row that the product's kernel can add by itself.
+bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
+  return out.dim() == 2 && x.dim() == 1 && x.size(0) == out.size(1) && x.is_contiguous() &&
+         beta.as_double() == 1 && alpha.as_double() == 1 && !batched_storages &&
+         !(dispatch_watch & kWatchBatch) &&
+         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
+
 Tensor add_product(const char* op, const char* node_name, const Tensor& x, const Tensor& a,
                    const Tensor& b, Scalar beta, Scalar alpha) {
   check_dtypes(op, a, b);
@@ -132,9 +140,12 @@ Tensor add_product(const char* op, const char* node_name, const Tensor& x, const
   TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), op, ": the input of shape ", to_string(x.sizes()),
                  " must be broadcastable to the product's shape ", to_string(sizes));
   Tensor out = empty(op, sizes, a.dtype());
-  bool reads_x = beta.as_double() != 0;
-  if (reads_x) copy_into(out, x);
-  multiply_into(out, a, b, alpha, beta);
+  if (is_bias(x, out, beta, alpha)) {
+    dispatch(matmul_op, {readable(a), readable(b), x}, {1, 0}, {out});
+  } else {
+    if (beta.as_double() != 0) copy_into(out, x);
+    multiply_into(out, a, b, alpha, beta);
+  }
   if (should_record(x, a, b))
     save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, node_name, beta, alpha), a, b);
   return out;

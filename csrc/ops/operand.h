@@ -7,9 +7,7 @@
 
 namespace tapegrad {
 
-inline DType kernel_dtype(DType dtype) {
-  return is_reduced_float(dtype) ? DType::Float32 : dtype;
-}
+inline DType kernel_dtype(DType dtype) { return is_reduced_float(dtype) ? DType::Float32 : dtype; }
 
 // x itself where it is contiguous and of the compute type, else a copy.
 inline Tensor kernel_operand(const Tensor& x) {

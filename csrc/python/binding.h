@@ -112,6 +112,9 @@ void bind_join(Binder& b);
 void bind_sort(Binder& b);
 void bind_random(Binder& b);
 void bind_exchange(Binder& b);
+void bind_optimizer(Binder& b);
+void bind_pooling(Binder& b);
+void bind_profiler(Binder& b);
 
 }  // namespace tapegrad::python
 

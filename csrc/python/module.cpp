@@ -49,6 +49,9 @@ NB_MODULE(_C, module) {
   bind_reduce(b);
   bind_softmax(b);
   bind_conv(b);
+  bind_normalize(b);
+  bind_attention(b);
+  bind_recurrent(b);
   bind_scan(b);
   bind_matmul(b);
   bind_join(b);
@@ -56,6 +59,9 @@ NB_MODULE(_C, module) {
   bind_sort(b);
   bind_random(b);
   bind_exchange(b);
+  bind_optimizer(b);
+  bind_pooling(b);
+  bind_profiler(b);
   release_lock_in_kernels();
 }
 

@@ -5,7 +5,7 @@ wrong, and hand over to the native reverse sweep.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -47,6 +47,19 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+if TYPE_CHECKING:
+    from tapegrad.autograd import profiler as profiler
+else:
+
+    def __getattr__(name):
+        """Load the profiler when it is first asked for."""
+        if name != "profiler":
+            raise AttributeError(f"module 'tapegrad.autograd' has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module("tapegrad.autograd.profiler")
+
 
 Variable = Tensor
 _Tensors: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
@@ -213,7 +226,8 @@ def _without_edges(inputs: Any) -> Any:
         if isinstance(edge, GradientEdge) and edge.node.name() != "AccumulateGrad":
             raise RuntimeError(
                 "backward: expected inputs to be tensors or edges of leaves, got an edge of "
-                f"{edge.node.name()}, which has no .grad to add to; use autograd.grad for its gradient"
+                f"{edge.node.name()}, which has no .grad to add to; use autograd.grad for its "
+                "gradient"
             )
     return tuple(e.node.variable if isinstance(e, GradientEdge) else e for e in several)
 

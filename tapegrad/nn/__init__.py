@@ -1,6 +1,6 @@
 """Neural networks: modules, the functions below them, ways to begin, and helpers."""
 
-from tapegrad.nn import functional, init, modules, parameter, utils
+from tapegrad.nn import attention, functional, init, modules, parameter, utils
 from tapegrad.nn.modules import *  # noqa: F403
 from tapegrad.nn.parameter import (
     Buffer,
@@ -14,6 +14,7 @@ __all__ = [
     "Parameter",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "attention",
     "functional",
     "init",
     "modules",

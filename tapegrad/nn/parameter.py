@@ -5,7 +5,14 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class _ParameterType(type):
@@ -108,21 +115,174 @@ class Buffer(Tensor, metaclass=_BufferType):
         return marked
 
 
-class UninitializedParameter(Parameter):
-    """Refused: a parameter whose shape is settled by the first input."""
+# What may be asked of a tensor that has no shape yet.
+_ALLOWED = {
+    *("bfloat16", "cpu", "cuda", "detach", "double", "float", "half", "is_complex"),
+    *("is_floating_point", "materialize", "requires_grad_", "to"),
+}
+_OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("radd", "rsub", "rmul", "rtruediv", "rpow", "rmatmul"),
+    *("iadd", "isub", "imul", "itruediv", "neg", "abs", "getitem", "setitem", "len", "iter"),
+)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Refuse, and say what to do instead."""
-        raise NotImplementedError(
-            f"{cls.__name__}: lazy modules are not supported; give the layer its input size"
-        )
+
+class UninitializedTensorMixin:
+    """A tensor whose shape is settled by the first input of a lazy module.
+
+    It has a dtype and a device. Its methods and operators raise; a function that is handed one
+    sees an empty tensor.
+    """
+
+    cls_to_become: type = Tensor
+    data: Any
+    dtype: Any
+    device: Any
+    requires_grad: bool
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and name not in _ALLOWED:
+            if name == "shape":
+                raise RuntimeError(
+                    "Can't access the shape of an uninitialized parameter or buffer. This error "
+                    "usually happens in `load_state_dict` when trying to load an uninitialized "
+                    "parameter into an initialized one. Call `forward` to initialize the "
+                    "parameters before accessing their attributes."
+                )
+            if callable(getattr(Tensor, name, None)):
+                _refuse_uninitialized(name)
+        return super().__getattribute__(name)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary tensor of a shape, with unspecified values.
+
+        Args:
+            shape: the shape.
+            device: where it is; where this one is if None.
+            dtype: its dtype; that of this one if None.
+
+        Example:
+            >>> weight = torch.nn.UninitializedParameter()
+            >>> weight.materialize((2, 3))
+            >>> type(weight).__name__, weight.shape
+            ('Parameter', torch.Size([2, 3]))
+        """
+        device = self.device if device is None else device
+        dtype = self.dtype if dtype is None else dtype
+        self.data = _C.empty(shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Change dtype or device in place, so that the module keeps the same object."""
+        self.data = self.data.to(*args, **kwargs)
+        return self
+
+    def detach(self) -> Any:
+        """Return itself: there is nothing to detach."""
+        return self
+
+    def half(self) -> Any:
+        """As to(float16)."""
+        return self.to(_C.float16)
+
+    def float(self) -> Any:
+        """As to(float32)."""
+        return self.to(_C.float32)
+
+    def double(self) -> Any:
+        """As to(float64)."""
+        return self.to(_C.float64)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            made: Any = type(self)
+            memo[id(self)] = made(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, self.device, self.dtype)
 
 
-class UninitializedBuffer(Buffer):
-    """Refused: a buffer whose shape is settled by the first input."""
+def _refuse_uninitialized(name: str) -> Any:
+    raise ValueError(
+        f"Attempted to use an uninitialized parameter in {name}. This error happens when you are "
+        "using a `LazyModule` or explicitly manipulating `torch.nn.parameter."
+        "UninitializedParameter` objects. When using LazyModules Call `forward` with a dummy batch "
+        "to initialize the parameters before calling torch functions"
+    )
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Refuse, and say what to do instead."""
-        raise NotImplementedError(
-            f"{cls.__name__}: lazy modules are not supported; give the layer its input size"
-        )
+
+def _refusal(name: str) -> Any:
+    return lambda self, *args: _refuse_uninitialized(name)
+
+
+for _operator in _OPERATORS:
+    setattr(UninitializedTensorMixin, f"__{_operator}__", _refusal(f"__{_operator}__"))
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
+    """A parameter whose shape is settled by the first input of a lazy module.
+
+    Args:
+        requires_grad: whether gradients are recorded.
+        device: where it is to be.
+        dtype: its dtype to be; the default dtype if None.
+
+    Example:
+        >>> torch.nn.UninitializedParameter()
+        <UninitializedParameter>
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        """Make the parameter, without a shape."""
+        return _C._make_subclass(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """Nothing is left to do: the native class makes the tensor whole."""
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
+    """A buffer whose shape is settled by the first input of a lazy module.
+
+    Args:
+        requires_grad: whether gradients are recorded.
+        device: where it is to be.
+        dtype: its dtype to be; the default dtype if None.
+        persistent: whether it is part of the module's state_dict.
+
+    Example:
+        >>> torch.nn.UninitializedBuffer()
+        <UninitializedBuffer>
+    """
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> Any:
+        """Make the buffer, without a shape."""
+        made = _C._make_subclass(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+    def __init__(
+        self,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> None:
+        """Nothing is left to do: the native class makes the tensor whole."""
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)

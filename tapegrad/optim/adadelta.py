@@ -71,6 +71,9 @@ class Adadelta(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _native(self, group: Group) -> str | None:
+        return "adadelta_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
             "step": scalar(0.0),

@@ -75,6 +75,9 @@ class Adagrad(GroupwiseOptimizer):
             for param in group["params"]:
                 self.state[param] = self._new_state(group, param)
 
+    def _native(self, group: Group) -> str | None:
+        return "adagrad_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         start = self.defaults["initial_accumulator_value"]
         return {

@@ -81,6 +81,9 @@ class Adam(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _native(self, group: Group) -> str | None:
+        return "adam_amsgrad_step" if group["amsgrad"] else "adam_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         state = {
             "step": scalar(0.0, group["fused"]),

@@ -83,6 +83,9 @@ class NAdam(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _native(self, group: Group) -> str | None:
+        return "nadam_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
             "step": scalar(0.0),

@@ -2,9 +2,10 @@
 
 Where to start reading: `Optimizer` is PyTorch's base class, for anybody's subclass to override
 ``step``. `GroupwiseOptimizer` below it is what most of the algorithms of this package build on: it
-runs the closure, collects the parameters that have a gradient and their state, and hands the lists
-to one function per algorithm. That function is all there is to an algorithm, and the place where
-one native call for all parameters fits in.
+runs the closure and updates each group by one native call, which reads parameters, gradients,
+options and state where they lie (csrc/ops/optimizer.cpp). What that call does not take (a first
+step, odd layouts, memory shared between parameters, an algorithm without native step) is collected
+here and handed, as lists, to one function per algorithm, which says the same in tensor ops.
 """
 
 import functools
@@ -43,6 +44,9 @@ _UNMENTIONED = {
     "momentum": 0,
     "nesterov": False,
 }
+
+
+_NATIVE = {name: number for number, name in enumerate(_C._optimizer_names())}
 
 
 class _Required:
@@ -93,8 +97,14 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if self._opt_called is not None:
             self._opt_called = True
         self._stepping = True
+        args = (self, *args)
         try:
-            return _run_step(step, self, (self, *args), kwargs)
+            if _global_pre_hooks or self._optimizer_step_pre_hooks:
+                args, kwargs = _call_pre_hooks(self, args, kwargs)
+            result = step(*args, **kwargs)
+            if _global_post_hooks or self._optimizer_step_post_hooks:
+                _call_post_hooks(self, args, kwargs)
+            return result
         finally:
             self._stepping = False
 
@@ -102,9 +112,10 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked_step
 
 
-def _run_step(
-    step: Callable[..., Any], self: "Optimizer", args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _call_pre_hooks(
+    self: "Optimizer", args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments of a step, as the hooks have changed them."""
     for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
         changed = hook(self, args, kwargs)
         if changed is not None:
@@ -114,10 +125,12 @@ def _run_step(
                     f"(new_args, new_kwargs), but got {changed}"
                 )
             args, kwargs = changed
-    result = step(*args, **kwargs)
+    return args, kwargs
+
+
+def _call_post_hooks(self: "Optimizer", args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
         hook(self, args, kwargs)
-    return result
 
 
 class Optimizer:
@@ -277,6 +290,8 @@ class Optimizer:
             True
         """
         for group in self.param_groups:
+            if set_to_none and _C._drop_gradients(group["params"]):
+                continue
             for param in group["params"]:
                 if set_to_none:
                     param.grad = None
@@ -592,6 +607,10 @@ class GroupwiseOptimizer(Optimizer):
         for group in self.param_groups:
             self._check_switches(group)
 
+    def _native(self, group: Group) -> str | None:
+        """Return which native step the group takes; None if there is none."""
+        return None
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         raise NotImplementedError
 
@@ -613,13 +632,12 @@ class GroupwiseOptimizer(Optimizer):
         if closure is not None:
             with tapegrad.enable_grad():
                 loss = closure()
-        recording = _C.is_grad_enabled()
-        _C.set_grad_enabled(False)
-        try:
-            for group in self.param_groups:
+        for group in self.param_groups:
+            native = self._native(group)
+            if native and _C._optimizer_step(_NATIVE[native], group["params"], self.state, group):
+                continue
+            with tapegrad.no_grad():
                 self._step_group(group)
-        finally:
-            _C.set_grad_enabled(recording)
         return loss
 
     def _step_group(self, group: Group) -> None:
@@ -639,12 +657,16 @@ class GroupwiseOptimizer(Optimizer):
                         f"{type(self).__name__}: `fused=True` requires all the params to be "
                         f"floating point Tensors, but one is {param.dtype}"
                     )
-        states = []
+        states, fresh = [], False
         for param in params:
             state = self.state[param]
             if not state:
                 state.update(self._new_state(group, param))
+                fresh = True
             states.append(state)
+        native = self._native(group) if fresh else None
+        if native and _C._optimizer_step(_NATIVE[native], group["params"], self.state, group):
+            return
         self._update(group, params, [param.grad for param in params], states)
 
     def _check_switches(self, group: Group) -> None:

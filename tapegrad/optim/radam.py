@@ -75,6 +75,9 @@ class RAdam(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _native(self, group: Group) -> str | None:
+        return "radam_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
             "step": scalar(0.0),

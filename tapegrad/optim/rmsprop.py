@@ -75,6 +75,10 @@ class RMSprop(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _native(self, group: Group) -> str | None:
+        kind = "_centered" if group["centered"] else ""
+        return f"rmsprop{kind}_momentum_step" if group["momentum"] > 0 else f"rmsprop{kind}_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         state = {"step": scalar(0.0), "square_avg": tapegrad.zeros_like(param)}
         if group["momentum"] > 0:

@@ -72,6 +72,9 @@ class Rprop(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _native(self, group: Group) -> str | None:
+        return "rprop_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
             "step": scalar(0.0),

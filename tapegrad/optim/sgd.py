@@ -77,6 +77,9 @@ class SGD(GroupwiseOptimizer):
         self._check_switches(group)
         self._update(group, params, [param.grad for param in params], [])
 
+    def _native(self, group: Group) -> str | None:
+        return "sgd_momentum_step" if group["momentum"] != 0 else "sgd_step"
+
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {"momentum_buffer": None}
 

@@ -5,16 +5,20 @@ from typing import TYPE_CHECKING, Any
 from tapegrad.utils import hooks
 
 if TYPE_CHECKING:
-    from tapegrad.utils import checkpoint, data
+    from tapegrad.utils import checkpoint, data, progress, tensorboard
+    from tapegrad.utils.model_summary import summary
 
-__all__ = ["checkpoint", "data", "hooks"]
+__all__ = ["checkpoint", "data", "hooks", "progress", "summary", "tensorboard"]
 
-_LOADED_ON_USE = ("checkpoint", "data")  # import tapegrad stays fast
+# import tapegrad stays fast
+_LOADED_ON_USE = ("checkpoint", "data", "progress", "tensorboard")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LOADED_ON_USE:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name == "summary":
+        return import_module(f"{__name__}.model_summary").summary
+    if name in _LOADED_ON_USE:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

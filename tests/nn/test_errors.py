@@ -177,6 +177,6 @@ def test_what_is_not_supported_says_so():
     with pytest.raises(NotImplementedError, match="sparse gradients"):
         torch.nn.functional.embedding(torch.tensor([0]), torch.ones(2, 2), sparse=True)
     with pytest.raises(NotImplementedError, match="several processes"):
-        torch.nn.SyncBatchNorm(3)
+        torch.nn.SyncBatchNorm(3, process_group=object())
     with pytest.raises(TypeError, match="named dimensions"):
         torch.nn.Unflatten("channels", (2, 3))

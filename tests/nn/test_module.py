@@ -389,10 +389,3 @@ def test_buffer(torch):
     module.dropped = torch.nn.Buffer(torch.ones(2), persistent=False)
     assert list(module.state_dict()) == ["kept"]
     assert len(list(module.buffers())) == 2 and list(module.parameters()) == []
-
-
-def test_lazy_parameters_are_refused():
-    import tapegrad
-
-    with pytest.raises(NotImplementedError, match="lazy modules are not supported"):
-        tapegrad.nn.UninitializedParameter()

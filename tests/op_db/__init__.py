@@ -15,6 +15,7 @@ from op_db import (
     index,
     matmul,
     pointwise,
+    pooling,
     random,
     reduce,
     select,
@@ -30,6 +31,7 @@ FAMILIES = {
     "index": index.ROWS,
     "sort": sort.ROWS,
     "conv": conv.ROWS,
+    "pooling": pooling.ROWS,
     "create": create.ROWS,
     "random": random.ROWS,
 }

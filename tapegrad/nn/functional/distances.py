@@ -2,9 +2,10 @@
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._composed.distances import cdist
 from tapegrad._composed.shape import broadcast_tensors
 
-__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 
 
 def normalize(
@@ -72,3 +73,29 @@ def pairwise_distance(
         tensor([5.0000])
     """
     return (x1 - x2 + eps).norm(p, -1, keepdim)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Return the p-norms of the differences between all pairs of rows.
+
+    Args:
+        input: a tensor of shape ``(N, M)``.
+        p: the p of the norm.
+
+    Returns:
+        The ``N * (N - 1) / 2`` distances: of row 0 and all behind it, of row 1 and so on.
+
+    Example:
+        >>> torch.nn.functional.pdist(torch.tensor([[0.0], [1.0], [3.0]]))
+        tensor([1., 3., 2.])
+    """
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    if not input.is_floating_point():
+        raise RuntimeError(f"pdist only supports floating-point dtypes, got {input.dtype}")
+    if p < 0:
+        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
+    rows = input.shape[0]
+    all_pairs = cdist(input, input, p, compute_mode="donot_use_mm_for_euclid_dist")
+    first, second = _C.ones((rows, rows), dtype=_C.bool).triu(1).nonzero().unbind(1)
+    return all_pairs.reshape(-1).index_select(0, first * rows + second)

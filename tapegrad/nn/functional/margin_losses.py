@@ -12,6 +12,7 @@ __all__ = [
     "hinge_embedding_loss",
     "margin_ranking_loss",
     "multi_margin_loss",
+    "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "soft_margin_loss",
     "triplet_margin_loss",
@@ -215,6 +216,67 @@ def multi_margin_loss(
         losses = losses * weight[classes].unsqueeze(1)
     losses = losses.scatter(1, index, 0.0).sum(1) / count
     return reduced(losses if input.dim() == 2 else losses.reshape([]), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: _Flag = None,
+    reduce: _Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return how far other classes come closer to the true ones than 1, reduced.
+
+    Args:
+        input: scores, of shape ``(N, C)`` or ``(C,)``.
+        target: the true classes of each sample, followed by -1; of the input's shape.
+        size_average: of old code; use `reduction`.
+        reduce: of old code; use `reduction`.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        The loss.
+
+    Example:
+        >>> scores = torch.tensor([[0.1, 0.2, 0.4, 0.8]])
+        >>> torch.nn.functional.multilabel_margin_loss(scores, torch.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if input.dim() > 2 or (input.dim() and input.shape[-1] == 0):
+        raise RuntimeError(
+            "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
+            f"size, but got: {list(input.shape)}"
+        )
+    if target.shape != input.shape:
+        raise RuntimeError(
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of "
+            f"size: {list(input.shape)}"
+        )
+    if target.dtype != _C.int64:
+        raise RuntimeError(
+            f"multilabel_margin_loss: expected scalar type Long but found {target.dtype}; call "
+            ".long() first"
+        )
+    if not input.is_floating_point():
+        raise NotImplementedError(
+            f'multilabel_margin_loss: "multilabel_margin_loss" not implemented for {input.dtype}'
+        )
+    count = input.shape[-1] if input.dim() else 1
+    scores, classes = input.reshape(-1, count), target.reshape(-1, count)
+    if not _C._batch_levels() and bool(((classes < -1) | (classes >= count)).any()):
+        raise RuntimeError(
+            "multilabel_margin_loss: argument #2 'target' is out of range of "
+            f"{count} classes and -1"
+        )
+    is_named = (classes >= 0).long().cumprod(1).bool()
+    index = classes.masked_fill(~is_named, 0)
+    # Counts, because a scatter of booleans would let entries behind -1 undo those before.
+    is_true = _C.zeros_like(classes).scatter_add(1, index, is_named.long()) > 0
+    gaps = 1 - scores.gather(1, index).unsqueeze(2) + scores.unsqueeze(1)
+    is_counted = is_named.unsqueeze(2) & ~is_true.unsqueeze(1)
+    losses = gaps.clamp_min(0).masked_fill(~is_counted, 0).sum((1, 2)) / count
+    return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction)
 
 
 def triplet_margin_loss(

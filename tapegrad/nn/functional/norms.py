@@ -47,10 +47,8 @@ def layer_norm(
         tensor([[-1.0000,  1.0000]])
     """
     dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
-    x = _wide(input)
-    variance, mean = _C.var_mean(x, dims, correction=0, keepdim=True)
-    result = (x - mean) * (variance + eps).rsqrt()
-    return _affine(result, weight, bias).to(input.dtype)
+    x, weight, bias = _widened(input, weight, bias)
+    return _C._layer_norm(x, dims, weight, bias, eps, True).to(input.dtype)
 
 
 def rms_norm(
@@ -77,9 +75,8 @@ def rms_norm(
     dims = _normalized_dims("rms_norm", input, normalized_shape, weight, None)
     if eps is None:
         eps = finfo(input.dtype).eps
-    x = _wide(input)
-    result = x * (x.square().mean(dims, True) + eps).rsqrt()
-    return _affine(result, weight, None).to(input.dtype)
+    x, weight = _widened(input, weight)
+    return _C._layer_norm(x, dims, weight, None, eps, False).to(input.dtype)
 
 
 def group_norm(
@@ -120,9 +117,9 @@ def group_norm(
             )
     per_group = [samples * channels // num_groups, num_groups, *input.shape[2:]]
     _expect_several_values(per_group)
-    grouped = _wide(input).reshape(samples, num_groups, -1)
-    variance, mean = _C.var_mean(grouped, 2, correction=0, keepdim=True)
-    result = ((grouped - mean) * (variance + eps).rsqrt()).reshape(input.shape)
+    (x,) = _widened(input)
+    grouped = x.reshape(samples, num_groups, -1)
+    result = _C._layer_norm(grouped, 1, None, None, eps, True).reshape(input.shape)
     return _channel_affine(result, weight, bias).to(input.dtype)
 
 
@@ -171,21 +168,17 @@ def batch_norm(
             "batch_norm: running_mean and running_var must be defined in evaluation mode"
         )
     _expect_channels(input, running_mean, running_var, weight, bias)
-    x = _wide(input)
-    shape = [1, -1, *[1] * (input.dim() - 2)]
-    if training:
-        dims = [0, *range(2, input.dim())]
-        variance, mean = _C.var_mean(x, dims, correction=0, keepdim=True)
-        count = input.numel() // max(input.shape[1], 1)
-        _update_running(running_mean, mean.reshape(-1), momentum)
-        if count > 1:
-            unbiased = variance.detach().reshape(-1) * (count / (count - 1))
-            _update_running(running_var, unbiased, momentum)
-    else:
+    x, weight, bias = _widened(input, weight, bias)
+    if not training:
         assert running_mean is not None and running_var is not None
-        mean, variance = running_mean.reshape(shape), running_var.reshape(shape)
-    result = (x - mean) * (variance + eps).rsqrt()
-    return _channel_affine(result, weight, bias).to(input.dtype)
+        mean, variance = running_mean.to(x.dtype), running_var.to(x.dtype)
+        return _C._batch_norm(x, mean, variance, weight, bias, eps)[0].to(input.dtype)
+    result, mean, variance = _C._batch_norm(x, None, None, weight, bias, eps)
+    count = input.numel() // max(input.shape[1], 1)
+    _update_running(running_mean, mean, momentum)
+    if count > 1:
+        _update_running(running_var, variance * (count / (count - 1)), momentum)
+    return result.to(input.dtype)
 
 
 def instance_norm(
@@ -228,14 +221,14 @@ def instance_norm(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"
         )
     _expect_channels(input, running_mean, running_var, weight, bias)
-    x = _wide(input)
-    variance, mean = _C.var_mean(x, list(range(2, input.dim())), correction=0, keepdim=True)
+    (x,) = _widened(input)
     channels = input.shape[:2]
-    _update_running(running_mean, mean.detach().reshape(channels).mean(0), momentum)
-    unbiased = variance.detach().reshape(channels).mean(0) * (spatial / (spatial - 1))
+    each = x.reshape(1, -1, *input.shape[2:])
+    result, mean, variance = _C._batch_norm(each, None, None, None, None, eps)
+    _update_running(running_mean, mean.reshape(channels).mean(0), momentum)
+    unbiased = variance.reshape(channels).mean(0) * (spatial / (spatial - 1))
     _update_running(running_var, unbiased, momentum)
-    result = (x - mean) * (variance + eps).rsqrt()
-    return _channel_affine(result, weight, bias).to(input.dtype)
+    return _channel_affine(result.reshape(input.shape), weight, bias).to(input.dtype)
 
 
 def local_response_norm(
@@ -267,8 +260,10 @@ def local_response_norm(
     return input / (windows.mean(-1) * alpha + k).pow(beta)
 
 
-def _wide(input: Tensor) -> Tensor:
-    return input.float() if input.dtype in _HALVES else input
+def _widened(input: Tensor, *affine: Tensor | None) -> list[Any]:
+    """The input in the dtype that kernels compute in, and the others in the same."""
+    x = input.float() if input.dtype in _HALVES else input
+    return [x, *(t if t is None or t.dtype == x.dtype else t.to(x.dtype) for t in affine)]
 
 
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -285,7 +280,7 @@ def _channel_affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Te
 
 def _normalized_dims(
     name: str, input: Tensor, normalized_shape: Sequence[int], *tensors: Tensor | None
-) -> list[int]:
+) -> int:
     sizes = tuple(normalized_shape)
     if not sizes:
         raise RuntimeError(
@@ -303,7 +298,7 @@ def _normalized_dims(
             f"{name}: Given normalized_shape={list(sizes)}, expected input with shape "
             f"[*, {wanted}], but got input of size{list(input.shape)}"
         )
-    return list(range(-len(sizes), 0))
+    return len(sizes)
 
 
 def _expect_several_values(shape: Any) -> None:

@@ -1,12 +1,15 @@
 """Borders around the last dimensions of a tensor."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.autograd.function import Function
 
 __all__ = ["pad"]
 
+_FEW = 1 << 14  # Elements that are picked faster than a function of its own is called.
 _COMBINATIONS = """
 Supported combinations for non-constant padding:
   - 2D or 3D input: padding size = 2 (pads last dimension)
@@ -58,14 +61,25 @@ def pad(
     if mode not in _PLACES:
         raise NotImplementedError(f"pad: Unrecognised padding mode {mode}")
     _expect_elements(input, pairs, mode)
+    for number, (before, after) in enumerate(pairs):
+        _expect_widths(input, input.dim() - 1 - number, before, after, mode)
+    if any(width < 0 for width in widths) or not any(widths):
+        return _chosen(input, pairs, mode)
+    if not input.requires_grad:
+        return _bordered(input, pairs, mode)
+    if input.numel() < _FEW:  # Fewer calls, more work.
+        return _chosen(input, pairs, mode)
+    return _Bordered.apply(input, pairs, mode)
+
+
+def _chosen(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
+    """Pad and crop: pick elements along each dimension."""
     chosen = {}
     for number, (before, after) in enumerate(pairs):
         dim = input.dim() - 1 - number
-        _expect_widths(input, dim, before, after, mode)
         if before or after:
-            chosen[dim] = _C.tensor(
-                _PLACES[mode](input.shape[dim], before, after), device=input.device
-            )
+            places = _PLACES[mode](input.shape[dim], before, after)
+            chosen[dim] = _C.tensor(places, dtype=_C.int64, device=input.device)
     result = input
     for dim in sorted(chosen, key=lambda dim: chosen[dim].numel() / input.shape[dim]):
         result = result.index_select(dim, chosen[dim])
@@ -126,13 +140,15 @@ def _expect_widths(input: Tensor, dim: int, before: int, after: int, mode: str) 
         )
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError(f"pad: Padding value causes wrapping around more than once: {where}")
-    if mode == "circular" and size + before + after <= 0:
+    kept = size + min(before, 0) + min(after, 0)
+    wanted = size + before + after
+    if mode == "circular" and (wanted < 0 or (kept <= 0 and wanted > 0)):
         raise RuntimeError(
             f"pad: Negative padding value is resulting in an empty dimension: {where}"
         )
-    if size + before + after < 1:
-        raise RuntimeError(f"pad: expected a result that is not empty, got {where}")
-    if before < -size or after < -size:
+    if wanted < 0:
+        raise RuntimeError(f"pad: expected a result of non-negative size, got {where}")
+    if mode == "reflect" and kept < 0:
         raise RuntimeError(f"pad: cannot crop more than there is: {where}")
 
 
@@ -153,3 +169,82 @@ def _wrapped(size: int, before: int, after: int) -> list[int]:
 
 
 _PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+
+
+# ---- borders without crops: copies of strips, whose gradients are added back
+
+_Pairs = list[tuple[int, int]]
+
+
+def _centre_and_strips(
+    whole: Tensor, pairs: _Pairs, mode: str
+) -> tuple[Tensor, list[tuple[Tensor, Tensor, int]]]:
+    """Return views of a padded tensor: its centre; each strip of border, its source, its dimension.
+
+    The strips of the last dimension run along the centre alone, those of the dimension before it
+    along that and its borders: where two borders cross, a strip is a copy of strips.
+    """
+    view = whole
+    strips: list[tuple[Tensor, Tensor, int]] = []
+    for number in range(len(pairs) - 1, -1, -1):
+        dim = whole.dim() - 1 - number
+        before, after = pairs[number]
+        end = whole.shape[dim] - after
+        if after:
+            start = {"reflect": end - 1 - after, "replicate": end - 1, "circular": before}[mode]
+            source = view.narrow(dim, start, 1 if mode == "replicate" else after)
+            strips.append((view.narrow(dim, end, after), source, dim))
+        if before:
+            start = {"reflect": before + 1, "replicate": before, "circular": end - before}[mode]
+            source = view.narrow(dim, start, 1 if mode == "replicate" else before)
+            strips.append((view.narrow(dim, 0, before), source, dim))
+        view = view.narrow(dim, before, end - before)
+    return view, strips[::-1]
+
+
+def _apart(strip: Tensor, dim: int, mode: str) -> Tensor:
+    """Return what is written elsewhere; under vmap no op reads the storage that it writes to."""
+    if mode == "reflect":
+        return strip.flip(dim)
+    return strip.clone() if _C._batch_levels() else strip
+
+
+def _bordered(input: Tensor, pairs: _Pairs, mode: str) -> Tensor:
+    shape = list(input.shape)
+    for number, (before, after) in enumerate(pairs):
+        shape[-1 - number] += before + after
+    result = input.new_empty(shape)
+    centre, strips = _centre_and_strips(result, pairs, mode)
+    centre.copy_(input)
+    for strip, source, dim in strips:
+        strip.copy_(_apart(source, dim, mode))
+    return result
+
+
+class _Bordered(Function):
+    """Its backward is _Unbordered, whose backward it is: neither records its steps."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, pairs: _Pairs, mode: str) -> Tensor:
+        ctx.arguments = pairs, mode
+        return _bordered(input, pairs, mode)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, None, None]:
+        return _Unbordered.apply(grad, *ctx.arguments), None, None
+
+
+class _Unbordered(Function):
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, pairs: _Pairs, mode: str) -> Tensor:
+        ctx.arguments = pairs, mode
+        centre, strips = _centre_and_strips(input.clone(), pairs, mode)
+        for strip, source, dim in reversed(strips):
+            if mode == "replicate":
+                strip = strip.sum(dim, keepdim=True)
+            source.add_(_apart(strip, dim, mode))
+        return centre.contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, None, None]:
+        return _Bordered.apply(grad, *ctx.arguments), None, None

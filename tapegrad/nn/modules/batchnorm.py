@@ -170,13 +170,105 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Refused: batch statistics over several processes."""
+    """As BatchNorm1d for any number of dimensions, in programs of one process.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "SyncBatchNorm: statistics over several processes are not supported; use "
-            "BatchNorm1d, BatchNorm2d or BatchNorm3d"
+    Statistics over several processes are refused: by a process_group, and in forward once
+    processes are joined.
+
+    Args:
+        num_features: the number of channels C.
+        eps: added to the variance.
+        momentum: the part of each batch in the running statistics; None makes them plain means.
+        affine: whether a weight is multiplied afterwards.
+        track_running_stats: whether running statistics are kept, for evaluation.
+        process_group: refused.
+        device: where parameters and buffers are.
+        dtype: of the parameters and buffers; the default dtype if None.
+        bias: whether a bias is added, too.
+
+    Example:
+        >>> torch.nn.SyncBatchNorm(3)(torch.ones(2, 3, 4)).shape
+        torch.Size([2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        if process_group is not None:
+            raise NotImplementedError(_ONE_PROCESS)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the normalised input; while training, update the running statistics."""
+        if self.training and _is_distributed():
+            raise NotImplementedError(_ONE_PROCESS)
+        return super().forward(input)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Return a model with a SyncBatchNorm for every batch norm in it, with the same tensors.
+
+        Args:
+            module: the model, whose parts are replaced in place.
+            process_group: refused.
+
+        Returns:
+            The model, or what took its place if it was a batch norm itself.
+
+        Example:
+            >>> model = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
+            >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[0].num_features
+            3
+        """
+        result = module
+        if isinstance(module, _BatchNorm):
+            result = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            for name in ("weight", "bias"):
+                result._parameters[name] = module._parameters[name]
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                result._buffers[name] = module._buffers[name]
+            result.training = module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
+
+
+_ONE_PROCESS = (
+    "SyncBatchNorm: statistics over several processes are not supported; use BatchNorm1d, "
+    "BatchNorm2d or BatchNorm3d"
+)
+
+
+def _is_distributed() -> bool:
+    import sys
+
+    distributed: Any = sys.modules.get("tapegrad.distributed")
+    return distributed is not None and bool(distributed.is_initialized())
 
 
 class _InstanceNorm(_NormBase):

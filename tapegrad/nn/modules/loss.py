@@ -1,6 +1,6 @@
 """Losses as modules. The functions of the same names in nn.functional say what they compute."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tapegrad._C import Tensor
 from tapegrad.nn import functional as F
@@ -11,6 +11,7 @@ from tapegrad.nn.modules.module import Module
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
@@ -20,9 +21,11 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "MarginRankingLoss",
+    "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NLLLoss",
+    "NLLLoss2d",
     "PoissonNLLLoss",
     "SmoothL1Loss",
     "SoftMarginLoss",
@@ -186,6 +189,27 @@ class NLLLoss(_WeightedLoss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
         )
+
+
+class NLLLoss2d(NLLLoss):
+    """As NLLLoss, which took its place."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        import warnings
+
+        warnings.warn(
+            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -506,6 +530,25 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         )
 
 
+class MultiLabelMarginLoss(_Loss):
+    """How far other classes come closer to the true ones than 1, for samples of several classes.
+
+    Args:
+        size_average: of old code; use `reduction`.
+        reduce: of old code; use `reduction`.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Example:
+        >>> scores = torch.tensor([[0.1, 0.2, 0.4, 0.8]])
+        >>> torch.nn.MultiLabelMarginLoss()(scores, torch.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
 class MultiMarginLoss(_WeightedLoss):
     """How far other classes come closer to the true one than `margin`.
 
@@ -629,4 +672,45 @@ class TripletMarginWithDistanceLoss(_Loss):
             margin=self.margin,
             swap=self.swap,
             reduction=self.reduction,
+        )
+
+
+class CTCLoss(_Loss):
+    """How unlikely targets are, over all their alignments with a sequence of predictions.
+
+    Args:
+        blank: the class that stands for no label.
+        reduction: ``"mean"``, which divides by the lengths of the targets first, ``"sum"`` or
+            ``"none"``.
+        zero_infinity: whether infinite losses, of targets that are too long, become zeros.
+
+    Example:
+        >>> log_probs = torch.zeros(2, 1, 3).log_softmax(2)
+        >>> torch.nn.CTCLoss()(log_probs, torch.tensor([[1]]), [2], [1])
+        tensor(1.0986)
+    """
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[int],
+        target_lengths: Tensor | Sequence[int],
+    ) -> Tensor:
+        """Return the loss."""
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
         )

@@ -10,7 +10,7 @@ from tapegrad.nn import init
 from tapegrad.nn.modules.module import Module
 from tapegrad.nn.parameter import Parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class LocalResponseNorm(Module):
@@ -94,6 +94,45 @@ class LayerNorm(Module):
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
+
+
+class CrossMapLRN2d(Module):
+    """As LocalResponseNorm, for images, with a window that has as many channels on both sides.
+
+    Args:
+        size: the number of neighbouring channels.
+        alpha: multiplied with the sum of squares, and divided by size.
+        beta: the power.
+        k: added before the power is taken.
+
+    Example:
+        >>> torch.nn.CrossMapLRN2d(3)(torch.ones(1, 4, 2, 2)).shape
+        torch.Size([1, 4, 2, 2])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the normalised input."""
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach = (self.size - 1) // 2
+        square = input.square()
+        padded = F.pad(square, (0, 0, 0, 0, reach, reach))
+        total = padded.unfold(1, 2 * reach + 1, 1).sum(-1)
+        # In PyTorch the first channel never leaves the window; weights were trained with that.
+        first = square[:, :1].expand(-1, max(input.shape[1] - reach - 1, 0), -1, -1)
+        total = total + F.pad(first, (0, 0, 0, 0, input.shape[1] - first.shape[1], 0))
+        return input / (total * (self.alpha / self.size) + self.k).pow(self.beta)
+
+    def extra_repr(self) -> str:
+        """Return the arguments."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class RMSNorm(Module):

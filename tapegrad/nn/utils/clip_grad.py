@@ -6,7 +6,13 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.grad_mode import no_grad
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
 
 _Tensors = Tensor | Iterable[Tensor]
 
@@ -42,7 +48,9 @@ def get_total_norm(
     with no_grad():
         if not several:
             return _C.tensor(0.0)
-        total = _C.stack([tensor.norm(norm_type) for tensor in several]).norm(norm_type)
+        total = _C._total_norm(several, norm_type)
+        if total is None:
+            total = _C.stack([tensor.norm(norm_type) for tensor in several]).norm(norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -68,6 +76,8 @@ def clip_grads_with_norm_(
         return
     with no_grad():
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        if _C._scale_tensors(gradients, factor):
+            return
         for grad in gradients:
             grad.mul_(factor.to(grad.dtype))
 
@@ -117,3 +127,22 @@ def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | No
     with no_grad():
         for grad in _gradients(parameters):
             grad.clamp_(min=-clip_value, max=clip_value)
+
+
+def clip_grad_norm(
+    parameters: _Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """As clip_grad_norm_(), which took its place."""
+    import warnings
+
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

@@ -1,0 +1,87 @@
+#include "core/profile.h"
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "core/allocator.h"
+#include "core/error.h"
+
+namespace tapegrad {
+
+namespace {
+
+int64_t now() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void Profile::start() {
+  TAPEGRAD_CHECK(!profiling, "profile: a profiler is already running on this thread");
+  running_ = true;
+  profiling = this;
+  thread_ = std::hash<std::thread::id>()(std::this_thread::get_id());
+  allocated_ = memory_stats().allocated_bytes;
+  live_ = memory_stats().live_bytes;
+  watch(kWatchProfile, true);
+}
+
+void Profile::stop() {
+  TAPEGRAD_CHECK(running_ && profiling == this,
+                 "profile: expected to be stopped on the thread that started it");
+  close_to(0);
+  running_ = false;
+  profiling = nullptr;
+  watch(kWatchProfile, false);
+}
+
+bool Profile::profiling_here() const { return profiling == this; }
+
+void Profile::open(const char* name, Kind kind) {
+  open_.push_back(events_.size());
+  events_.push_back({name, kind, sweeps_ > 0, 0});
+  events_.back().start = now();
+}
+
+void Profile::open_range(std::string_view name, Kind kind) {
+  open(names_.emplace(name).first->c_str(), kind);
+}
+
+void Profile::open_call(const OpCall& call) {
+  int64_t shapes = -1;
+  if (record_shapes_) {
+    shapes = static_cast<int64_t>(shapes_.size());
+    shapes_.push_back(static_cast<int64_t>(call.inputs.size()));
+    for (const TensorImpl* input : call.inputs) {
+      shapes_.push_back(input->dim());
+      shapes_.insert(shapes_.end(), input->sizes().begin(), input->sizes().end());
+    }
+  }
+  open(call.op.name, Kind::Op);
+  events_.back().shapes = shapes;
+}
+
+void Profile::close() {
+  if (open_.empty()) return;
+  Event& event = events_[open_.back()];
+  open_.pop_back();
+  event.end = now();
+  // A range has the memory of the events inside it, and none of its own.
+  if (event.kind == Kind::Op) settle_memory(event);
+}
+
+void Profile::close_to(size_t depth) {
+  while (open_.size() > depth) close();
+}
+
+void Profile::settle_memory(Event& event) {
+  const MemoryStats& stats = memory_stats();
+  event.allocated = stats.allocated_bytes - allocated_;
+  event.freed = event.allocated - (stats.live_bytes - live_);
+  allocated_ = stats.allocated_bytes;
+  live_ = stats.live_bytes;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,105 @@
+// What a profiler sees: every call that passes the dispatch point, entries of the tape as the sweep
+// runs them, and ranges that the program opens and closes. Recording is per thread; a thread without
+// a profile pays nothing, because the dispatch point asks all watchers with one test (core/op.h).
+//
+// An event's memory is what was allocated and freed since the event before it ended, which includes
+// its outputs: they are allocated right before the call.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "core/op.h"
+
+namespace tapegrad {
+
+class Profile {
+ public:
+  enum class Kind : uint8_t { Op, Backward, User };
+
+  struct Event {
+    const char* name;
+    Kind kind;
+    bool in_backward;        // while a sweep was running on this thread
+    int64_t start, end = 0;  // nanoseconds of the steady clock
+    int64_t allocated = 0, freed = 0;
+    int64_t shapes = -1;  // where the inputs' shapes begin
+  };
+
+  explicit Profile(bool record_shapes) : record_shapes_(record_shapes) {}
+  ~Profile() {
+    if (running_ && profiling_here()) stop();
+  }
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
+
+  // Makes this the profile of the calling thread; fails when there is one already.
+  void start();
+  void stop();
+  bool is_running() const { return running_; }
+
+  // Opens an event inside those that are open; close() ends the innermost.
+  void open(const char* name, Kind kind);
+  void open_call(const OpCall& call);
+  void open_range(std::string_view name, Kind kind);  // copies the name
+  void close();
+  // A sweep begins or ends: events in between are marked.
+  void enter_sweep() { ++sweeps_; }
+  void leave_sweep() { --sweeps_; }
+  // How many events are open, and closing until that many are left.
+  size_t depth() const { return open_.size(); }
+  void close_to(size_t depth);
+
+  const std::deque<Event>& events() const { return events_; }
+  // The shapes of an event's inputs: their number, then rank and sizes of each.
+  const std::vector<int64_t>& shapes() const { return shapes_; }
+  uint64_t thread() const { return thread_; }
+
+ private:
+  bool profiling_here() const;
+  void settle_memory(Event& event);
+
+  bool record_shapes_;
+  bool running_ = false;
+  uint64_t thread_ = 0;
+  int sweeps_ = 0;
+  int64_t allocated_ = 0, live_ = 0;  // as the last event left them
+  std::deque<Event> events_;
+  std::vector<size_t> open_;
+  std::vector<int64_t> shapes_;
+  std::unordered_set<std::string> names_;
+};
+
+// The profile of this thread, or null.
+inline thread_local Profile* profiling = nullptr;
+
+// An event that lasts as long as this lives, if there is a profile. Events opened inside and left open
+// end with it.
+class ProfileScope {
+ public:
+  explicit ProfileScope(const OpCall& call) : profile_(profiling) {
+    if (!profile_) return;
+    profile_->open_call(call);
+    depth_ = profile_->depth();
+  }
+  ProfileScope(std::string_view name, Profile::Kind kind) : profile_(profiling) {
+    if (!profile_) return;
+    profile_->open_range(name, kind);
+    depth_ = profile_->depth();
+  }
+  ~ProfileScope() {
+    if (profile_ && profile_ == profiling) profile_->close_to(depth_ - 1);
+  }
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+
+ private:
+  Profile* profile_;
+  size_t depth_ = 0;
+};
+
+}  // namespace tapegrad

@@ -1,0 +1,42 @@
+// Attention on the CPU: kernels of the ops in ops/attention.cpp, and their loops over rows, which
+// are compiled once per instruction set.
+#pragma once
+
+#include "core/op.h"
+#include "cpu/isa.h"
+
+namespace tapegrad::cpu {
+
+// Attributes: scale, whether causal, whether there is a mask. Of query, key, value, mask: the result
+// and, for each query, the logarithm of the sum of its weights (inf where it sees no key).
+void attention(const OpCall& call);
+// Of grad, query, key, value, result, log_sum, mask: the gradients of query, key and value.
+void attention_backward(const OpCall& call);
+
+// A row of scores, with what a mask says of it: null, a bool per key, or a number to be added.
+template <class T>
+struct ScoreRow {
+  int64_t n;        // keys
+  int64_t visible;  // of which the first ones may be seen
+  const bool* seen;
+  const T* added;
+};
+
+template <class T>
+struct AttentionKernels {
+  // Turns scores into weights exp(score - top), where top is the largest so far; adds them to sum.
+  // Returns what earlier weights must be multiplied by.
+  T (*weigh)(const ScoreRow<T>& row, T* scores, T* top, T* sum);
+  // Scores become weights exp(score - log_sum), grads of weights become grads of scores.
+  void (*weigh_backward)(const ScoreRow<T>& row, T* scores, T* grads, T log_sum, T delta);
+  void (*scale)(T* x, int64_t n, T factor);
+  T (*dot)(const T* a, const T* b, int64_t n);
+};
+
+struct AttentionTable {
+  AttentionKernels<float> float32;
+  AttentionKernels<double> float64;
+};
+TAPEGRAD_ISA_TABLE(AttentionTable, attention_table)
+
+}  // namespace tapegrad::cpu

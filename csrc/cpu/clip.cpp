@@ -1,0 +1,88 @@
+// Norms over many tensors, and their scaling: all elements of all tensors in one parallel loop.
+#include "cpu/clip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/parallel.h"
+#include "cpu/clip_kernels.h"
+
+namespace tapegrad::cpu {
+
+namespace {
+
+// Pieces are always cut at the same places, so results do not depend on the number of threads.
+constexpr int64_t kPiece = 4096;
+constexpr int64_t kGrain = 8;  // pieces
+
+struct Piece {
+  char* data;
+  int64_t numel;
+};
+
+std::vector<Piece> pieces_of(std::span<TensorImpl* const> tensors) {
+  std::vector<Piece> pieces;
+  for (const TensorImpl* x : tensors) {
+    auto* data = static_cast<char*>(x->data());
+    const auto item = static_cast<int64_t>(itemsize(x->dtype()));
+    for (int64_t i = 0; i < x->numel(); i += kPiece)
+      pieces.push_back({data + i * item, std::min(kPiece, x->numel() - i)});
+  }
+  return pieces;
+}
+
+const ClipKernels& kernels_for(const OpCall& call) {
+  const DType dtype = call.out().dtype();
+  if (dtype != DType::Float32 && dtype != DType::Float64)
+    fail_unsupported_dtype(call.op.name, dtype);
+  return best_clip_table().kernels[dtype == DType::Float64];
+}
+
+template <class Body>
+void for_pieces(const std::vector<Piece>& pieces, Body&& body) {
+  const auto count = static_cast<int64_t>(pieces.size());
+  if (count <= kGrain) return body(int64_t{0}, count);
+  BlockingSection blocking;
+  parallel_for(0, count, kGrain, body);
+}
+
+}  // namespace
+
+void total_norm(const OpCall& call) {
+  const auto kind = static_cast<TotalNorm>(call.integer(0));
+  auto* part = kernels_for(call).part[static_cast<int>(kind)];
+  const std::vector<Piece> pieces = pieces_of(call.inputs);
+  std::vector<double> parts(pieces.size());
+  for_pieces(pieces, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Piece& piece = pieces[static_cast<size_t>(i)];
+      parts[static_cast<size_t>(i)] = part(piece.data, piece.numel);
+    }
+  });
+  double result = 0;
+  for (double each : parts) {
+    if (kind != TotalNorm::Infinity) result += each;
+    else if (each > result || each != each) result = each;
+  }
+  if (kind == TotalNorm::Two) result = std::sqrt(result);
+  const TensorImpl& out = call.out();
+  if (out.dtype() == DType::Float64) *out.data_as<double>() = result;
+  else *out.data_as<float>() = static_cast<float>(result);
+}
+
+void scale_tensors(const OpCall& call) {
+  const TensorImpl& by = call.in(0);
+  const double factor = by.dtype() == DType::Float64 ? *by.data_as<double>() : *by.data_as<float>();
+  if (factor == 1) return;
+  const ClipKernels& kernels = kernels_for(call);
+  const std::vector<Piece> pieces = pieces_of(call.outputs);
+  for_pieces(pieces, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Piece& piece = pieces[static_cast<size_t>(i)];
+      kernels.scale(piece.data, piece.numel, factor);
+    }
+  });
+}
+
+}  // namespace tapegrad::cpu

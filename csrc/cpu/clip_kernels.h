@@ -1,0 +1,24 @@
+// The inner loops of norms over many tensors and of their scaling, compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/isa.h"
+
+namespace tapegrad::cpu {
+
+// The norms that have loops; others are composed.
+enum class TotalNorm { One, Two, Infinity };
+
+struct ClipKernels {
+  // The part that n elements have in a norm: a sum of magnitudes or squares, or the largest magnitude.
+  double (*part[3])(const void* x, int64_t n);
+  void (*scale)(void* x, int64_t n, double factor);
+};
+
+struct ClipTable {
+  ClipKernels kernels[2];  // float, double
+};
+TAPEGRAD_ISA_TABLE(ClipTable, clip_table)
+
+}  // namespace tapegrad::cpu

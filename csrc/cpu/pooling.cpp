@@ -1,0 +1,231 @@
+// The driver of pooling: reads the windows of a call, tabulates them, and cuts the work by planes.
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "cpu/kernels.h"
+#include "cpu/pooling_kernels.h"
+
+namespace tapegrad::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements of the input
+
+// The attributes of a pooling call: rank, then kernel, stride, padding and dilation of three
+// dimensions each, then whether windows are those of adaptive pooling, then for averages whether
+// padding counts, and the divisor.
+class Windows {
+ public:
+  Windows(const OpCall& call, const TensorImpl& x, const TensorImpl& y) {
+    const int64_t rank = call.integer(0);
+    adaptive_ = call.integer(13) != 0;
+    count_padding_ = call.attributes.size() > 14 && call.integer(14) != 0;
+    plane.divisor = call.attributes.size() > 15 ? call.real(15) : 0;
+    plane.regular = !adaptive_;
+    for (int64_t d = 0; d < 3; ++d) {
+      PoolDim& dim = plane.dim[d];
+      const int64_t at = d - (3 - rank);  // among the spatial dimensions that there are
+      if (at >= 0) {
+        dim.in = x.size(static_cast<size_t>(x.dim() - rank + at));
+        dim.out = y.size(static_cast<size_t>(y.dim() - rank + at));
+      }
+      const auto k = static_cast<size_t>(d);
+      dim.kernel = call.integer(1 + k);
+      dim.stride = call.integer(4 + k);
+      dim.padding = call.integer(7 + k);
+      dim.step = call.integer(10 + k);
+      tabulate(k);
+      in *= dim.in;
+      out *= dim.out;
+    }
+    planes = out == 0 ? 0 : y.numel() / out;
+  }
+
+  PoolPlane plane{};
+  int64_t planes = 0, in = 1, out = 1;
+
+ private:
+  void tabulate(size_t k) {
+    PoolDim& dim = plane.dim[k];
+    std::vector<int64_t>& table = tables_[k];
+    table.resize(static_cast<size_t>(2 * dim.out));
+    extents_[k].resize(static_cast<size_t>(dim.out));
+    int64_t *begins = table.data(), *ends = table.data() + dim.out;
+    for (int64_t o = 0; o < dim.out; ++o) {
+      if (adaptive_) {
+        begins[o] = o * dim.in / dim.out;
+        ends[o] = ((o + 1) * dim.in + dim.out - 1) / dim.out;
+        extents_[k][static_cast<size_t>(o)] = static_cast<double>(ends[o] - begins[o]);
+        continue;
+      }
+      const int64_t start = o * dim.stride - dim.padding;
+      const int64_t stop = start + (dim.kernel - 1) * dim.step + 1;
+      begins[o] = start < 0 ? start + (-start + dim.step - 1) / dim.step * dim.step : start;
+      ends[o] = std::min(stop, dim.in);
+      extents_[k][static_cast<size_t>(o)] = static_cast<double>(
+          count_padding_ ? std::min(stop, dim.in + dim.padding) - start : ends[o] - begins[o]);
+    }
+    dim.begin = begins;
+    dim.end = ends;
+    dim.extent = extents_[k].data();
+  }
+
+  bool adaptive_, count_padding_;
+  std::vector<int64_t> tables_[3];
+  std::vector<double> extents_[3];
+};
+
+const PoolKernels& kernels_for(const OpCall& call, bool wide) {
+  const DType dtype = call.in(0).dtype();
+  const int type = dtype == DType::Float32   ? 0
+                   : dtype == DType::Float64 ? 1
+                   : dtype == DType::Int64   ? 2
+                                             : -1;
+  if (type < 0) fail_unsupported_dtype(call.op.name, dtype);
+  return best_pool_table().kernels[type][wide];
+}
+
+// Calls body(begin, end) for blocks of planes, each of which costs `cost` elements.
+template <class Body>
+void for_planes(int64_t planes, int64_t cost, Body&& body) {
+  if (planes * cost <= kGrain) return body(int64_t{0}, planes);
+  BlockingSection blocking;
+  parallel_for(0, planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(cost, 1)), body);
+}
+
+}  // namespace
+
+void max_pool(const OpCall& call) {
+  const TensorImpl &x = call.in(0), &y = call.out(0);
+  const Windows windows(call, x, y);
+  const TensorImpl* indices = call.outputs.size() > 1 ? call.outputs[1] : nullptr;
+  const bool wide = indices && indices->dtype() == DType::Int64;
+  const PoolKernels& kernels = kernels_for(call, wide);
+  const int64_t item = static_cast<int64_t>(itemsize(x.dtype())), index_item = wide ? 8 : 4;
+  auto* from = static_cast<const char*>(x.data());
+  auto* to = static_cast<char*>(y.data());
+  char* places = indices ? static_cast<char*>(indices->data()) : nullptr;
+  for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      kernels.max(windows.plane, from + p * windows.in * item, to + p * windows.out * item,
+                  places ? places + p * windows.out * index_item : nullptr);
+  });
+}
+
+void avg_pool(const OpCall& call) {
+  const TensorImpl &x = call.in(0), &y = call.out(0);
+  const Windows windows(call, x, y);
+  const PoolKernels& kernels = kernels_for(call, false);
+  const auto item = static_cast<int64_t>(itemsize(x.dtype()));
+  auto* from = static_cast<const char*>(x.data());
+  auto* to = static_cast<char*>(y.data());
+  for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      kernels.avg(windows.plane, from + p * windows.in * item, to + p * windows.out * item);
+  });
+}
+
+void avg_pool_backward(const OpCall& call) {
+  const TensorImpl &grad = call.in(0), &grad_x = call.out(0);
+  const Windows windows(call, grad_x, grad);
+  const PoolKernels& kernels = kernels_for(call, false);
+  const auto item = static_cast<int64_t>(itemsize(grad.dtype()));
+  auto* from = static_cast<const char*>(grad.data());
+  auto* to = static_cast<char*>(grad_x.data());
+  if (windows.planes == 0) {
+    std::fill_n(to, grad_x.numel() * item, 0);
+    return;
+  }
+  for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
+    std::vector<double> row(static_cast<size_t>(windows.plane.dim[2].out));
+    for (int64_t p = begin; p < end; ++p) {
+      char* plane = to + p * windows.in * item;
+      std::fill_n(plane, windows.in * item, 0);
+      kernels.avg_backward(windows.plane, from + p * windows.out * item, plane, row.data());
+    }
+  });
+}
+
+namespace {
+
+// Calls body(T, I) with the types of the values and of the places.
+template <class Body>
+void visit_planes(const OpCall& call, DType dtype, DType index_dtype, Body&& body) {
+  auto with_index = [&](auto value) {
+    if (index_dtype == DType::Int64) body(value, int64_t{});
+    else body(value, int32_t{});
+  };
+  if (dtype == DType::Float32) with_index(float{});
+  else if (dtype == DType::Float64) with_index(double{});
+  else fail_unsupported_dtype(call.op.name, dtype);
+}
+
+[[noreturn]] void fail_place(const char* op, int64_t place, int64_t size) {
+  fail(op, ": found an invalid max index: ", place, "; planes of the output have ", size,
+       " elements");
+}
+
+}  // namespace
+
+// Inputs: planes of values, planes of places. Attribute: how many last dimensions make a plane.
+void plane_gather(const OpCall& call) {
+  const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
+  const auto rank = call.integer(0);
+  int64_t in = 1, out = 1;
+  for (int64_t d = 1; d <= rank; ++d) {
+    in *= x.size(static_cast<size_t>(x.dim() - d));
+    out *= y.size(static_cast<size_t>(y.dim() - d));
+  }
+  if (y.numel() == 0) return;
+  visit_planes(call, x.dtype(), places.dtype(), [&](auto value, auto index) {
+    using T = decltype(value);
+    using I = decltype(index);
+    const T* from = x.data_as<T>();
+    const I* at = places.data_as<I>();
+    T* to = y.data_as<T>();
+    for_planes(y.numel() / out, out, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p)
+        for (int64_t o = p * out; o < (p + 1) * out; ++o) {
+          if (static_cast<uint64_t>(at[o]) >= static_cast<uint64_t>(in)) [[unlikely]]
+            fail_place(call.op.name, at[o], in);
+          to[o] = from[p * in + at[o]];
+        }
+    });
+  });
+}
+
+// Inputs: planes of values, planes of places. Attributes: how many last dimensions make a plane,
+// whether values that go to one place are added up; otherwise the last stays.
+void plane_scatter(const OpCall& call) {
+  const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
+  const auto rank = call.integer(0);
+  const bool add = call.integer(1) != 0;
+  int64_t in = 1, out = 1;
+  for (int64_t d = 1; d <= rank; ++d) {
+    in *= x.size(static_cast<size_t>(x.dim() - d));
+    out *= y.size(static_cast<size_t>(y.dim() - d));
+  }
+  if (y.numel() == 0) return;
+  visit_planes(call, x.dtype(), places.dtype(), [&](auto value, auto index) {
+    using T = decltype(value);
+    using I = decltype(index);
+    const T* from = x.data_as<T>();
+    const I* at = places.data_as<I>();
+    T* to = y.data_as<T>();
+    for_planes(y.numel() / out, out, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        T* plane = to + p * out;
+        std::fill_n(plane, out, T(0));
+        for (int64_t i = p * in; i < (p + 1) * in; ++i) {
+          if (static_cast<uint64_t>(at[i]) >= static_cast<uint64_t>(out)) [[unlikely]]
+            fail_place(call.op.name, at[i], out);
+          plane[at[i]] = add ? plane[at[i]] + from[i] : from[i];
+        }
+      }
+    });
+  });
+}
+
+}  // namespace tapegrad::cpu

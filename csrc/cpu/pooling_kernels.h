@@ -1,0 +1,41 @@
+// The inner loops of pooling, compiled once per instruction set. The driver is pooling.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/isa.h"
+
+namespace tapegrad::cpu {
+
+// One spatial dimension. Window o covers begin[o], begin[o] + step, ... below end[o], cut at the edges
+// of the input.
+struct PoolDim {
+  int64_t in = 1, out = 1;
+  int64_t kernel = 1, stride = 1, padding = 0, step = 1;
+  const int64_t *begin, *end;
+  const double* extent;  // what window o counts for in the divisor of an average
+};
+
+// Depth, height, width; those that an op does not have are of size 1.
+struct PoolPlane {
+  PoolDim dim[3];
+  // Whether windows start at o * stride - padding, all of one size. Otherwise only begin and end
+  // are right.
+  bool regular;
+  double divisor;  // of an average; 0: the product of the extents
+};
+
+struct PoolKernels {
+  // Of one plane; `indices` are places in the plane, null if nobody asks.
+  void (*max)(const PoolPlane& plane, const void* x, void* y, void* indices);
+  void (*avg)(const PoolPlane& plane, const void* x, void* y);
+  // Adds to grad_x. `row` is room for one row of the output.
+  void (*avg_backward)(const PoolPlane& plane, const void* grad, void* grad_x, void* row);
+};
+
+struct PoolTable {
+  PoolKernels kernels[3][2];  // [float, double, int64][indices of 32 bits, of 64]
+};
+TAPEGRAD_ISA_TABLE(PoolTable, pool_table)
+
+}  // namespace tapegrad::cpu

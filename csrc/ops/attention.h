@@ -1,0 +1,15 @@
+// Scaled dot product attention, fused: no matrix of all scores is made.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace tapegrad {
+
+// query (batch, heads, L, E), key (batch, heads / n, S, E), value (batch, heads / n, S, V), all
+// float32 or all float64. mask may be undefined; else it expands to (batch, heads, L, S) and is
+// bool (true: may be seen) or of the query's dtype (added), without a gradient of its own. A query
+// that sees no key gives zeros.
+Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                 bool causal, double scale);
+
+}  // namespace tapegrad

@@ -1,0 +1,206 @@
+// Each op has a fused derivative. When the derivative must itself be differentiable, it is composed
+// of recorded ops instead, from x: statistics included.
+#include "ops/normalize.h"
+
+#include <vector>
+
+#include "core/error.h"
+#include "cpu/kernels.h"
+#include "graph/record.h"
+#include "ops/copy.h"
+#include "ops/pointwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+namespace {
+
+const Op layer_norm_op{"layer_norm", {cpu::layer_norm, nullptr}};
+const Op layer_norm_backward_op{"layer_norm_backward", {cpu::layer_norm_backward, nullptr}};
+const Op batch_norm_op{"batch_norm", {cpu::batch_norm, nullptr}};
+const Op batch_norm_backward_op{"batch_norm_backward", {cpu::batch_norm_backward, nullptr}};
+
+void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*> others) {
+  TAPEGRAD_CHECK_AS(NotImplementedError, x.dtype() == DType::Float32 || x.dtype() == DType::Float64,
+                    op, ": expected float32 or float64, got ", name(x.dtype()));
+  for (const Tensor* other : others)
+    TAPEGRAD_CHECK(!other->defined() || other->dtype() == x.dtype(), op,
+                   ": expected all tensors to have the dtype of the input, ", name(x.dtype()),
+                   ", but got ", name(other->dtype()), "; cast one with .to()");
+}
+
+// A contiguous copy that nobody records, unless x is contiguous.
+Tensor dense(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor copy(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  copy_into(copy, x);
+  return copy;
+}
+
+Tensor output(bool wanted, const Tensor& like) {
+  return wanted ? empty("normalize", like.sizes(), like.dtype())
+                : empty("normalize", DimVector{0}, like.dtype());
+}
+
+// Edges: x, then weight and bias where they are. Saved: x, weight, mean, rstd.
+struct NormNode : Node {
+  NormNode(double eps, bool has_weight, bool has_bias)
+      : eps(eps), has_weight(has_weight), has_bias(has_bias) {}
+  bool wants_weight() const { return has_weight && needs(1); }
+  bool wants_bias() const { return has_bias && needs(1 + has_weight); }
+  Tensor weight() const { return has_weight ? saved(1) : Tensor(); }
+  void fill(Gradients grad_inputs, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    if (needs(0)) grad_inputs[0] = x;
+    if (wants_weight()) grad_inputs[1] = weight;
+    if (wants_bias()) grad_inputs[1 + has_weight] = bias;
+  }
+  // By the fused kernel, of contiguous tensors; `kind` is what the op's first attribute says.
+  void run_fused(const Op& op, bool kind, const Tensor& grad, Gradients grad_inputs) {
+    Tensor x = dense(saved(0)), g = dense(grad), w = weight();
+    std::vector<Tensor> inputs{g, x, saved(2), saved(3)};
+    if (w.defined()) inputs.push_back(dense(w));
+    const Tensor& affine = w.defined() ? w : inputs[2];
+    Tensor grads[] = {output(needs(0), x), output(wants_weight(), affine), Tensor()};
+    grads[2] = output(wants_bias(), bias_like(affine));
+    const Scalar attributes[] = {kind, w.defined(), needs(0), wants_weight(), wants_bias()};
+    dispatch(op, inputs, attributes, grads);
+    fill(grad_inputs, grads[0], grads[1], grads[2]);
+  }
+  // A tensor of the bias's shape.
+  virtual Tensor bias_like(const Tensor& affine) const { return affine; }
+
+  double eps;
+  bool has_weight, has_bias;
+};
+
+struct LayerNormBackward final : NormNode {
+  LayerNormBackward(double eps, bool has_weight, bool has_bias, int64_t dims, bool centred)
+      : NormNode(eps, has_weight, has_bias), dims(dims), centred(centred) {}
+  const char* name() const override {
+    return centred ? "NativeLayerNormBackward0" : "RmsNormBackward0";
+  }
+  DimVector normalized() const {
+    DimVector list;
+    for (int64_t d = -dims; d < 0; ++d) list.push_back(d);
+    return list;
+  }
+  Tensor bias_like(const Tensor& affine) const override {
+    if (has_weight) return affine;
+    return empty("layer_norm", output_sizes(0).last(dims), affine.dtype());
+  }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (!is_differentiating())
+      return run_fused(layer_norm_backward_op, centred, grads[0], grad_inputs);
+    const DimVector over = normalized();
+    Tensor x = saved(0), w = weight();
+    const Tensor& g = grads[0];
+    Tensor shifted = centred ? x - mean(x, over, true) : x;
+    Tensor scale = rsqrt(mean(shifted * shifted, over, true) + eps);
+    Tensor z = shifted * scale, gw = w.defined() ? g * w : g;
+    Tensor inner = gw - z * mean(gw * z, over, true);
+    if (centred) inner = inner - mean(gw, over, true);
+    DimVector sizes(x.sizes().last(dims));
+    fill(grad_inputs, inner * scale, wants_weight() ? sum_to_size(g * z, sizes) : Tensor(),
+         wants_bias() ? sum_to_size(g, sizes) : Tensor());
+  }
+  int64_t dims;
+  bool centred;
+};
+
+struct BatchNormBackward final : NormNode {
+  BatchNormBackward(double eps, bool has_weight, bool has_bias, bool given)
+      : NormNode(eps, has_weight, has_bias), given(given) {}
+  const char* name() const override { return "NativeBatchNormBackward0"; }
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    if (!is_differentiating())
+      return run_fused(batch_norm_backward_op, given, grads[0], grad_inputs);
+    Tensor x = saved(0), w = weight();
+    const Tensor& g = grads[0];
+    DimVector over{0}, column(x.dim(), 1);
+    for (int64_t d = 2; d < x.dim(); ++d) over.push_back(d);
+    column[1] = x.size(1);
+    Tensor shifted = x - (given ? reshape(saved(2), column) : mean(x, over, true));
+    Tensor scale =
+        given ? reshape(saved(3), column) : rsqrt(mean(shifted * shifted, over, true) + eps);
+    Tensor z = shifted * scale, gw = w.defined() ? g * reshape(w, column) : g;
+    Tensor inner = given ? gw : gw - mean(gw, over, true) - z * mean(gw * z, over, true);
+    fill(grad_inputs, inner * scale, wants_weight() ? sum(g * z, over, false) : Tensor(),
+         wants_bias() ? sum(g, over, false) : Tensor());
+  }
+  bool given;
+};
+
+template <class N, class... Arguments>
+void record_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+                 const Tensor& mean, const Tensor& rstd, double eps, Arguments... arguments) {
+  const bool w = weight.defined(), b = bias.defined();
+  N* node;
+  if (w && b) node = &record<N>({&x, &weight, &bias}, y, 4, eps, w, b, arguments...);
+  else if (w) node = &record<N>({&x, &weight}, y, 4, eps, w, b, arguments...);
+  else if (b) node = &record<N>({&x, &bias}, y, 4, eps, w, b, arguments...);
+  else node = &record<N>({&x}, y, 4, eps, w, b, arguments...);
+  node->save_input(0, x);
+  if (w) node->save_input(1, weight);
+  node->save_input(2, mean);
+  node->save_input(3, rstd);
+}
+
+bool wants_record(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return should_record(x) || (weight.defined() && should_record(weight)) ||
+         (bias.defined() && should_record(bias));
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Tensor& bias,
+                  double eps, bool centred) {
+  check("layer_norm", x, {&weight, &bias});
+  TAPEGRAD_CHECK(dims >= 1 && dims <= x.dim(), "layer_norm: expected 1 to ", x.dim(),
+                 " dimensions, got ", dims);
+  const Sizes normalized = x.sizes().last(dims);
+  for (const Tensor* affine : {&weight, &bias})
+    TAPEGRAD_CHECK(!affine->defined() || same_sizes(affine->sizes(), normalized),
+                   "layer_norm: expected weight and bias of shape ", to_string(normalized),
+                   ", got ", to_string(affine->sizes()));
+  std::vector<Tensor> inputs{dense(x)};
+  for (const Tensor* affine : {&weight, &bias})
+    if (affine->defined()) inputs.push_back(dense(*affine));
+  DimVector rows(x.sizes().first(x.dim() - dims));
+  Tensor outputs[] = {empty("layer_norm", x.sizes(), x.dtype()),
+                      empty("layer_norm", rows, x.dtype()), empty("layer_norm", rows, x.dtype())};
+  const Scalar attributes[] = {eps, centred, weight.defined(), bias.defined()};
+  if (x.numel() > 0) dispatch(layer_norm_op, inputs, attributes, outputs);
+  if (wants_record(x, weight, bias))
+    record_norm<LayerNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[2], eps, dims,
+                                   centred);
+  return outputs[0];
+}
+
+std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mean,
+                                              const Tensor& variance, const Tensor& weight,
+                                              const Tensor& bias, double eps) {
+  check("batch_norm", x, {&mean, &variance, &weight, &bias});
+  TAPEGRAD_CHECK(x.dim() >= 2, "batch_norm: expected an input of shape (N, C, ...), got ",
+                 to_string(x.sizes()));
+  const DimVector channels{x.size(1)};
+  const bool given = mean.defined();
+  TAPEGRAD_CHECK(given == variance.defined(), "batch_norm: mean and variance come together");
+  for (const Tensor* each : {&mean, &variance, &weight, &bias})
+    TAPEGRAD_CHECK(!each->defined() || same_sizes(each->sizes(), channels),
+                   "batch_norm: expected one number per channel, of shape ", to_string(channels),
+                   ", got ", to_string(each->sizes()));
+  std::vector<Tensor> inputs{dense(x)};
+  for (const Tensor* each : {&mean, &variance, &weight, &bias})
+    if (each->defined()) inputs.push_back(dense(*each));
+  Tensor outputs[] = {
+      empty("batch_norm", x.sizes(), x.dtype()), empty("batch_norm", channels, x.dtype()),
+      empty("batch_norm", channels, x.dtype()), empty("batch_norm", channels, x.dtype())};
+  const Scalar attributes[] = {eps, given, weight.defined(), bias.defined()};
+  dispatch(batch_norm_op, inputs, attributes, outputs);
+  if (wants_record(x, weight, bias))
+    record_norm<BatchNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[3], eps, given);
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+}  // namespace tapegrad

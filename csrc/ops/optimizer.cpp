@@ -1,0 +1,139 @@
+#include "ops/optimizer.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "cpu/kernels.h"
+#include "graph/forward.h"
+#include "graph/grad_mode.h"
+#include "graph/write_log.h"
+#include "ops/copy.h"
+
+namespace tapegrad {
+
+namespace {
+
+OptimizerInfo describe(const char* name, std::vector<const char*> options,
+                       std::vector<const char*> states, std::vector<const char*> counts) {
+  return {{name, {cpu::optimizer_step, nullptr}},
+          std::move(options),
+          std::move(states),
+          std::move(counts)};
+}
+
+// Every element has a place of its own and there are no gaps, in whatever order.
+bool is_dense(const Tensor& x) {
+  if (x.is_contiguous()) return true;
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (x.size(d) != 1) dims.emplace_back(x.stride(d), x.size(d));
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (auto [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+bool matches(const Tensor& x, const Tensor& param) {
+  return x.dtype() == param.dtype() && x->device() == param->device() &&
+         same_sizes(x.sizes(), param.sizes()) &&
+         ((x.is_contiguous() && param.is_contiguous()) || same_sizes(x.strides(), param.strides()));
+}
+
+bool is_count(const Tensor& x) {
+  return x.numel() == 1 && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
+
+// Whether no memory that is written is also used by another operand. Gradients may share.
+bool is_disjoint(std::span<const Tensor> operands, size_t count) {
+  struct Range {
+    const char *begin, *end;
+    bool written;
+  };
+  std::vector<Range> ranges;
+  ranges.reserve(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Tensor& x = operands[i];
+    auto* begin = static_cast<const char*>(x->data());
+    const auto nbytes = x.numel() * static_cast<int64_t>(itemsize(x.dtype()));
+    if (nbytes > 0) ranges.push_back({begin, begin + nbytes, i >= count});
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  const char *written_until = nullptr, *read_until = nullptr;
+  for (const Range& range : ranges) {
+    if (range.begin < written_until || (range.written && range.begin < read_until)) return false;
+    (range.written ? written_until : read_until) =
+        std::max(range.written ? written_until : read_until, range.end);
+  }
+  return true;
+}
+
+}  // namespace
+
+// In the order of the table in cpu/optimizer_kernels.cpp.
+const std::vector<OptimizerInfo>& optimizers() {
+  using Keys = std::vector<const char*>;
+  static const Keys step{"step"}, averages{"exp_avg", "exp_avg_sq"};
+  static const Keys sgd{"lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize"};
+  static const Keys adam{"lr",           "betas",    "eps",
+                         "weight_decay", "maximize", "decoupled_weight_decay"};
+  static const Keys rmsprop{"lr", "alpha", "eps", "weight_decay", "momentum", "maximize"};
+  static const std::vector<OptimizerInfo> list = {
+      describe("sgd_step", sgd, {}, {}),
+      describe("sgd_momentum_step", sgd, {"momentum_buffer"}, {}),
+      describe("adam_step", adam, averages, step),
+      describe("adam_amsgrad_step", adam, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, step),
+      describe("rmsprop_step", rmsprop, {"square_avg"}, step),
+      describe("rmsprop_momentum_step", rmsprop, {"square_avg", "momentum_buffer"}, step),
+      describe("rmsprop_centered_step", rmsprop, {"square_avg", "grad_avg"}, step),
+      describe("rmsprop_centered_momentum_step", rmsprop,
+               {"square_avg", "grad_avg", "momentum_buffer"}, step),
+      describe("adagrad_step", {"lr", "lr_decay", "eps", "weight_decay", "maximize"}, {"sum"},
+               step),
+      describe("adadelta_step", {"lr", "rho", "eps", "weight_decay", "maximize"},
+               {"square_avg", "acc_delta"}, step),
+      describe("adamax_step", {"lr", "betas", "eps", "weight_decay", "maximize"},
+               {"exp_avg", "exp_inf"}, step),
+      describe("nadam_step",
+               {"lr", "betas", "eps", "weight_decay", "momentum_decay", "maximize",
+                "decoupled_weight_decay"},
+               averages, {"step", "mu_product"}),
+      describe("radam_step", adam, averages, step),
+      describe("asgd_step", {"lr", "lambd", "alpha", "t0", "weight_decay", "maximize"}, {"ax"},
+               {"step", "eta", "mu"}),
+      describe("rprop_step", {"etas", "step_sizes", "maximize"}, {"prev", "step_size"}, step),
+  };
+  return list;
+}
+
+bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
+                    std::span<const double> options) {
+  const OptimizerInfo& optimizer = optimizers()[which];
+  if ((dispatch_watch & kWatchBatch) || forward_levels) return false;
+  for (const Tensor& x : operands)
+    if (x->storage().is_batched()) return false;
+  const size_t alike = (2 + optimizer.states.size()) * count;
+  for (size_t i = 0; i < count; ++i) {
+    const Tensor& param = operands[count + i];
+    if (!is_floating(param.dtype()) || !is_dense(param)) return false;
+    for (size_t k = i; k < alike; k += count)
+      if (!matches(operands[k], param)) return false;
+  }
+  for (size_t k = alike; k < operands.size(); ++k)
+    if (!is_count(operands[k])) return false;
+  if (!is_disjoint(operands, count)) return false;
+
+  const GradMode off(false);
+  std::span<const Tensor> written = operands.subspan(count);
+  for (const Tensor& x : written) check_write(optimizer.op.name, x, false);
+  std::vector<Scalar> attributes{static_cast<int64_t>(which), static_cast<int64_t>(count)};
+  attributes.insert(attributes.end(), options.begin(), options.end());
+  dispatch(optimizer.op, operands, attributes, written);
+  for (const Tensor& x : written) note_write(optimizer.op.name, x);
+  return true;
+}
+
+}  // namespace tapegrad

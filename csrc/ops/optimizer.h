@@ -1,0 +1,28 @@
+// The steps of optimizers: one call updates all parameters of a group. What is unusual (odd layouts,
+// shared memory, mixed dtypes) is left to the composed functions in tapegrad/optim.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/op.h"
+
+namespace tapegrad {
+
+// An optimizer, as tapegrad/optim lays out its options and its state.
+struct OptimizerInfo {
+  Op op;
+  std::vector<const char*> options;  // keys of the group; a tuple stands for its elements
+  std::vector<const char*> states;   // keys of tensors like the parameter
+  std::vector<const char*> counts;   // keys of 0-d tensors
+};
+
+const std::vector<OptimizerInfo>& optimizers();
+
+// Takes a step. `operands` are the gradients of all parameters, then the parameters, then the first
+// state of each, and so on, then the first count of each, and so on. Returns false, with nothing
+// changed, where the tensors are not what the kernels take.
+bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
+                    std::span<const double> options);
+
+}  // namespace tapegrad

@@ -1,0 +1,154 @@
+// Steps of optimizers, read straight from their parameter groups and state dicts.
+#include "ops/optimizer.h"
+#include "graph/record.h"
+#include "ops/clip.h"
+#include "python/binding.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+// A key of a dict, interned at first use.
+PyObject* interned(const char* key) {
+  PyObject* object = PyUnicode_InternFromString(key);
+  if (!object) throw nb::python_error();
+  return object;
+}
+
+// The keys of an optimizer as Python strings.
+struct Keys {
+  std::vector<PyObject*> options, states, counts;
+
+  explicit Keys(const OptimizerInfo& info) {
+    for (const char* key : info.options) options.push_back(interned(key));
+    for (const char* key : info.states) states.push_back(interned(key));
+    for (const char* key : info.counts) counts.push_back(interned(key));
+  }
+};
+
+const Keys& keys_of(size_t which) {
+  static const std::vector<Keys> all = [] {
+    std::vector<Keys> keys;
+    for (const OptimizerInfo& info : optimizers()) keys.emplace_back(info);
+    return keys;
+  }();
+  return all[which];
+}
+
+// A borrowed item, or null.
+PyObject* find(PyObject* dict, PyObject* key) {
+  PyObject* item = PyDict_GetItemWithError(dict, key);
+  if (!item && PyErr_Occurred()) throw nb::python_error();
+  return item;
+}
+
+bool is_set(PyObject* dict, PyObject* key) {
+  PyObject* item = find(dict, key);
+  if (!item || item == Py_False) return false;
+  const int truth = PyObject_IsTrue(item);
+  if (truth < 0) throw nb::python_error();
+  return truth;
+}
+
+// Numbers, tensors of one number, tuples and lists of such.
+bool read_option(PyObject* object, std::vector<double>& options) {
+  Scalar number;
+  if (!object) return false;
+  if (PyFloat_CheckExact(object)) {
+    options.push_back(PyFloat_AS_DOUBLE(object));
+    return true;
+  }
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      if (!read_option(PySequence_Fast_GET_ITEM(object, i), options)) return false;
+    return true;
+  }
+  if (is_tensor(object)) {
+    const Tensor& x = tensor_of(object);
+    if (x.numel() != 1 || x->storage().is_batched()) return false;
+    if (x.dtype() == DType::Float64) options.push_back(*x.data<double>());
+    else if (x.dtype() == DType::Float32) options.push_back(*x.data<float>());
+    else return false;
+    return true;
+  }
+  if (!scalar_from_object(object, &number)) return false;
+  options.push_back(number.as_double());
+  return true;
+}
+
+bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
+  static PyObject* const refused[] = {interned("differentiable"), interned("capturable")};
+  if (which >= optimizers().size() || !PyList_Check(params.ptr()) || !PyDict_Check(state.ptr()) ||
+      !PyDict_Check(group.ptr()))
+    return false;
+  for (PyObject* key : refused)
+    if (is_set(group.ptr(), key)) return false;
+  const Keys& keys = keys_of(which);
+  std::vector<double> options;
+  options.reserve(16);
+  for (PyObject* key : keys.options)
+    if (!read_option(find(group.ptr(), key), options)) return false;
+
+  // Row by row: gradients, parameters, each state, each count.
+  std::vector<PyObject*> chosen;
+  chosen.reserve(static_cast<size_t>(PyList_GET_SIZE(params.ptr())));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params.ptr()); ++i) {
+    PyObject* param = PyList_GET_ITEM(params.ptr(), i);
+    if (!is_tensor(param)) return false;
+    const AutogradMeta* meta = impl_of(param)->meta();
+    if (meta && meta->grad.defined()) chosen.push_back(param);
+  }
+  const size_t count = chosen.size();
+  if (count == 0) return true;
+  const size_t states = keys.states.size(), counts = keys.counts.size();
+  std::vector<Tensor> operands((2 + states + counts) * count);
+  for (size_t i = 0; i < count; ++i) {
+    operands[i] = impl_of(chosen[i])->meta()->grad;
+    operands[count + i] = tensor_of(chosen[i]);
+    if (states + counts == 0) continue;
+    PyObject* entry = find(state.ptr(), chosen[i]);
+    if (!entry || !PyDict_Check(entry)) return false;
+    for (size_t k = 0; k < states + counts; ++k) {
+      PyObject* value = find(entry, k < states ? keys.states[k] : keys.counts[k - states]);
+      if (!value || !is_tensor(value)) return false;
+      operands[(2 + k) * count + i] = tensor_of(value);
+    }
+  }
+  return optimizer_step(which, operands, count, options);
+}
+
+bool drop_gradients(nb::handle params) {
+  if (!PyList_Check(params.ptr())) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params.ptr()); ++i) {
+    PyObject* param = PyList_GET_ITEM(params.ptr(), i);
+    if (!is_tensor(param)) return false;
+    if (AutogradMeta* meta = impl_of(param)->meta()) {
+      // Whatever goes with it may run Python, which may change the list.
+      Tensor last = std::move(meta->grad);
+      meta->grad = Tensor();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void bind_optimizer(Binder& b) {
+  b.function("_optimizer_names", [] {
+    nb::list names;
+    for (const OptimizerInfo& info : optimizers()) names.append(info.op.name);
+    return names;
+  }, "The native steps of optimizers, in the order of their numbers.");
+  b.function("_optimizer_step", step, "which"_a, "params"_a, "state"_a, "group"_a,
+             "Takes a step with a parameter group; False where that is left to Python.");
+  b.function("_drop_gradients", drop_gradients, "params"_a,
+             "Sets the gradients of a list of parameters to None.");
+  b.function("_total_norm", [](const std::vector<Tensor>& tensors, double p) {
+    return total_norm(tensors, p);
+  }, "tensors"_a, "p"_a, "The norm of all tensors as one vector; None where that is composed.");
+  b.function("_scale_tensors", [](const std::vector<Tensor>& tensors, const Tensor& factor) {
+    return scale_tensors(tensors, factor);
+  }, "tensors"_a, "factor"_a, "Multiplies tensors in place; False where that is composed.");
+}
+
+}  // namespace tapegrad::python

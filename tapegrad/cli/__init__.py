@@ -1,0 +1,36 @@
+"""The command ``tapegrad``: train a small language model, watch it, and let it write.
+
+``import tapegrad`` does not load this package. Where to start reading: `loop` is the training,
+`model` the network, `text` the data, `run_folder` what a run leaves on disk, `report` its page.
+"""
+
+import os
+import sys
+
+from tapegrad.cli.arguments import read_arguments
+from tapegrad.cli.errors import UserError
+
+__all__ = ["main"]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    arguments = read_arguments(argv)
+    try:
+        # Each command imports what it needs, so that --help answers at once.
+        if arguments.command == "train":
+            from tapegrad.cli.train import train
+
+            return train(arguments)
+        from tapegrad.cli.sample import sample
+
+        return sample(arguments)
+    except UserError as error:
+        print(f"tapegrad {arguments.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nquit", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor at exit
+        return 1

@@ -1,0 +1,176 @@
+"""The command line: options, their defaults and their checks."""
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tapegrad._version import __version__
+from tapegrad.cli.settings import Settings
+
+__all__ = ["given_settings", "read_arguments"]
+
+_LIMIT = {int: 2**63, float: math.inf}  # what numbers stay below; nan is below nothing
+
+_FILES = """\
+A run is a folder: config.json (settings), metrics.jsonl (one line per step), samples.jsonl,
+checkpoint, curve.svg and report.html, which is rewritten as the run goes on: open it to watch.
+Ctrl-C saves and stops; `tapegrad train --resume RUN` then goes on to the very numbers that an
+uninterrupted run would have given.
+"""
+
+
+def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    """Parse a command line; errors print usage and leave with status 2."""
+    parser = argparse.ArgumentParser(
+        prog="tapegrad", description="Train a small language model on a text, and let it write."
+    )
+    parser.add_argument("--version", action="version", version=f"tapegrad {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_train(commands)
+    _add_sample(commands)
+    arguments = parser.parse_args(argv)
+    if arguments.command == "train":
+        _check_train(commands.choices["train"], arguments)
+    return arguments
+
+
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that stand on the command line, by name; the others are left out."""
+    named = {field.name: getattr(arguments, field.name, None) for field in fields(Settings)}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _add_train(commands: Any) -> None:
+    parser = commands.add_parser(
+        "train",
+        help="train a GPT on a text",
+        description="Train a GPT on a text. Without options: about two minutes on two cores.",
+        epilog=_FILES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run = parser.add_argument_group("run")
+    run.add_argument(
+        "--text", metavar="FILE", help="text to learn (default: the one in the package)"
+    )
+    run.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME-N)")
+    run.add_argument("--resume", metavar="RUN", help="go on from the checkpoint of a run")
+    run.add_argument(
+        "--minutes",
+        type=_above_zero(float),
+        help="save and stop after this time (default: no limit)",
+    )
+    run.add_argument("--quiet", action="store_true", help="print only where the run is and errors")
+    run.add_argument(
+        "--tensorboard", action="store_true", help="write event files for TensorBoard as well"
+    )
+    training = parser.add_argument_group("training")
+    _setting(training, "steps", _above_zero(int), "gradient steps")
+    _setting(training, "batch", _above_zero(int), "pieces of text in a step")
+    _setting(training, "lr", _above_zero(float), "peak learning rate")
+    _setting(training, "warmup", _not_negative(int), "steps in which the learning rate rises")
+    _setting(training, "weight_decay", _not_negative(float), "of AdamW, for matrices")
+    _setting(training, "clip", _above_zero(float), "largest norm of the gradient")
+    _setting(training, "every", _above_zero(int), "steps between evaluations and checkpoints")
+    _setting(training, "seed", _not_negative(int), "of weights, data order and dropout")
+    model = parser.add_argument_group("model")
+    _setting(model, "layers", _above_zero(int), "blocks of attention and feed-forward")
+    _setting(model, "width", _above_zero(int), "numbers that stand for one token")
+    _setting(model, "heads", _above_zero(int), "of attention; they divide the width")
+    _setting(model, "context", _above_zero(int), "tokens that the model sees")
+    _setting(model, "dropout", _share, "share of activations dropped in training")
+    model.add_argument(
+        "--tie",
+        action=argparse.BooleanOptionalAction,
+        help="use the embedding as output matrix, too (default: no)",
+    )
+    model.add_argument(
+        "--tokens",
+        choices=["characters", "bytes"],
+        help="what the model reads (default: characters); bytes take any file",
+    )
+
+
+def _add_sample(commands: Any) -> None:
+    parser = commands.add_parser(
+        "sample", help="let a trained model write", description="Let a trained model write text."
+    )
+    parser.add_argument(
+        "run", nargs="?", metavar="RUN", help="folder of the run (default: the newest in runs/)"
+    )
+    parser.add_argument("--prompt", default="", help="text to go on from (default: a new line)")
+    parser.add_argument(
+        "--tokens", type=_above_zero(int), default=500, help="how much to write (default: 500)"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=_not_negative(float),
+        default=0.8,
+        help="lower is safer, higher is wilder, 0 takes the likeliest (default: 0.8)",
+    )
+    parser.add_argument(
+        "--top-k", type=_above_zero(int), help="choose among the K likeliest (default: all)"
+    )
+    parser.add_argument("--seed", type=_not_negative(int), default=0, help="of chance (default: 0)")
+
+
+def _setting(group: Any, name: str, kind: Callable[[str], Any], text: str) -> None:
+    """Add the option of a setting; None stands for "not given", which a resumed run needs."""
+    default = getattr(Settings, name)
+    group.add_argument(
+        f"--{name.replace('_', '-')}",
+        type=kind,
+        metavar="N" if isinstance(default, int) else "X",
+        help=f"{text} (default: {default:g})",
+    )
+
+
+def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Refuse combinations that no single option can see."""
+    given = given_settings(arguments)
+    text = arguments.text
+    if text is not None and not Path(text).is_file():
+        what = "a folder" if Path(text).is_dir() else "no such file"
+        parser.error(f"--text: expected a text file, got {text!r}: {what}")
+    if arguments.resume is not None:
+        fixed = sorted(given.keys() - {"steps", "text"}) + (["out"] if arguments.out else [])
+        if fixed:
+            options = ", ".join("--" + name.replace("_", "-") for name in fixed)
+            parser.error(f"{options} cannot change in a resumed run: leave out, or start a new run")
+        return
+    settings = Settings(**given)
+    if settings.width % settings.heads:
+        parser.error(
+            f"--heads: expected a divisor of the width {settings.width}, got {settings.heads}"
+        )
+
+
+def _above_zero(kind: type) -> Callable[[str], Any]:
+    return _number(kind, lambda value: value > 0, "above 0")
+
+
+def _not_negative(kind: type) -> Callable[[str], Any]:
+    return _number(kind, lambda value: value >= 0, "of at least 0")
+
+
+def _number(kind: type, fits: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+    """Return a function that reads a number, for argparse."""
+    noun = "a whole number" if kind is int else "a number"
+
+    def read(word: str) -> Any:
+        try:
+            value = kind(word)
+        except ValueError:
+            value = math.nan
+        if not abs(value) < _LIMIT[kind] or not fits(value):
+            raise argparse.ArgumentTypeError(f"expected {noun} {words}, got {word!r}")
+        return value
+
+    return read
+
+
+def _share(word: str) -> float:
+    value: float = _number(float, lambda value: 0 <= value < 1, "of at least 0 and below 1")(word)
+    return value

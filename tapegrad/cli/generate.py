@@ -1,0 +1,62 @@
+"""Writing: draw a token, put it behind the text, look again."""
+
+from collections.abc import Iterator
+
+import tapegrad
+from tapegrad import Tensor
+from tapegrad.cli.model import GPT
+
+__all__ = ["generate"]
+
+
+def generate(
+    model: GPT,
+    prompt: Tensor,
+    count: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    seed: int = 0,
+) -> Iterator[int]:
+    """Yield token numbers that go on from a prompt.
+
+    The generator is its own, so that writing a sample leaves a training run as it was.
+
+    Args:
+        model: put into eval mode while a token is computed, then back.
+        prompt: at least one token number.
+        count: how many tokens to write.
+        temperature: divides the scores; 0 always takes the likeliest token.
+        top_k: choose among this many of the likeliest; all if None.
+        seed: of the choice.
+    """
+    generator = tapegrad.Generator().manual_seed(seed)
+    tokens = prompt.tolist()
+    for _ in range(count):
+        scores = _last_scores(model, tokens[-model.context :])
+        token = _choose(scores, temperature, top_k, generator)
+        tokens.append(token)
+        yield token
+
+
+def _last_scores(model: GPT, tokens: list[int]) -> Tensor:
+    training = model.training
+    model.eval()
+    try:
+        with tapegrad.no_grad():
+            return model(tapegrad.tensor([tokens]))[0, -1]
+    finally:
+        model.train(training)
+
+
+def _choose(
+    scores: Tensor, temperature: float, top_k: int | None, generator: tapegrad.Generator
+) -> int:
+    if temperature == 0:
+        return int(scores.argmax().item())
+    if top_k is not None and top_k < len(scores):
+        least = tapegrad.topk(scores, top_k).values[-1]
+        scores = scores.masked_fill(scores < least, -tapegrad.inf)
+    # In float64 and less the largest, so that the least temperature divides into numbers.
+    chances = tapegrad.softmax((scores - scores.max()).double() / temperature, 0)
+    return int(tapegrad.multinomial(chances, 1, generator=generator).item())

@@ -1,0 +1,1 @@
+"""Checkpoints: what is kept, what is refused, and what a killed process leaves."""

@@ -1,0 +1,1 @@
+"""Progress lines, summaries of models, event files."""
