@@ -181,3 +181,58 @@ def test_functional_call_and_ensembles(both):
 
         stacked.append(library.func.vmap(run)(weights, biases))
     expect_near(*stacked, "of an ensemble")
+
+
+# ---- lazy layers ----------------------------------------------------------------------------
+
+LAZY = [
+    ("LazyConv1d", (6, 3), {}, (2, 4, 9)),
+    ("LazyConv1d", (6, 3, 2), {"padding": 1, "bias": False}, (4, 9)),
+    (
+        "LazyConv2d",
+        (6, (3, 2)),
+        {"groups": 2, "padding_mode": "circular", "padding": 1},
+        (2, 4, 6, 7),
+    ),
+    ("LazyConv3d", (3, 2), {"padding": "same"}, (1, 2, 3, 4, 5)),
+    ("LazyConvTranspose1d", (6, 3, 2, 1, 1), {}, (2, 4, 9)),
+    ("LazyConvTranspose2d", (6, 3), {"groups": 2, "stride": 2, "dilation": 2}, (4, 6, 7)),
+    ("LazyConvTranspose3d", (3, 2), {"bias": False}, (1, 2, 3, 4, 5)),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "shape"), LAZY)
+def test_first_forward_of_a_lazy_layer(both, name, args, kwargs, shape):
+    layers = [getattr(library.nn, name)(*args, dtype=library.float64, **kwargs) for library in both]
+    assert repr(layers[0]) == repr(layers[1])
+    assert list(layers[0].state_dict()) == list(layers[1].state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch tells of copies that "same" makes.
+        for library, layer in zip(both, layers, strict=True):
+            parameters = list(layer.parameters())
+            layer(library.ones(shape, dtype=library.float64))
+            assert all(a is b for a, b in zip(parameters, layer.parameters(), strict=True))
+            assert type(layer) is getattr(library.nn, name.replace("Lazy", ""))
+        assert repr(layers[0]) == repr(layers[1])
+        copy_state(layers[1], layers[0], both[0])
+        expect_same_run(both, *layers, [numbers(*shape)])
+
+
+def test_lazy_layers_load(torch):
+    source = torch.nn.Conv2d(4, 6, 3)
+    lazy = torch.nn.LazyConv2d(6, 3)
+    lazy.load_state_dict(source.state_dict())
+    x = torch.randn(1, 4, 5, 5)
+    assert torch.allclose(lazy(x), source(x)) and type(lazy) is torch.nn.Conv2d
+
+
+def test_lazy_layers_refuse(torch):
+    with pytest.raises(RuntimeError, match=r"3D \(unbatched\) or 4D \(batched\)"):
+        torch.nn.LazyConv2d(6, 3)(torch.ones(4, 5))
+    with pytest.raises(ValueError, match="in_channels must be divisible by groups"):
+        torch.nn.LazyConv2d(6, 3, groups=2)(torch.ones(1, 3, 5, 5))
+
+
+def test_a_lazy_transpose_takes_an_output_size(torch):
+    layer = torch.nn.LazyConvTranspose2d(2, 3, stride=2, padding=1)
+    assert layer(torch.ones(1, 4, 6, 6), output_size=[12, 12]).shape == (1, 2, 12, 12)

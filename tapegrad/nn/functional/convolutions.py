@@ -425,7 +425,8 @@ def _taps(
             slice(start, start + (size - 1) * move + 1, move)
             for start, size, move in zip(first, sizes, stride, strict=True)
         )
-        yield matrices[(..., *tap)], (Ellipsis, *places)
+        chosen = (Ellipsis, *tap)
+        yield matrices[chosen], (Ellipsis, *places)
 
 
 def _integer_convolution(
@@ -442,13 +443,13 @@ def _integer_convolution(
 def _integer_transpose(
     input: Tensor, weight: Tensor, sizes: tuple[int, ...], steps: list[list[int]], groups: int
 ) -> Tensor:
-    borders = zip(sizes, steps[1], strict=True)
-    whole = [size + 2 * width for size, width in borders]
+    whole = [size + 2 * width for size, width in zip(sizes, steps[1], strict=True)]
     result = input.new_zeros(input.shape[0], groups, weight.shape[1], *whole)
     channels = weight.shape[0] // groups
     columns = input.reshape(input.shape[0], groups, channels, prod(input.shape[2:]))
     for matrix, places in _taps(weight.contiguous(), tuple(input.shape[2:]), steps, groups):
         laid = _C.matmul(matrix.transpose(-1, -2), columns)
         result[places] += laid.view(*result.shape[:3], *input.shape[2:])
-    inside = (slice(width, width + size) for size, width in zip(sizes, steps[1], strict=True))
-    return result[(Ellipsis, *inside)].flatten(1, 2)
+    borders = zip(sizes, steps[1], strict=True)
+    inside = (Ellipsis, *(slice(width, width + size) for size, width in borders))
+    return result[inside].flatten(1, 2)

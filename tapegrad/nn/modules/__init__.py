@@ -95,6 +95,14 @@ from tapegrad.nn.modules.lazy import (
     LazyInstanceNorm3d,
     LazyLinear,
 )
+from tapegrad.nn.modules.lazy_conv import (
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
 from tapegrad.nn.modules.linear import (
     Bilinear,
     Identity,
@@ -281,6 +289,12 @@ __all__ = [
     "LazyBatchNorm1d",
     "LazyBatchNorm2d",
     "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
     "LazyInstanceNorm1d",
     "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
