@@ -3797,6 +3797,9 @@ def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
 
+def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
+    """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
+
 def _current_sweep() -> builtins.int:
     """The number of the backward that runs this hook."""
 

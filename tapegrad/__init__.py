@@ -76,10 +76,17 @@ from tapegrad.func import vmap
 from tapegrad.nn.functional import (
     adaptive_avg_pool1d,
     avg_pool1d,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
 )
+from tapegrad.nn.functional.convolutions import convolution
 
 for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
     if _row["activation"]:

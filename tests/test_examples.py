@@ -12,6 +12,7 @@ from library import IS_TORCH, NAME
 
 FOLDER = Path(__file__).parents[1] / "examples"
 LAST_LINES = {
+    "cnn_digits": r"\d+\.\d% of digits never seen are read right, after .* s of training",
     "digits": r"\d+\.\d% of digits never seen are read right, after .* s",
     "gan_gradient_penalty": r"[6-8] of 8 clusters covered, \d+% of points near one",
     "hessian_vector_product": r"the film is the catenoid to \S+e-0[5-9], .*",
@@ -28,7 +29,7 @@ LAST_LINES = {
 }
 # These are run as they are; the others have a form with fewer steps and a lower goal.
 WHOLE = {"hessian_vector_product", "implicit_layer", "per_sample_gradients", "spiral"}
-NEEDS = {"digits": "sklearn", "vae": "sklearn"}
+NEEDS = {"cnn_digits": "sklearn", "digits": "sklearn", "vae": "sklearn"}
 
 
 def test_every_example_is_run():

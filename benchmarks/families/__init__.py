@@ -9,6 +9,7 @@ from benchmarks.case import Benchmark
 from benchmarks.families import (
     indexing,
     matmul,
+    models,
     optimizer,
     pointwise,
     pooling,
@@ -30,6 +31,8 @@ FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
     "indexing": indexing.cases,
     "pooling": pooling.cases,
     "optimizer": optimizer.cases,
+    "models": models.cases,
+    "model_memory": models.memory,
     "memory": process.memory,
     "import": process.import_time,
     "size": process.size,

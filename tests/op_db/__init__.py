@@ -10,6 +10,7 @@ from dataclasses import replace
 from op_db import (
     activation,
     arithmetic,
+    conv,
     create,
     index,
     matmul,
@@ -29,6 +30,7 @@ FAMILIES = {
     "matmul": matmul.ROWS,
     "index": index.ROWS,
     "sort": sort.ROWS,
+    "conv": conv.ROWS,
     "pooling": pooling.ROWS,
     "create": create.ROWS,
     "random": random.ROWS,

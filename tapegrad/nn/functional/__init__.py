@@ -7,6 +7,7 @@ from tapegrad.nn.functional import (
     attention,
     bags,
     blocks,
+    convolutions,
     ctc,
     distances,
     dropouts,
@@ -25,6 +26,7 @@ from tapegrad.nn.functional.activations import *  # noqa: F403
 from tapegrad.nn.functional.attention import *  # noqa: F403
 from tapegrad.nn.functional.bags import *  # noqa: F403
 from tapegrad.nn.functional.blocks import *  # noqa: F403
+from tapegrad.nn.functional.convolutions import *  # noqa: F403
 from tapegrad.nn.functional.ctc import *  # noqa: F403
 from tapegrad.nn.functional.distances import *  # noqa: F403
 from tapegrad.nn.functional.dropouts import *  # noqa: F403
@@ -44,6 +46,7 @@ _PARTS = (
     attention,
     bags,
     blocks,
+    convolutions,
     ctc,
     distances,
     dropouts,

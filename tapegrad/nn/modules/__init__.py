@@ -62,6 +62,14 @@ from tapegrad.nn.modules.container import (
     ParameterList,
     Sequential,
 )
+from tapegrad.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from tapegrad.nn.modules.distance import (
     CosineSimilarity,
     PairwiseDistance,
@@ -86,6 +94,14 @@ from tapegrad.nn.modules.lazy import (
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
     LazyLinear,
+)
+from tapegrad.nn.modules.lazy_conv import (
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
 )
 from tapegrad.nn.modules.linear import (
     Bilinear,
@@ -229,6 +245,12 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
@@ -267,6 +289,12 @@ __all__ = [
     "LazyBatchNorm1d",
     "LazyBatchNorm2d",
     "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
     "LazyInstanceNorm1d",
     "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
