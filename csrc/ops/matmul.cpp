@@ -157,7 +157,8 @@ DimVector without(Sizes sizes, size_t position) {
   return out;
 }
 
-// Leading dimensions of a fold into its rows when b is one matrix: one large product.
+// Leading dimensions of a fold into its rows when b is one matrix: one large product, and one for
+// each gradient, which is worth a copy of a.
 Tensor fold_rows(const Tensor& a, const Tensor& b) {
   DimVector sizes(a.sizes());
   sizes.back() = b.size(1);
@@ -170,13 +171,6 @@ Tensor align_rank(const Tensor& x, int64_t rank) {
   DimVector sizes(rank - x.dim(), 1);
   for (int64_t size : x.sizes()) sizes.push_back(size);
   return view(x, sizes);
-}
-
-bool folds_without_copy(const Tensor& a) {
-  DimVector strides;
-  return a.numel() > 0 &&
-         view_strides(a.sizes(), a.strides(),
-                      DimVector{a.numel() / a.size(a.dim() - 1), a.size(a.dim() - 1)}, strides);
 }
 
 }  // namespace
@@ -237,7 +231,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     Tensor y = matmul(a, unsqueeze(b, 1));
     return unsafe_view(y, without(y.sizes(), y.dim() - 1));
   }
-  if (b.dim() == 2 && folds_without_copy(a)) {
+  if (b.dim() == 2 && a.numel() > 0) {
     check_inner("matmul", a, b);
     return fold_rows(a, b);
   }
@@ -281,7 +275,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Tensor transposed = transpose(weight, 0, 1);
   if (!bias.defined()) return matmul(x, transposed);
   if (x.dim() == 2) return addmm(bias, x, transposed, 1, 1);
-  if (x.dim() > 2 && folds_without_copy(x)) {
+  if (x.dim() > 2 && x.numel() > 0) {
     check_inner("linear", x, transposed);
     DimVector sizes(x.sizes());
     sizes.back() = weight.size(0);
