@@ -183,6 +183,65 @@ void tap_product(const TapProduct<T>& product) {
 
 // ---- moving ------------------------------------------------------------------------------------
 
+// Half of a vector.
+template <class T>
+struct HalfOf {
+  typedef T Type __attribute__((vector_size(kVectorBytes / 2)));
+};
+
+// Copies n elements, or zeros, by vectors of which the last may overlap the one before.
+template <class T, class Vector, class Value>
+inline void put(int64_t n, T* to, Value value) {
+  constexpr int64_t kWidth = sizeof(Vector) / sizeof(T);
+  for (int64_t u = 0; u < n - kWidth; u += kWidth) {
+    const Vector part = value(u);
+    __builtin_memcpy(to + u, &part, sizeof part);
+  }
+  const Vector part = value(n - kWidth);
+  __builtin_memcpy(to + n - kWidth, &part, sizeof part);
+}
+
+template <class T>
+inline void zero(T* to, int64_t n) {
+  using Vector = typename Shape<T>::Vector;
+  using Half = typename HalfOf<T>::Type;
+  if (n >= Shape<T>::kWidth) return put<T, Vector>(n, to, [](int64_t) { return Vector{}; });
+  if (n >= Shape<T>::kWidth / 2) return put<T, Half>(n, to, [](int64_t) { return Half{}; });
+  for (int64_t u = 0; u < n; ++u) to[u] = T(0);
+}
+
+template <class T>
+inline void copy(const T* from, int64_t n, T* to) {
+  using Half = typename HalfOf<T>::Type;
+  if (n >= Shape<T>::kWidth)
+    return put<T, typename Shape<T>::Vector>(n, to, [=](int64_t u) { return load(from + u); });
+  if (n >= Shape<T>::kWidth / 2) {
+    return put<T, Half>(n, to, [=](int64_t u) {
+      Half part;
+      __builtin_memcpy(&part, from + u, sizeof part);
+      return part;
+    });
+  }
+  for (int64_t u = 0; u < n; ++u) to[u] = from[u];
+}
+
+// n elements plus a number.
+template <class T>
+inline void store_run(const T* from, int64_t n, T added, T* to) {
+  using Half = typename HalfOf<T>::Type;
+  if (n >= Shape<T>::kWidth)
+    return put<T, typename Shape<T>::Vector>(n, to,
+                                             [=](int64_t u) { return load(from + u) + added; });
+  if (n >= Shape<T>::kWidth / 2) {
+    return put<T, Half>(n, to, [=](int64_t u) {
+      Half part;
+      __builtin_memcpy(&part, from + u, sizeof part);
+      return part + added;
+    });
+  }
+  for (int64_t j = 0; j < n; ++j) to[j] = from[j] + added;
+}
+
 template <class T>
 void store_runs(const T* c, int64_t c_stride, int64_t rows, const ConvRun* runs, int64_t count,
                 const T* bias, T* out, int64_t out_stride, int64_t step) {
@@ -193,7 +252,7 @@ void store_runs(const T* c, int64_t c_stride, int64_t rows, const ConvRun* runs,
       T* to = out + runs[k].target;
       const int64_t n = runs[k].length;
       if (step == 1) {
-        for (int64_t j = 0; j < n; ++j) to[j] = from[j] + added;
+        store_run(from, n, added, to);
       } else {
         for (int64_t j = 0; j < n; ++j) to[j * step] = from[j] + added;
       }
@@ -225,32 +284,36 @@ void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T*
         else square[k] = load_some(from + k * in_stride, width);
       }
       transpose_square<T>(square);
-      for (int64_t k = 0; k < width; ++k)
-        __builtin_memcpy(out + (j + k) * out_stride + i, square + k, height * sizeof(T));
+      T* to = out + j * out_stride + i;
+      if (height == kWidth) {
+        for (int64_t k = 0; k < width; ++k) store(to + k * out_stride, square[k]);
+      } else {
+        for (int64_t k = 0; k < width; ++k)
+          __builtin_memcpy(to + k * out_stride, square + k, height * sizeof(T));
+      }
     }
   }
 }
 
-template <class T>
-inline void zero(T* to, int64_t n) {
-  constexpr int64_t kWidth = Shape<T>::kWidth;
-  if (n < kWidth) {
-    for (int64_t u = 0; u < n; ++u) to[u] = T(0);
-    return;
-  }
-  for (int64_t u = 0; u < n - kWidth; u += kWidth) store(to + u, typename Shape<T>::Vector{});
-  store(to + n - kWidth, typename Shape<T>::Vector{});
+// Every other element: the even ones of a vector and the odd ones of the next, which is loaded one
+// element early and so never reaches beyond the last.
+template <class T, int... kLane>
+inline typename Shape<T>::Vector load_even(const T* from, std::integer_sequence<int, kLane...>) {
+  constexpr int kWidth = Shape<T>::kWidth;
+  return __builtin_shufflevector(load(from), load(from + kWidth - 1),
+                                 (kLane < kWidth / 2 ? 2 * kLane : 2 * kLane + 1)...);
 }
 
 template <class T>
-inline void copy(const T* from, int64_t n, T* to) {
-  constexpr int64_t kWidth = Shape<T>::kWidth;
+inline void copy_even(const T* from, int64_t n, T* to) {
+  constexpr int kWidth = Shape<T>::kWidth;
   if (n < kWidth) {
-    for (int64_t u = 0; u < n; ++u) to[u] = from[u];
+    for (int64_t u = 0; u < n; ++u) to[u] = from[2 * u];
     return;
   }
-  for (int64_t u = 0; u < n - kWidth; u += kWidth) store(to + u, load(from + u));
-  store(to + n - kWidth, load(from + n - kWidth));
+  put<T, typename Shape<T>::Vector>(n, to, [=](int64_t u) {
+    return load_even(from + 2 * u, std::make_integer_sequence<int, kWidth>{});
+  });
 }
 
 template <class T>
@@ -267,7 +330,7 @@ void pack_rows(const T* from, int64_t from_stride, int64_t rows, int64_t size, i
     if (step == 1) {
       if (count > 0) copy(from, count, to + begin);
     } else if (step == 2) {
-      for (int64_t u = 0; u < count; ++u) to[begin + u] = from[2 * u];
+      if (count > 0) copy_even(from, count, to + begin);
     } else {
       for (int64_t u = 0; u < count; ++u) to[begin + u] = from[u * step];
     }

@@ -34,6 +34,7 @@ constexpr int64_t kSlack = 64;                     // elements that the last vec
 constexpr int64_t kVectorsWanted = 9;              // of the images that are treated together
 constexpr int64_t kDepthOfBlock = 768;             // taps and channels between visits of a panel
 constexpr int64_t kBlockBytes = int64_t{1} << 20;  // of images packed together
+constexpr int64_t kPlaces = 64;                    // whose gradients are transposed at a time
 constexpr int64_t kMaxRuns = 64;                   // of a panel: its columns, at most
 constexpr int64_t kMaxVectors = 4;                 // of a panel
 constexpr int64_t kUnitGrain = 32 * 1024;          // multiply-adds that make a second thread pay
@@ -506,18 +507,20 @@ class WeightGradient {
   T* grads(int64_t n) const { return planes(n) + s.in_channels * layout.channel(); }
 
   void pack(const T* x, const T* g, int64_t count) {
-    const int64_t rows = s.out[0] * s.out[1], pieces = s.in_channels + rows;
+    const int64_t places = volume(s.out), parts = (places + kPlaces - 1) / kPlaces;
+    const int64_t pieces = s.in_channels + parts;
     const int64_t grain =
-        std::max<int64_t>(1, kUnitGrain / std::max(layout.channel(), s.out[2] * width));
+        std::max<int64_t>(1, kUnitGrain / std::max(layout.channel(), kPlaces * width));
     parallel_for(0, count * pieces, grain, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
-        const int64_t n = k / pieces, piece = k % pieces, row = piece - s.in_channels;
-        if (row < 0) {
+        const int64_t n = k / pieces, piece = k % pieces;
+        if (piece < s.in_channels) {
           pack_channel(layout, x + n * s.groups * s.image() + piece * volume(s.in),
                        planes(n) + piece * layout.channel());
         } else {
-          kernels.transpose(g + n * s.groups * s.result() + row * s.out[2], volume(s.out),
-                            s.out_channels, s.out[2], grads(n) + row * s.out[2] * width, width);
+          const int64_t first = (piece - s.in_channels) * kPlaces;
+          kernels.transpose(g + n * s.groups * s.result() + first, places, s.out_channels,
+                            std::min(kPlaces, places - first), grads(n) + first * width, width);
         }
       }
     });

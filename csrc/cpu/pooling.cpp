@@ -1,5 +1,6 @@
 // The driver of pooling: reads the windows of a call, tabulates them, and cuts the work by planes.
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "core/error.h"
@@ -41,6 +42,20 @@ class Windows {
       out *= dim.out;
     }
     planes = out == 0 ? 0 : y.numel() / out;
+  }
+
+  // For one row of the input and one of the output.
+  std::vector<double> room() const {
+    return std::vector<double>(static_cast<size_t>(plane.dim[2].in + plane.dim[2].out));
+  }
+
+  // For the plane with padded rows, where windows reach over the edges of rows.
+  std::unique_ptr<char[]> padded_room(int64_t itemsize) const {
+    const PoolDim& w = plane.dim[2];
+    if (!plane.regular || out == 0 || (w.padding == 0 && padded_width(w) <= w.in)) return nullptr;
+    const int64_t rows = plane.dim[0].in * plane.dim[1].in;
+    const auto bytes = static_cast<size_t>(rows * padded_width(w) * itemsize);
+    return std::unique_ptr<char[]>(new char[bytes]);
   }
 
   PoolPlane plane{};
@@ -108,9 +123,10 @@ void max_pool(const OpCall& call) {
   auto* to = static_cast<char*>(y.data());
   char* places = indices ? static_cast<char*>(indices->data()) : nullptr;
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<char[]> room = windows.padded_room(item);
     for (int64_t p = begin; p < end; ++p)
       kernels.max(windows.plane, from + p * windows.in * item, to + p * windows.out * item,
-                  places ? places + p * windows.out * index_item : nullptr);
+                  places ? places + p * windows.out * index_item : nullptr, room.get());
   });
 }
 
@@ -122,8 +138,10 @@ void avg_pool(const OpCall& call) {
   auto* from = static_cast<const char*>(x.data());
   auto* to = static_cast<char*>(y.data());
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
+    std::vector<double> room = windows.room();
     for (int64_t p = begin; p < end; ++p)
-      kernels.avg(windows.plane, from + p * windows.in * item, to + p * windows.out * item);
+      kernels.avg(windows.plane, from + p * windows.in * item, to + p * windows.out * item,
+                  room.data());
   });
 }
 
@@ -139,11 +157,11 @@ void avg_pool_backward(const OpCall& call) {
     return;
   }
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
-    std::vector<double> row(static_cast<size_t>(windows.plane.dim[2].out));
+    std::vector<double> room = windows.room();
     for (int64_t p = begin; p < end; ++p) {
       char* plane = to + p * windows.in * item;
       std::fill_n(plane, windows.in * item, 0);
-      kernels.avg_backward(windows.plane, from + p * windows.out * item, plane, row.data());
+      kernels.avg_backward(windows.plane, from + p * windows.out * item, plane, room.data());
     }
   });
 }

@@ -25,12 +25,19 @@ struct PoolPlane {
   double divisor;  // of an average; 0: the product of the extents
 };
 
+// How far the windows of a row reach, from the padding on the left.
+inline int64_t padded_width(const PoolDim& w) {
+  return (w.out - 1) * w.stride + (w.kernel - 1) * w.step + 1;
+}
+
 struct PoolKernels {
   // Of one plane; `indices` are places in the plane, null if nobody asks.
-  void (*max)(const PoolPlane& plane, const void* x, void* y, void* indices);
-  void (*avg)(const PoolPlane& plane, const void* x, void* y);
-  // Adds to grad_x. `row` is room for one row of the output.
-  void (*avg_backward)(const PoolPlane& plane, const void* grad, void* grad_x, void* row);
+  // `room` is for the plane with padded rows (padded_width), where windows reach over edges.
+  void (*max)(const PoolPlane& plane, const void* x, void* y, void* indices, void* room);
+  // `room` is for one row of the input and one of the output.
+  void (*avg)(const PoolPlane& plane, const void* x, void* y, void* room);
+  // Adds to grad_x.
+  void (*avg_backward)(const PoolPlane& plane, const void* grad, void* grad_x, void* room);
 };
 
 struct PoolTable {

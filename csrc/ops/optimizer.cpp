@@ -1,6 +1,7 @@
 #include "ops/optimizer.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/error.h"
 #include "cpu/kernels.h"
@@ -44,6 +45,25 @@ bool matches(const Tensor& x, const Tensor& param) {
 
 bool is_count(const Tensor& x) {
   return x.numel() == 1 && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
+
+// Whether every operand has a storage of its own, which owns its bytes: then nothing is shared. A table of
+// storages that were seen; no answer for very many is a no.
+bool have_own_storages(std::span<const Tensor> operands) {
+  constexpr size_t kSlots = 2048;
+  if (operands.size() > kSlots / 2) return false;
+  const size_t mask = std::bit_ceil(2 * operands.size()) - 1;
+  const Storage* seen[kSlots];
+  std::fill_n(seen, mask + 1, nullptr);
+  for (const Tensor& x : operands) {
+    const Storage* storage = &x->storage();
+    if (storage->is_borrowed()) return false;
+    size_t slot = (reinterpret_cast<uintptr_t>(storage) * 0x9e3779b97f4a7c15u >> 40) & mask;
+    for (; seen[slot]; slot = (slot + 1) & mask)
+      if (seen[slot] == storage) return false;
+    seen[slot] = storage;
+  }
+  return true;
 }
 
 // Whether no memory that is written is also used by another operand. Gradients may share.
@@ -124,7 +144,7 @@ bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count
   }
   for (size_t k = alike; k < operands.size(); ++k)
     if (!is_count(operands[k])) return false;
-  if (!is_disjoint(operands, count)) return false;
+  if (!have_own_storages(operands) && !is_disjoint(operands, count)) return false;
 
   const GradMode off(false);
   std::span<const Tensor> written = operands.subspan(count);

@@ -188,6 +188,25 @@ def test_of_equals_the_first_and_of_nans_the_last(both):
             np.testing.assert_array_equal(ours.tolist(), theirs.tolist())
 
 
+def test_long_windows_follow_the_same_rules(both):
+    """Long rows are searched in lanes: ties, NaNs, tails and infinities come out the same."""
+    rows = np.round(numbers(6, 3, 75) * 2) / 2
+    rows[1, 0, [5, 40, 70]] = np.nan
+    rows[2, 1, 74] = np.nan
+    rows[3] = -np.inf
+    rows[4, 2, [3, 60]] = np.inf
+    for kwargs in ({"kernel_size": (3, 75)}, {"kernel_size": (2, 70), "stride": 1}):
+        results = []
+        for library in both:
+            x = library.tensor(rows[:, None], dtype=library.float32)
+            pooled = library.nn.functional.max_pool2d(x, return_indices=True, **kwargs)
+            whole = library.nn.functional.adaptive_max_pool2d(x, 1, return_indices=True)
+            alone = library.nn.functional.max_pool2d(x, **kwargs)
+            results.append([*pooled, *whole, alone])
+        for ours, theirs in zip(*results, strict=True):
+            np.testing.assert_array_equal(ours.tolist(), theirs.tolist())
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_other_dtypes(both, dtype):
     for name, args in (
