@@ -3791,8 +3791,14 @@ def _accumulate_hooks(tensor: Tensor) -> Any:
 def _anomaly() -> tuple[builtins.bool, builtins.bool]:
     """(enabled, check_nan) of anomaly detection."""
 
+def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: builtins.bool, scale: builtins.float) -> Tensor:
+    """Scaled dot product attention of (batch, heads, length, width), without the matrix of all scores."""
+
 def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
     """(number, size) of each running vmap, outermost first."""
+
+def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
+    """Every channel shifted and scaled; also its mean and its biased variance."""
 
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
@@ -3848,6 +3854,9 @@ def _is_inference() -> builtins.bool:
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
 
+def _layer_norm(input: Tensor, dims: builtins.int, weight: Tensor | None, bias: Tensor | None, eps: builtins.float, centred: builtins.bool) -> Tensor:
+    """The last `dims` dimensions shifted and scaled to mean 0 and variance 1."""
+
 def _limit_dual_levels(limit: builtins.int) -> builtins.int:
     """Makes levels from `limit` on invisible; returns the former limit."""
 
@@ -3885,6 +3894,9 @@ def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
 
 def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None]) -> list:
     """Makes a custom function's call an entry of the tape."""
+
+def _recurrent(kind: str, x_gates: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
+    """One layer in one direction over packed steps: the outputs and the last states."""
 
 def _register_types(arg0: object, arg1: object, arg2: object, /) -> None: ...
 

@@ -6,6 +6,7 @@ that is loaded on the way lies in files, and is left out. `allocator` is the sam
 own count, where it says.
 """
 
+import ctypes
 import importlib
 import json
 import sys
@@ -32,11 +33,18 @@ def counts(torch: Any) -> dict[str, int]:
     return dict(torch.memory_stats()) if hasattr(torch, "memory_stats") else {}
 
 
+def give_back(torch: Any) -> None:
+    """Return to the system what making the model has left, lest the steps live on that."""
+    if hasattr(torch, "empty_cache"):
+        torch.empty_cache()
+        torch.reset_peak_memory_stats()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def main(module: str, name: str) -> None:
     torch: Any = importlib.import_module(module)
     optimizer, loss_of = MODELS[name](torch)
-    if hasattr(torch, "reset_peak_memory_stats"):
-        torch.reset_peak_memory_stats()
+    give_back(torch)
     with open("/proc/self/clear_refs", "w") as switch:
         switch.write("5")  # the peak counts from here
     before, live = status(), counts(torch)
