@@ -84,7 +84,10 @@ void run_grad_input(const ConvShape& s, const T* g, const T* w, const T* bias, T
 
 template <class T>
 void run_grad_weight(const ConvShape& s, const T* x, const T* g, T* w) {
-  if (!s.is_pointwise()) return conv_grad_weight_by_planes(s, x, g, w);
+  if (!s.is_pointwise()) {
+    if (prefers_planes_for_weight(s)) return conv_grad_weight_by_planes(s, x, g, w);
+    return conv_grad_weight_by_columns(s, x, g, w);
+  }
   const int64_t places = volume(s.in);
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t k = 0; k < s.groups; ++k)

@@ -43,11 +43,12 @@ void conv_grad_input_by_columns(const ConvShape& s, const T* g, const T* w, cons
 template <class T>
 void conv_grad_weight_by_columns(const ConvShape& s, const T* x, const T* g, T* w);
 
-// Whether planes are the faster method for y, and for x. They always are for w.
+// Whether planes are the faster method for y, for x, and for w.
 template <class T>
 bool prefers_planes(const ConvShape& s);
 template <class T>
 bool prefers_planes_for_input(const ConvShape& s);
+bool prefers_planes_for_weight(const ConvShape& s);
 template <class T>
 void conv_by_planes(const ConvShape& s, const T* x, const T* w, const T* bias, T* y);
 template <class T>

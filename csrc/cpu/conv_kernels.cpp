@@ -339,39 +339,49 @@ void pack_rows(const T* from, int64_t from_stride, int64_t rows, int64_t size, i
 
 // ---- one channel at a time -----------------------------------------------------------------------
 
+// kVectors vectors from each of the places.
 template <class T, int kVectors>
-inline void depthwise_run(int64_t taps, const T* weights, const T* plane, const int64_t* offsets,
-                          typename Shape<T>::Vector (&sum)[kVectors]) {
-  constexpr int kWidth = Shape<T>::kWidth;
+inline void depthwise_at(int64_t taps, const T* weights, const T* plane, const int64_t* offsets,
+                         T bias, T* out, const int64_t (&places)[kVectors]) {
+  using Vector = typename Shape<T>::Vector;
+  Vector sum[kVectors];
+  TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[v] = Vector{} + bias;
   for (int64_t t = 0; t < taps; ++t) {
     const T* from = plane + offsets[t];
     TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[v] +=
-        weights[t] * load(from + v * kWidth);
+        weights[t] * load(from + places[v]);
   }
+  TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) store(out + places[v], sum[v]);
 }
 
+// The last vector of a row overlaps the one before.
 template <class T>
-void depthwise_row(int64_t taps, const T* weights, const T* plane, const int64_t* offsets, T bias,
-                   T* out, int64_t columns) {
+void depthwise_rows(const DepthwiseRows<T>& g) {
   using Vector = typename Shape<T>::Vector;
-  constexpr int kWidth = Shape<T>::kWidth, kMany = 4;
-  int64_t j = 0;
-  for (; j + kMany * kWidth <= columns; j += kMany * kWidth) {
-    Vector sum[kMany];
-    TAPEGRAD_UNROLL for (int v = 0; v < kMany; ++v) sum[v] = Vector{} + bias;
-    depthwise_run<T, kMany>(taps, weights, plane + j, offsets, sum);
-    TAPEGRAD_UNROLL for (int v = 0; v < kMany; ++v) store(out + j + v * kWidth, sum[v]);
-  }
-  for (; j + 2 * kWidth <= columns; j += 2 * kWidth) {
-    Vector sum[2] = {Vector{} + bias, Vector{} + bias};
-    depthwise_run<T, 2>(taps, weights, plane + j, offsets, sum);
-    store(out + j, sum[0]);
-    store(out + j + kWidth, sum[1]);
-  }
-  for (; j < columns; j += kWidth) {
-    Vector sum[1] = {Vector{} + bias};
-    depthwise_run<T, 1>(taps, weights, plane + j, offsets, sum);
-    __builtin_memcpy(out + j, sum, minimum(kWidth, columns - j) * sizeof(T));
+  constexpr int64_t kWidth = Shape<T>::kWidth;
+  const int64_t last = g.columns - kWidth;
+  for (int64_t r = 0; r < g.rows; ++r) {
+    const T* plane = g.plane + r * g.plane_stride;
+    T* out = g.out + r * g.out_stride;
+    if (last < 0) {
+      Vector sum = Vector{} + g.bias;
+      for (int64_t t = 0; t < g.taps; ++t) sum += g.weights[t] * load(plane + g.offsets[t]);
+      for (int64_t j = 0; j < g.columns; ++j) out[j] = sum[j];
+      continue;
+    }
+    int64_t j = 0;
+    for (; j + 4 * kWidth <= g.columns; j += 4 * kWidth)
+      depthwise_at<T, 4>(g.taps, g.weights, plane, g.offsets, g.bias, out,
+                         {j, j + kWidth, j + 2 * kWidth, j + 3 * kWidth});
+    const int64_t rest = g.columns - j;
+    if (rest > 3 * kWidth)
+      depthwise_at<T, 4>(g.taps, g.weights, plane, g.offsets, g.bias, out,
+                         {j, j + kWidth, j + 2 * kWidth, last});
+    else if (rest > 2 * kWidth)
+      depthwise_at<T, 3>(g.taps, g.weights, plane, g.offsets, g.bias, out, {j, j + kWidth, last});
+    else if (rest > kWidth)
+      depthwise_at<T, 2>(g.taps, g.weights, plane, g.offsets, g.bias, out, {j, last});
+    else if (rest > 0) depthwise_at<T, 1>(g.taps, g.weights, plane, g.offsets, g.bias, out, {last});
   }
 }
 
@@ -420,8 +430,8 @@ void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const 
 
 template <class T>
 constexpr ConvKernels<T> kernels_of() {
-  return {plane_product<T>, tap_product<T>,    store_runs<T>,    transpose<T>, pack_rows<T>,
-          depthwise_row<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
+  return {plane_product<T>,  tap_product<T>,    store_runs<T>,    transpose<T>, pack_rows<T>,
+          depthwise_rows<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
 }
 
 }  // namespace

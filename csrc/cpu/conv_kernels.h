@@ -39,6 +39,20 @@ struct TapProduct {
   int64_t stride;
 };
 
+// out[j] = bias + sum over taps of weights[t] * plane[offsets[t] + j] for j < columns, row by row. May
+// read a vector beyond the last column.
+template <class T>
+struct DepthwiseRows {
+  int64_t rows, columns, taps;
+  const T* weights;
+  const T* plane;
+  int64_t plane_stride;
+  const int64_t* offsets;
+  T bias;
+  T* out;
+  int64_t out_stride;
+};
+
 // A run of a panel's columns that belong to one row of the output.
 struct ConvRun {
   int64_t column, length, target;
@@ -59,10 +73,7 @@ struct ConvKernels {
   // that is not within the `size` elements of the source's row.
   void (*pack_rows)(const T* from, int64_t from_stride, int64_t rows, int64_t size, int64_t step,
                     int64_t first, int64_t length, T* to);
-  // out[j] = bias + sum over taps of weights[t] * plane[offsets[t] + j] for j < columns. May read
-  // a vector beyond the last column.
-  void (*depthwise_row)(int64_t taps, const T* weights, const T* plane, const int64_t* offsets,
-                        T bias, T* out, int64_t columns);
+  void (*depthwise_rows)(const DepthwiseRows<T>& rows);
   // sums[t] += sum over the places of a TapProduct of g[q'] * plane[offsets[t] + q].
   void (*depthwise_dots)(int64_t taps, const T* plane, const int64_t* offsets, const T* g,
                          int64_t lines, int64_t length, int64_t line_stride, T* sums);

@@ -211,7 +211,6 @@ Plan plan_grad_input(const ConvShape& s) {
 // places of the output.
 struct Course {
   int64_t pieces = 1;
-  double cost = 0;  // in places
   std::vector<int64_t> places;
   std::vector<ConvRun> runs;
   std::vector<int64_t> first_run;  // of each vector, and one more
@@ -235,7 +234,6 @@ Course course_by_rows(const Layout& layout, const Part& part, int64_t width, int
                                      (h + k) * part.out_stride[1] + w * part.out_stride[2]});
       }
   course.first_run.push_back(static_cast<int64_t>(course.runs.size()));
-  course.cost = double(course.vectors() * width) * kPieceCost[pieces];
   return course;
 }
 
@@ -258,18 +256,35 @@ Course course_by_number(const Layout& layout, const Part& part, int64_t width) {
     }
   }
   course.first_run.push_back(static_cast<int64_t>(course.runs.size()));
-  course.cost = double(course.vectors() * width);
   return course;
 }
 
-Course best_course(const Layout& layout, const Part& part, int64_t width) {
-  Course best = course_by_number(layout, part, width);
+// The places that a course would compute, with the price of its pieces; 0 pieces means by number.
+double cost_of(const Layout& layout, const Part& part, int64_t width, int64_t pieces) {
+  if (pieces == 0) return double((part.columns(layout) + width - 1) / width * width);
+  return double(part.grid[0]) * ((part.grid[1] + pieces - 1) / pieces) * part.grid[2] * pieces *
+         kPieceCost[pieces];
+}
+
+struct Choice {
+  int64_t pieces;
+  double cost;
+};
+
+Choice best_choice(const Layout& layout, const Part& part, int64_t width) {
+  Choice best{0, cost_of(layout, part, width, 0)};
   for (int64_t pieces : {1, 2, 4}) {
     if (width / pieces < 2 || part.grid[2] % (width / pieces) != 0) continue;
-    Course course = course_by_rows(layout, part, width, pieces);
-    if (course.cost <= best.cost) best = std::move(course);
+    const double cost = cost_of(layout, part, width, pieces);
+    if (cost <= best.cost) best = {pieces, cost};
   }
   return best;
+}
+
+Course best_course(const Layout& layout, const Part& part, int64_t width) {
+  const int64_t pieces = best_choice(layout, part, width).pieces;
+  return pieces ? course_by_rows(layout, part, width, pieces)
+                : course_by_number(layout, part, width);
 }
 
 // What is the same for every image: a part's weights as rows, the offset of each of their elements,
@@ -421,17 +436,31 @@ void run_depthwise(const ConvShape& s, const Plan& plan, const T* from, int64_t 
     for (const Part& part : plan.parts) {
       const int64_t taps = static_cast<int64_t>(part.taps.size()), step = part.out_stride[2];
       for (int64_t t = 0; t < taps; ++t) seen[t] = weights[group * s.taps() + part.taps[t]];
-      for (int64_t d = 0; d < part.grid[0]; ++d)
-        for (int64_t h = 0; h < part.grid[1]; ++h) {
-          T* to = out + unit * out_places + part.target + d * part.out_stride[0] +
-                  h * part.out_stride[1];
-          T* target = step == 1 ? to : row;
-          kernels.depthwise_row(taps, seen, planes + (d * layout.length[1] + h) * layout.length[2],
-                                part.offsets.data(), bias ? bias[group] : T(0), target,
-                                part.grid[2]);
-          if (step != 1)
-            for (int64_t j = 0; j < part.grid[2]; ++j) to[j * step] = row[j];
+      for (int64_t d = 0; d < part.grid[0]; ++d) {
+        const T* plane = planes + d * layout.length[1] * layout.length[2];
+        T* to = out + unit * out_places + part.target + d * part.out_stride[0];
+        DepthwiseRows<T> rows{part.grid[1],
+                              part.grid[2],
+                              taps,
+                              seen,
+                              plane,
+                              layout.length[2],
+                              part.offsets.data(),
+                              bias ? bias[group] : T(0),
+                              to,
+                              part.out_stride[1]};
+        if (step == 1) {
+          kernels.depthwise_rows(rows);
+          continue;
         }
+        rows.rows = 1;
+        rows.out = row;
+        for (int64_t h = 0; h < part.grid[1]; ++h) {
+          rows.plane = plane + h * layout.length[2];
+          kernels.depthwise_rows(rows);
+          for (int64_t j = 0; j < part.grid[2]; ++j) to[h * part.out_stride[1] + j * step] = row[j];
+        }
+      }
     }
   }, workers);
 }
@@ -555,7 +584,7 @@ class WeightGradient {
 template <class T>
 bool prefers_planes(const ConvShape& s) {
   const Plan plan = plan_forward(s);
-  const double planes = best_course(plan.layout, plan.parts[0], conv_kernels<T>().width).cost;
+  const double planes = best_choice(plan.layout, plan.parts[0], conv_kernels<T>().width).cost;
   const double row = kGatherCost / s.out_channels + s.out[2];
   return planes <= row * s.out[0] * s.out[1];
 }
@@ -565,10 +594,15 @@ bool prefers_planes_for_input(const ConvShape& s) {
   const Plan plan = plan_grad_input(s);
   double planes = 0;
   for (const Part& part : plan.parts)
-    planes += best_course(plan.layout, part, conv_kernels<T>().width).cost *
+    planes += best_choice(plan.layout, part, conv_kernels<T>().width).cost *
               static_cast<double>(part.taps.size());
   const double row = kScatterCost / s.out_channels + s.out[2];
   return planes <= row * s.out[0] * s.out[1] * s.taps();
+}
+
+// A kernel that reaches far beyond the image would make planes of mostly zeros.
+bool prefers_planes_for_weight(const ConvShape& s) {
+  return plan_forward(s).layout.channel() <= 8 * (volume(s.in) + volume(s.out)) + 4096;
 }
 
 template <class T>

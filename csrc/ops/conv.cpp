@@ -55,8 +55,12 @@ Tensor grad_bias(const Tensor& g) {
   return sum(g, dims, false);
 }
 
+// Edges: the two factors, then the bias where there is one. Saved: the factors, those that a wanted
+// gradient reads.
 struct ConvNode : Node {
-  explicit ConvNode(const Convolution& how) : how(how) {}
+  ConvNode(const Convolution& how, Sizes first, Sizes second)
+      : how(how), first_sizes(first), second_sizes(second) {}
+  bool needs_bias() const { return edges().size() > 2 && needs(2); }
   const char* name() const override { return "ConvolutionBackward0"; }
   std::string saved_name(size_t i) const override { return i == 0 ? "input" : "weight"; }
   std::vector<Attribute> attributes() const override {
@@ -67,6 +71,7 @@ struct ConvNode : Node {
             {"groups", how.groups}};
   }
   Convolution how;
+  DimVector first_sizes, second_sizes;  // of the factors
 };
 
 // y(x, w, bias)
@@ -74,10 +79,9 @@ struct ConvBackward final : ConvNode {
   using ConvNode::ConvNode;
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
-    Tensor x = saved(0), w = saved(1);
-    if (needs(0)) grad_inputs[0] = grad_input(g, w, Tensor(), x.sizes(), how);
-    if (needs(1)) grad_inputs[1] = grad_weight(x, g, w.sizes(), how);
-    if (needs(2)) grad_inputs[2] = grad_bias(g);
+    if (needs(0)) grad_inputs[0] = grad_input(g, saved(1), Tensor(), first_sizes, how);
+    if (needs(1)) grad_inputs[1] = grad_weight(saved(0), g, second_sizes, how);
+    if (needs_bias()) grad_inputs[2] = grad_bias(g);
   }
 };
 
@@ -86,10 +90,9 @@ struct ConvInputBackward final : ConvNode {
   using ConvNode::ConvNode;
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& u = grads[0];
-    Tensor g = saved(0), w = saved(1);
-    if (needs(0)) grad_inputs[0] = forward(u, w, Tensor(), g.sizes(), how);
-    if (needs(1)) grad_inputs[1] = grad_weight(u, g, w.sizes(), how);
-    if (needs(2)) grad_inputs[2] = grad_bias(u);
+    if (needs(0)) grad_inputs[0] = forward(u, saved(1), Tensor(), first_sizes, how);
+    if (needs(1)) grad_inputs[1] = grad_weight(u, saved(0), second_sizes, how);
+    if (needs_bias()) grad_inputs[2] = grad_bias(u);
   }
 };
 
@@ -99,19 +102,18 @@ struct ConvWeightBackward final : ConvNode {
   std::string saved_name(size_t i) const override { return i == 0 ? "input" : "grad_output"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& v = grads[0];
-    Tensor x = saved(0), g = saved(1);
-    if (needs(0)) grad_inputs[0] = grad_input(g, v, Tensor(), x.sizes(), how);
-    if (needs(1)) grad_inputs[1] = forward(x, v, Tensor(), g.sizes(), how);
+    if (needs(0)) grad_inputs[0] = grad_input(saved(1), v, Tensor(), first_sizes, how);
+    if (needs(1)) grad_inputs[1] = forward(saved(0), v, Tensor(), second_sizes, how);
   }
 };
 
 template <class N>
 void record_product(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                     const Convolution& how) {
-  N& node =
-      bias.defined() ? record<N>({&a, &b, &bias}, out, 2, how) : record<N>({&a, &b}, out, 2, how);
-  node.save_input(0, a);
-  node.save_input(1, b);
+  N& node = bias.defined() ? record<N>({&a, &b, &bias}, out, 2, how, a.sizes(), b.sizes())
+                           : record<N>({&a, &b}, out, 2, how, a.sizes(), b.sizes());
+  if (node.needs(1)) node.save_input(0, a);
+  if (node.needs(0)) node.save_input(1, b);
 }
 
 bool should_record_all(const Tensor& a, const Tensor& b, const Tensor& bias) {
