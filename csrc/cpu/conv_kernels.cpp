@@ -68,16 +68,17 @@ void plane_tile(const PlaneProduct<T>& g, int64_t row) {
   }
   const T* a = g.a + row * g.a_stride;
   const int64_t a_stride = g.a_stride, piece_stride = g.piece_stride;
-  const int64_t* offsets = g.offsets;
+  const int64_t *offsets = g.offsets, *a_offsets = g.a_offsets;
   int64_t places[kVectors];
   TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) places[v] = g.places[v];
   for (int64_t p = 0; p < g.depth; ++p) {
     const T* b = g.b + offsets[p];
+    const T* element = a + a_offsets[p];
     Vector place[kVectors];
     TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) place[v] =
         load_pieces<T, kPieces>(b + places[v], piece_stride);
     TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
-      const T factor = a[i * a_stride + p];
+      const T factor = element[i * a_stride];
       TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * place[v];
     }
   }
@@ -166,6 +167,23 @@ void plane_product(const PlaneProduct<T>& product) {
     const int64_t row = rows.begin(tile);
     kernels[rows.begin(tile + 1) - row - 1](product, row);
   }
+}
+
+template <class T, int kPieces>
+void gather_pieces(const PlaneProduct<T>& g, T* out, int64_t out_stride) {
+  constexpr int kWidth = Shape<T>::kWidth;
+  for (int64_t p = 0; p < g.depth; ++p, out += out_stride) {
+    const T* b = g.b + g.offsets[p];
+    for (int64_t v = 0; v < g.vectors; ++v)
+      store(out + v * kWidth, load_pieces<T, kPieces>(b + g.places[v], g.piece_stride));
+  }
+}
+
+template <class T>
+void gather_panel(const PlaneProduct<T>& g, T* out, int64_t out_stride) {
+  if (g.pieces == 4) gather_pieces<T, kPieces<T, 4>>(g, out, out_stride);
+  else if (g.pieces == 2) gather_pieces<T, kPieces<T, 2>>(g, out, out_stride);
+  else gather_pieces<T, 1>(g, out, out_stride);
 }
 
 template <class T>
@@ -430,8 +448,8 @@ void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const 
 
 template <class T>
 constexpr ConvKernels<T> kernels_of() {
-  return {plane_product<T>,  tap_product<T>,    store_runs<T>,    transpose<T>, pack_rows<T>,
-          depthwise_rows<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
+  return {plane_product<T>, gather_panel<T>,   tap_product<T>,    store_runs<T>,    transpose<T>,
+          pack_rows<T>,     depthwise_rows<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
 }
 
 }  // namespace

@@ -8,14 +8,15 @@
 
 namespace tapegrad::cpu {
 
-// c[i][j] = sum over p of a[i * a_stride + p] * b[place(j) + offsets[p]], for i < rows and the
-// columns j of `vectors` whole vectors; added to c if asked. A vector lies in `pieces` (1, 2 or 4)
+// c[i][j] = sum over p of a[i * a_stride + a_offsets[p]] * b[place(j) + offsets[p]], for i < rows and
+// the columns j of `vectors` whole vectors; added to c if asked. A vector lies in `pieces` (1, 2 or 4)
 // parts: piece k of vector v begins at place places[v] + k * piece_stride.
 template <class T>
 struct PlaneProduct {
   int64_t rows, depth, vectors;
   const T* a;
   int64_t a_stride;
+  const int64_t* a_offsets;
   const T* b;
   const int64_t* offsets;
   const int64_t* places;
@@ -61,6 +62,8 @@ struct ConvRun {
 template <class T>
 struct ConvKernels {
   void (*plane_product)(const PlaneProduct<T>& product);
+  // Copies what a product would read of b into rows of whole vectors, out_stride apart.
+  void (*gather_panel)(const PlaneProduct<T>& product, T* out, int64_t out_stride);
   void (*tap_product)(const TapProduct<T>& product);
   // Row i of c, run by run, to out + i * out_stride; `step` is between elements of a run. Adds
   // bias[i] unless bias is null.

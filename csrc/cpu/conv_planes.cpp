@@ -34,14 +34,16 @@ constexpr int64_t kSlack = 64;                     // elements that the last vec
 constexpr int64_t kVectorsWanted = 9;              // of the images that are treated together
 constexpr int64_t kDepthOfBlock = 768;             // taps and channels between visits of a panel
 constexpr int64_t kBlockBytes = int64_t{1} << 20;  // of images packed together
-constexpr int64_t kPlaces = 64;                    // whose gradients are transposed at a time
-constexpr int64_t kMaxRuns = 64;                   // of a panel: its columns, at most
-constexpr int64_t kMaxVectors = 4;                 // of a panel
-constexpr int64_t kUnitGrain = 32 * 1024;          // multiply-adds that make a second thread pay
+constexpr int64_t kPlacesOfImage = 48;  // that make a visit of the sums of weights worth it
+constexpr int64_t kPlaces = 64;         // whose gradients are transposed at a time
+constexpr int64_t kMaxRuns = 64;        // of a panel: its columns, at most
+constexpr int64_t kRowsToGather = 24;   // of output channels, that make putting pieces together pay
+constexpr int64_t kMaxVectors = 4;      // of a panel
+constexpr int64_t kUnitGrain = 32 * 1024;  // multiply-adds that make a second thread pay
 // What copying out a run of columns costs, in multiply-adds, and what adding it back does.
-constexpr double kGatherCost = 340, kScatterCost = 500;
+constexpr double kGatherCost = 700, kScatterCost = 1000;
 // What a vector of 1, 2 or 4 pieces costs.
-constexpr double kPieceCost[] = {1.0, 1.12, 0, 0, 1.4};
+constexpr double kPieceCost[] = {0, 1.0, 1.06, 0, 1.15};
 
 // How one channel of an image becomes planes: place u of phase f of a plane shows place
 // u * step + phases[f] + origin of the image, or zero where there is none.
@@ -287,15 +289,13 @@ Course best_course(const Layout& layout, const Part& part, int64_t width) {
                 : course_by_number(layout, part, width);
 }
 
-// What is the same for every image: a part's weights as rows, the offset of each of their elements,
-// the course through its places.
-template <class T>
+// What is the same for every image: which weights make the rows of a part, where their elements meet
+// the planes, and the course through its places.
 struct Rows {
   const Part* part;
-  const T* weights;             // of group 0
-  int64_t group_stride, depth;  // of the weights; elements of a row
+  int64_t row_stride, depth;  // of the weights; elements of a row
   Course course;
-  std::vector<int64_t> offsets;
+  std::vector<int64_t> weights, offsets;  // of each element of a row, in the weights and the planes
 };
 
 // Some images of one group, their planes one after the other.
@@ -311,13 +311,20 @@ struct Block {
 
 // A share of the panels of a part. Panels go on from one image to the next.
 template <class T>
-void run_panels(const Layout& layout, const Rows<T>& rows, int64_t m, const Block<T>& block,
+void run_panels(const Layout& layout, const Rows& rows, int64_t m, const Block<T>& block,
                 int64_t share, int64_t shares, T* c) {
   const ConvKernels<T>& kernels = conv_kernels<T>();
   const Course& course = rows.course;
   const int64_t vectors = course.vectors() * block.images;
   const int64_t panels = (vectors + kernels.vectors - 1) / kernels.vectors;
   const int64_t c_stride = kernels.vectors * kernels.width;
+  // Vectors in pieces are put together once, for all rows.
+  const bool gathers = course.pieces > 1 && m >= kRowsToGather;
+  T* panel_memory = c + m * c_stride;
+  std::vector<int64_t> dense(gathers ? std::min(kDepthOfBlock, rows.depth) : 0);
+  for (size_t k = 0; k < dense.size(); ++k) dense[k] = static_cast<int64_t>(k) * c_stride;
+  int64_t whole[kMaxVectors];
+  for (int64_t v = 0; v < kMaxVectors; ++v) whole[v] = v * kernels.width;
   ConvRun runs[kMaxRuns];
   int64_t places[kMaxVectors];
   for (int64_t panel = panels * share / shares; panel < panels * (share + 1) / shares; ++panel) {
@@ -330,10 +337,30 @@ void run_panels(const Layout& layout, const Rows<T>& rows, int64_t m, const Bloc
         runs[count++] = {course.runs[r].column + (k - first) * kernels.width, course.runs[r].length,
                          course.runs[r].target + image * block.out_image};
     }
-    for (int64_t k = 0; k == 0 || k < rows.depth; k += kDepthOfBlock)
-      kernels.plane_product({m, std::min(kDepthOfBlock, rows.depth - k), last - first,
-                             block.weights + k, rows.depth, block.planes, rows.offsets.data() + k,
-                             places, course.pieces, layout.length[2], c, c_stride, k > 0});
+    for (int64_t k = 0; k == 0 || k < rows.depth; k += kDepthOfBlock) {
+      PlaneProduct<T> product{m,
+                              std::min(kDepthOfBlock, rows.depth - k),
+                              last - first,
+                              block.weights,
+                              rows.row_stride,
+                              rows.weights.data() + k,
+                              block.planes,
+                              rows.offsets.data() + k,
+                              places,
+                              course.pieces,
+                              layout.length[2],
+                              c,
+                              c_stride,
+                              k > 0};
+      if (gathers) {
+        kernels.gather_panel(product, panel_memory, c_stride);
+        product.b = panel_memory;
+        product.offsets = dense.data();
+        product.places = whole;
+        product.pieces = 1;
+      }
+      kernels.plane_product(product);
+    }
     kernels.store_runs(c, c_stride, m, runs, count, block.bias, block.out, block.out_channel,
                        rows.part->out_stride[2]);
   }
@@ -362,9 +389,9 @@ void share_units(int64_t units, double work, Body&& body, int64_t workers) {
 
 // Images that are treated together, so that panels are full and threads have equal work.
 template <class T>
-int64_t images_together(const ConvShape& s, const std::vector<Rows<T>>& all, int64_t image_size) {
+int64_t images_together(const ConvShape& s, const std::vector<Rows>& all, int64_t image_size) {
   int64_t vectors = 1;
-  for (const Rows<T>& rows : all) vectors = std::max(vectors, rows.course.vectors());
+  for (const Rows& rows : all) vectors = std::max(vectors, rows.course.vectors());
   const int64_t wanted = (kVectorsWanted + vectors - 1) / vectors;
   const int64_t fits = kBlockBytes / static_cast<int64_t>(image_size * sizeof(T));
   return std::clamp<int64_t>(std::min(wanted, fits), 1,
@@ -373,16 +400,16 @@ int64_t images_together(const ConvShape& s, const std::vector<Rows<T>>& all, int
 
 // `from` has `from_channels` per group and becomes planes; `out` has m per group.
 template <class T>
-void run_plan(const ConvShape& s, const Layout& layout, const std::vector<Rows<T>>& all,
-              const T* from, int64_t from_channels, int64_t from_places, const T* bias, T* out,
-              int64_t m, int64_t out_places) {
+void run_plan(const ConvShape& s, const Layout& layout, const std::vector<Rows>& all,
+              const T* weights, const T* from, int64_t from_channels, int64_t from_places,
+              const T* bias, T* out, int64_t m, int64_t out_places) {
   const ConvKernels<T>& kernels = conv_kernels<T>();
   const int64_t image_size = from_channels * layout.channel(), workers = num_threads();
-  const int64_t together = images_together(s, all, image_size);
+  const int64_t together = images_together<T>(s, all, image_size);
   const int64_t blocks = (s.batch + together - 1) / together;
   const int64_t shares = shares_of(blocks * s.groups);
   const int64_t slack = kSlack + 3 * layout.length[2];
-  const int64_t c_size = m * kernels.vectors * kernels.width;
+  const int64_t c_size = (m + kDepthOfBlock) * kernels.vectors * kernels.width;
   const int64_t scratch = (together * image_size + slack + c_size + 15) / 16 * 16;
   Workspace<T> memory(scratch * workers);
   BlockingSection blocking;
@@ -399,8 +426,8 @@ void run_plan(const ConvShape& s, const Layout& layout, const std::vector<Rows<T
                      planes + (n - first) * image_size + k * layout.channel());
     }
     std::fill_n(planes + (last - first) * image_size, slack, T(0));
-    for (const Rows<T>& rows : all) {
-      const Block<T> block{rows.weights + group * rows.group_stride,
+    for (const Rows& rows : all) {
+      const Block<T> block{weights + group * s.weights(),
                            planes,
                            image_size,
                            last - first,
@@ -439,16 +466,16 @@ void run_depthwise(const ConvShape& s, const Plan& plan, const T* from, int64_t 
       for (int64_t d = 0; d < part.grid[0]; ++d) {
         const T* plane = planes + d * layout.length[1] * layout.length[2];
         T* to = out + unit * out_places + part.target + d * part.out_stride[0];
-        DepthwiseRows<T> rows{part.grid[1],
-                              part.grid[2],
-                              taps,
-                              seen,
-                              plane,
-                              layout.length[2],
-                              part.offsets.data(),
-                              bias ? bias[group] : T(0),
-                              to,
-                              part.out_stride[1]};
+        DepthwiseRows rows{part.grid[1],
+                           part.grid[2],
+                           taps,
+                           seen,
+                           plane,
+                           layout.length[2],
+                           part.offsets.data(),
+                           bias ? bias[group] : T(0),
+                           to,
+                           part.out_stride[1]};
         if (step == 1) {
           kernels.depthwise_rows(rows);
           continue;
@@ -600,9 +627,11 @@ bool prefers_planes_for_input(const ConvShape& s) {
   return planes <= row * s.out[0] * s.out[1] * s.taps();
 }
 
-// A kernel that reaches far beyond the image would make planes of mostly zeros.
+// Every image adds to all the sums, so it must be worth it; and a kernel that reaches far beyond the
+// image would make planes of mostly zeros.
 bool prefers_planes_for_weight(const ConvShape& s) {
-  return plan_forward(s).layout.channel() <= 8 * (volume(s.in) + volume(s.out)) + 4096;
+  return (volume(s.out) >= kPlacesOfImage || s.is_depthwise()) &&
+         plan_forward(s).layout.channel() <= 8 * (volume(s.in) + volume(s.out)) + 4096;
 }
 
 template <class T>
@@ -610,13 +639,14 @@ void conv_by_planes(const ConvShape& s, const T* x, const T* w, const T* bias, T
   const Plan plan = plan_forward(s);
   if (s.is_depthwise()) return run_depthwise(s, plan, x, volume(s.in), w, bias, y, volume(s.out));
   const Part& part = plan.parts[0];
-  std::vector<Rows<T>> all(1);
-  all[0] = {
-      &part, w, s.weights(), s.depth(), best_course(plan.layout, part, conv_kernels<T>().width),
-      {}};
-  for (int64_t k = 0; k < s.depth(); ++k)
+  std::vector<Rows> all(1);
+  all[0] = {&part, s.depth(), s.depth(), best_course(plan.layout, part, conv_kernels<T>().width),
+            {},    {}};
+  for (int64_t k = 0; k < s.depth(); ++k) {
+    all[0].weights.push_back(k);
     all[0].offsets.push_back(k / s.taps() * plan.layout.channel() + part.offsets[k % s.taps()]);
-  run_plan(s, plan.layout, all, x, s.in_channels, volume(s.in), bias, y, s.out_channels,
+  }
+  run_plan(s, plan.layout, all, w, x, s.in_channels, volume(s.in), bias, y, s.out_channels,
            volume(s.out));
 }
 
@@ -624,30 +654,23 @@ template <class T>
 void conv_grad_input_by_planes(const ConvShape& s, const T* g, const T* w, const T* bias, T* x) {
   const Plan plan = plan_grad_input(s);
   if (s.is_depthwise()) return run_depthwise(s, plan, g, volume(s.out), w, bias, x, volume(s.in));
-  // The weights of each part: [groups][in_channels][out_channels][taps of the part].
-  Workspace<T> turned(s.groups * s.weights());
-  T* next = turned.get();
-  std::vector<Rows<T>> all;
+  std::vector<Rows> all;
   for (const Part& part : plan.parts) {
-    const int64_t taps = static_cast<int64_t>(part.taps.size()), depth = s.out_channels * taps;
-    Rows<T> rows{&part,
-                 next,
-                 s.in_channels * depth,
-                 depth,
-                 best_course(plan.layout, part, conv_kernels<T>().width),
-                 {}};
+    const int64_t taps = static_cast<int64_t>(part.taps.size());
+    Rows rows{&part,
+              s.taps(),
+              s.out_channels * taps,
+              best_course(plan.layout, part, conv_kernels<T>().width),
+              {},
+              {}};
     for (int64_t o = 0; o < s.out_channels; ++o)
-      for (int64_t t = 0; t < taps; ++t)
+      for (int64_t t = 0; t < taps; ++t) {
+        rows.weights.push_back(o * s.depth() + part.taps[t]);
         rows.offsets.push_back(o * plan.layout.channel() + part.offsets[t]);
-    for (int64_t group = 0; group < s.groups; ++group)
-      for (int64_t c = 0; c < s.in_channels; ++c)
-        for (int64_t o = 0; o < s.out_channels; ++o)
-          for (int64_t t = 0; t < taps; ++t)
-            *next++ =
-                w[((group * s.out_channels + o) * s.in_channels + c) * s.taps() + part.taps[t]];
+      }
     all.push_back(std::move(rows));
   }
-  run_plan(s, plan.layout, all, g, s.out_channels, volume(s.out), bias, x, s.in_channels,
+  run_plan(s, plan.layout, all, w, g, s.out_channels, volume(s.out), bias, x, s.in_channels,
            volume(s.in));
 }
 
