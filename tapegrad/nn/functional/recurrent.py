@@ -77,7 +77,24 @@ def rnn_relu_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:
-    """As rnn_tanh_cell(), with relu in place of tanh."""
+    """Return the next hidden state: ``relu(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)``.
+
+    Args:
+        input: of shape ``(batch, input_size)``.
+        hx: the hidden state, of shape ``(batch, hidden_size)``.
+        w_ih: of shape ``(hidden_size, input_size)``.
+        w_hh: of shape ``(hidden_size, hidden_size)``.
+        b_ih: of shape ``(hidden_size,)``.
+        b_hh: of shape ``(hidden_size,)``.
+
+    Returns:
+        A tensor of the shape of `hx`.
+
+    Example:
+        >>> x, h = torch.ones(1, 2), torch.zeros(1, 1)
+        >>> torch.rnn_relu_cell(x, h, torch.ones(1, 2), torch.ones(1, 1))
+        tensor([[2.]])
+    """
     _check_cell("rnn_relu_cell", 1, input, (hx,), w_ih, w_hh)
     return _relu_step(_C.linear(input, w_ih, b_ih), (hx,), w_hh, b_hh)[0]
 
@@ -458,9 +475,11 @@ def _call(
 def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """Run an LSTM: what `nn.LSTM` calls.
 
-    Called as ``lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or for packed sequences as ``lstm(data, batch_sizes, hx, params, has_biases,
-    num_layers, dropout, train, bidirectional)``.
+    Args:
+        args: ``input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+            batch_first``; of packed sequences ``data, batch_sizes, hx, params, has_biases,
+            num_layers, dropout, train, bidirectional``.
+        kwargs: the same by name.
 
     Returns:
         The outputs, the last hidden states, the last cell states.
@@ -478,17 +497,71 @@ def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
 
 @function
 def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """Run a GRU, called as lstm() is; returns the outputs and the last hidden states."""
+    """Run a GRU: what `nn.GRU` calls.
+
+    Args:
+        args: ``input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+            batch_first``; of packed sequences ``data, batch_sizes, hx, params, has_biases,
+            num_layers, dropout, train, bidirectional``.
+        kwargs: the same by name.
+
+    Returns:
+        The outputs and the last hidden states.
+
+    Example:
+        >>> layer = torch.nn.GRU(2, 3)
+        >>> x, weights = torch.ones(5, 4, 2), list(layer.parameters())
+        >>> h = torch.zeros(1, 4, 3)
+        >>> y, h = torch.gru(x, h, weights, True, 1, 0.0, True, False, False)
+        >>> y.shape, h.shape
+        (torch.Size([5, 4, 3]), torch.Size([1, 4, 3]))
+    """
     return _call("gru", "GRU", args, kwargs)
 
 
 @function
 def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """Run a plain recurrence with tanh, called as lstm() is; returns outputs and hidden states."""
+    """Run a plain recurrence with tanh: what `nn.RNN` calls.
+
+    Args:
+        args: ``input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+            batch_first``; of packed sequences ``data, batch_sizes, hx, params, has_biases,
+            num_layers, dropout, train, bidirectional``.
+        kwargs: the same by name.
+
+    Returns:
+        The outputs and the last hidden states.
+
+    Example:
+        >>> layer = torch.nn.RNN(2, 3)
+        >>> x, weights = torch.ones(5, 4, 2), list(layer.parameters())
+        >>> h = torch.zeros(1, 4, 3)
+        >>> y, h = torch.rnn_tanh(x, h, weights, True, 1, 0.0, True, False, False)
+        >>> y.shape, h.shape
+        (torch.Size([5, 4, 3]), torch.Size([1, 4, 3]))
+    """
     return _call("rnn_tanh", "RNN_TANH", args, kwargs)
 
 
 @function
 def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """Run a plain recurrence with relu, called as lstm() is; returns outputs and hidden states."""
+    """Run a plain recurrence with relu: what `nn.RNN` calls.
+
+    Args:
+        args: ``input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+            batch_first``; of packed sequences ``data, batch_sizes, hx, params, has_biases,
+            num_layers, dropout, train, bidirectional``.
+        kwargs: the same by name.
+
+    Returns:
+        The outputs and the last hidden states.
+
+    Example:
+        >>> layer = torch.nn.RNN(2, 3, nonlinearity="relu")
+        >>> x, weights = torch.ones(5, 4, 2), list(layer.parameters())
+        >>> h = torch.zeros(1, 4, 3)
+        >>> y, h = torch.rnn_relu(x, h, weights, True, 1, 0.0, True, False, False)
+        >>> y.shape, h.shape
+        (torch.Size([5, 4, 3]), torch.Size([1, 4, 3]))
+    """
     return _call("rnn_relu", "RNN_RELU", args, kwargs)
