@@ -22,15 +22,30 @@ constexpr int rows_of_tile(int vectors) {
   return rows < 12 ? rows : 12;
 }
 
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TAPEGRAD_SHUFFLES
+#endif
+#endif
+
+#if defined(TAPEGRAD_SHUFFLES)
 template <class To, class From, int... kLane>
 inline To join_lanes(From low, From high, std::integer_sequence<int, kLane...>) {
   return __builtin_shufflevector(low, high, kLane...);
 }
+#endif
 
 template <class To, class From>
 inline To join(From low, From high) {
+#if defined(TAPEGRAD_SHUFFLES)
   constexpr int kLanes = sizeof(To) / sizeof(low[0]);
   return join_lanes<To>(low, high, std::make_integer_sequence<int, kLanes>{});
+#else
+  To result;
+  __builtin_memcpy(&result, &low, sizeof low);
+  __builtin_memcpy(reinterpret_cast<char*>(&result) + sizeof low, &high, sizeof high);
+  return result;
+#endif
 }
 
 // ---- outputs: rows are output channels, columns are places of the output --------------------
@@ -315,12 +330,19 @@ void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T*
 
 // Every other element: the even ones of a vector and the odd ones of the next, which is loaded one
 // element early and so never reaches beyond the last.
+#if defined(TAPEGRAD_SHUFFLES)
 template <class T, int... kLane>
 inline typename Shape<T>::Vector load_even(const T* from, std::integer_sequence<int, kLane...>) {
   constexpr int kWidth = Shape<T>::kWidth;
   return __builtin_shufflevector(load(from), load(from + kWidth - 1),
                                  (kLane < kWidth / 2 ? 2 * kLane : 2 * kLane + 1)...);
 }
+#else
+template <class T, int... kLane>
+inline typename Shape<T>::Vector load_even(const T* from, std::integer_sequence<int, kLane...>) {
+  return typename Shape<T>::Vector{from[2 * kLane]...};
+}
+#endif
 
 template <class T>
 inline void copy_even(const T* from, int64_t n, T* to) {

@@ -285,6 +285,7 @@ void run(const Plan& plan) {
   if (threads == 1 || enough || parts < 2) {
     int64_t width = block_width(plan, threads);
     if (!plan.by_columns) width = std::clamp<int64_t>(plan.results() / (4 * threads), 1, width);
+    if (factor > 1) width = plan.across.size;  // rows taken as one must be whole
     const Blocks blocks(plan, width);
     parallel_for(0, blocks.total, 1, [&](int64_t begin, int64_t end) {
       reduce_blocks(plan, blocks, begin, end, factor);

@@ -332,11 +332,19 @@ struct Moments {
           squares[c] += difference * difference;
         }
       }
-      // All columns of a strip have seen equally many rows: the weights of the merge are shared.
-      const double seen = states[0].count, added = static_cast<double>(rows);
-      const double total = seen + added, inverse = 1.0 / added;
-      const double weight = added / total, cross = seen * added / total;
+      // Columns of a strip have mostly seen equally many rows: then the weights are shared. Where
+      // narrow rows were taken as one, the first columns may have seen a row more.
+      const double added = static_cast<double>(rows), inverse = 1.0 / added;
+      const bool equal = states[0].count == states[columns - 1].count;
+      double seen = states[0].count, total = seen + added;
+      double weight = added / total, cross = seen * added / total;
       for (int64_t c = 0; c < columns; ++c) {
+        if (!equal) {
+          seen = states[c].count;
+          total = seen + added;
+          weight = added / total;
+          cross = seen * added / total;
+        }
         const double residue = shift[c], mean = center[c] + if_finite(residue) * inverse;
         const double delta = mean - states[c].mean;
         states[c].count = total;
