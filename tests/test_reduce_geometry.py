@@ -1,7 +1,7 @@
 """Reductions of tensors that are large enough for threads, in every memory order.
 
-Small tensors, which the rows of op_db have, go through one block on one thread; here sizes lie around
-the widths at which the driver cuts, folds narrow rows, or shares a line between threads.
+Small tensors, which the rows of op_db have, go through one block on one thread; here sizes lie
+around the widths at which the driver cuts, folds narrow rows, or shares a line between threads.
 """
 
 import random
@@ -25,7 +25,7 @@ REDUCTIONS = {
 
 
 def random_case(number):
-    """A view of a contiguous array, its dimensions permuted and some cut, and reduced dimensions."""
+    """A view of an array, its dimensions permuted and some cut, and reduced dimensions."""
     choose = random.Random(number)
     rank = choose.choice((2, 3, 3, 4))
     while True:
