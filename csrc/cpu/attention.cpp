@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "cpu/conv_kernels.h"
 #include "cpu/gemm.h"
 #include "cpu/workspace.h"
 
@@ -81,21 +82,28 @@ struct Attention {
   const TensorImpl* mask;
 };
 
-// scores = scale * query key^T
+// Keys, or values, of a head the other way round: products with them run along keys, and every block
+// of queries needs them.
 template <class T>
-void score(const Attention<T>& a, const Matrix<T>& query, int64_t rows, const Matrix<T>& key,
+void turn(const Matrix<T>& rows, int64_t count, int64_t width, T* turned) {
+  conv_kernels<T>().transpose(rows.data, rows.stride, count, width, turned, count);
+}
+
+// scores = scale * query key^T, of the keys [first, first + n)
+template <class T>
+void score(const Attention<T>& a, const Matrix<T>& query, int64_t rows, const T* keys,
            int64_t first, int64_t n, T* scores) {
-  gemm<T>(false, true, rows, n, a.width, a.scale, query.data, query.stride, key.row(first),
-          key.stride, T(0), scores, kKeys);
+  gemm<T>(false, false, rows, n, a.width, a.scale, query.data, query.stride, keys + first, a.keys,
+          T(0), scores, kKeys);
 }
 
 template <class T>
 void attend(const Attention<T>& a, int64_t b, int64_t h, int64_t first, const TensorImpl& query,
-            const TensorImpl& key, const TensorImpl& value, const TensorImpl& out,
+            const T* keys, const TensorImpl& value, const TensorImpl& out,
             const TensorImpl& log_sum, T* scores) {
   const int64_t rows = std::min(kQueries, a.queries - first);
   const Matrix<T> q{head_of<T>(query, b, h).row(first), query.stride(2)};
-  const Matrix<T> k = head_of<T>(key, b, h / a.shared), v = head_of<T>(value, b, h / a.shared);
+  const Matrix<T> v = head_of<T>(value, b, h / a.shared);
   const Matrix<T> y{head_of<T>(out, b, h).row(first), out.stride(2)};
   T tops[kQueries], sums[kQueries];
   std::fill_n(tops, rows, -std::numeric_limits<T>::infinity());
@@ -104,7 +112,7 @@ void attend(const Attention<T>& a, int64_t b, int64_t h, int64_t first, const Te
   const int64_t seen = a.seen_by(first + rows);
   for (int64_t j = 0; j < seen; j += kKeys) {
     const int64_t n = std::min(kKeys, seen - j);
-    score(a, q, rows, k, j, n, scores);
+    score(a, q, rows, keys, j, n, scores);
     for (int64_t i = 0; i < rows; ++i) {
       const T factor =
           kernels<T>().weigh(a.row(b, h, first + i, j, n), scores + i * kKeys, tops + i, sums + i);
@@ -129,12 +137,14 @@ struct Backward {
   const TensorImpl &grad, &query, &key, &value, &out, &log_sum;
   const TensorImpl &grad_query, &grad_key, &grad_value;
 
-  void run(int64_t b, int64_t h, int64_t first, T* scores, T* grads) const {
+  // `keys` and `values` are those of the head, turned.
+  void run(int64_t b, int64_t h, int64_t first, const T* keys, const T* values, T* scores,
+           T* grads) const {
     const int64_t rows = std::min(kQueries, a.queries - first), shared = h / a.shared;
     const Matrix<T> q{head_of<T>(query, b, h).row(first), query.stride(2)};
     const Matrix<T> g{head_of<T>(grad, b, h).row(first), grad.stride(2)};
     const Matrix<T> y{head_of<T>(out, b, h).row(first), out.stride(2)};
-    const Matrix<T> k = head_of<T>(key, b, shared), v = head_of<T>(value, b, shared);
+    const Matrix<T> k = head_of<T>(key, b, shared);
     const Matrix<T> dq{head_of<T>(grad_query, b, h).row(first), grad_query.stride(2)};
     const Matrix<T> dk = head_of<T>(grad_key, b, shared), dv = head_of<T>(grad_value, b, shared);
     const T* logs = log_sum.data_as<T>() + (b * a.heads + h) * a.queries + first;
@@ -146,9 +156,9 @@ struct Backward {
       for (int64_t i = 0; i < rows; ++i) std::fill_n(dq.row(i), a.width, T(0));
     for (int64_t j = 0; j < seen; j += kKeys) {
       const int64_t n = std::min(kKeys, seen - j);
-      score(a, q, rows, k, j, n, scores);
-      gemm<T>(false, true, rows, n, a.value_width, T(1), g.data, g.stride, v.row(j), v.stride, T(0),
-              grads, kKeys);
+      score(a, q, rows, keys, j, n, scores);
+      gemm<T>(false, false, rows, n, a.value_width, T(1), g.data, g.stride, values + j, a.keys,
+              T(0), grads, kKeys);
       for (int64_t i = 0; i < rows; ++i)
         kernels<T>().weigh_backward(a.row(b, h, first + i, j, n), scores + i * kKeys,
                                     grads + i * kKeys, logs[i], deltas[i]);
@@ -170,17 +180,35 @@ void forward(const OpCall& call) {
   const int64_t blocks = (a.queries + kQueries - 1) / kQueries, units = a.batch * a.heads * blocks;
   const double work =
       double(units) * kQueries * a.keys * (a.width + a.value_width) * (a.causal ? 0.5 : 1.0);
+  const int64_t heads = a.batch * a.heads;
   const int64_t workers = work < 2 * kWorkGrain ? 1 : std::min<int64_t>(num_threads(), units);
-  Workspace<T> memory(workers * kQueries * kKeys);
+  // Whole heads, where they divide well; else every worker takes every so many-th block, because
+  // causal ones differ in length.
+  const bool whole = heads % workers == 0 || heads >= 4 * workers;
+  const int64_t scratch = kQueries * kKeys + a.width * a.keys;
+  Workspace<T> memory(workers * scratch);
   BlockingSection blocking;
-  // Every worker takes every so many-th block: causal ones differ in length.
   parallel_for(0, workers, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t worker = begin; worker < end; ++worker)
-      for (int64_t unit = worker; unit < units; unit += workers) {
-        const int64_t head = unit / blocks;
-        attend(a, head / a.heads, head % a.heads, unit % blocks * kQueries, call.in(0), call.in(1),
-               call.in(2), call.out(0), call.out(1), memory.get() + worker * kQueries * kKeys);
+    for (int64_t worker = begin; worker < end; ++worker) {
+      T* scores = memory.get() + worker * scratch;
+      T* keys = scores + kQueries * kKeys;
+      int64_t turned = -1;
+      const auto run = [&](int64_t head, int64_t block) {
+        const int64_t b = head / a.heads, h = head % a.heads;
+        if (turned != b * a.heads + h / a.shared)
+          turn(head_of<T>(call.in(1), b, h / a.shared), a.keys, a.width, keys);
+        turned = b * a.heads + h / a.shared;
+        attend(a, b, h, block * kQueries, call.in(0), keys, call.in(2), call.out(0), call.out(1),
+               scores);
+      };
+      if (whole) {
+        for (int64_t head = heads * worker / workers; head < heads * (worker + 1) / workers; ++head)
+          for (int64_t block = 0; block < blocks; ++block) run(head, block);
+      } else {
+        for (int64_t unit = worker; unit < units; unit += workers)
+          run(unit / blocks, unit % blocks);
       }
+    }
   });
 }
 
@@ -196,11 +224,13 @@ void backward(const OpCall& call) {
       double(a.batch * a.heads) * a.queries * a.keys * (3 * a.width + 2 * a.value_width);
   const int64_t workers =
       work < 2 * kWorkGrain ? 1 : std::max<int64_t>(1, std::min<int64_t>(num_threads(), units));
-  Workspace<T> memory(workers * 2 * kQueries * kKeys);
+  const int64_t scratch = 2 * kQueries * kKeys + (a.width + a.value_width) * a.keys;
+  Workspace<T> memory(workers * scratch);
   BlockingSection blocking;
   parallel_for(0, workers, 1, [&](int64_t begin, int64_t end) {
     for (int64_t worker = begin; worker < end; ++worker) {
-      T* scores = memory.get() + worker * 2 * kQueries * kKeys;
+      T *scores = memory.get() + worker * scratch, *grads = scores + kQueries * kKeys;
+      T *keys = grads + kQueries * kKeys, *values = keys + a.width * a.keys;
       for (int64_t unit = worker; unit < units; unit += workers) {
         const int64_t b = unit / (a.heads / a.shared), shared = unit % (a.heads / a.shared);
         const Matrix<T> dk = head_of<T>(pass.grad_key, b, shared);
@@ -209,9 +239,11 @@ void backward(const OpCall& call) {
           std::fill_n(dk.row(j), a.width, T(0));
           std::fill_n(dv.row(j), a.value_width, T(0));
         }
+        turn(head_of<T>(pass.key, b, shared), a.keys, a.width, keys);
+        turn(head_of<T>(pass.value, b, shared), a.keys, a.value_width, values);
         for (int64_t h = shared * a.shared; h < (shared + 1) * a.shared; ++h)
           for (int64_t first = 0; first < a.queries; first += kQueries)
-            pass.run(b, h, first, scores, scores + kQueries * kKeys);
+            pass.run(b, h, first, keys, values, scores, grads);
       }
     }
   });
