@@ -330,30 +330,33 @@ void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T*
 
 // Every other element: the even ones of a vector and the odd ones of the next, which is loaded one
 // element early and so never reaches beyond the last.
+template <class Vector, class T, int... kLane>
+inline Vector load_even(const T* from, std::integer_sequence<int, kLane...>) {
 #if defined(TAPEGRAD_SHUFFLES)
-template <class T, int... kLane>
-inline typename Shape<T>::Vector load_even(const T* from, std::integer_sequence<int, kLane...>) {
-  constexpr int kWidth = Shape<T>::kWidth;
-  return __builtin_shufflevector(load(from), load(from + kWidth - 1),
+  constexpr int kWidth = sizeof...(kLane);
+  Vector first, second;
+  __builtin_memcpy(&first, from, sizeof first);
+  __builtin_memcpy(&second, from + kWidth - 1, sizeof second);
+  return __builtin_shufflevector(first, second,
                                  (kLane < kWidth / 2 ? 2 * kLane : 2 * kLane + 1)...);
-}
 #else
-template <class T, int... kLane>
-inline typename Shape<T>::Vector load_even(const T* from, std::integer_sequence<int, kLane...>) {
-  return typename Shape<T>::Vector{from[2 * kLane]...};
-}
+  return Vector{from[2 * kLane]...};
 #endif
+}
+
+template <class T, class Vector>
+inline void put_even(const T* from, int64_t n, T* to) {
+  constexpr int kWidth = sizeof(Vector) / sizeof(T);
+  put<T, Vector>(n, to, [=](int64_t u) {
+    return load_even<Vector>(from + 2 * u, std::make_integer_sequence<int, kWidth>{});
+  });
+}
 
 template <class T>
 inline void copy_even(const T* from, int64_t n, T* to) {
-  constexpr int kWidth = Shape<T>::kWidth;
-  if (n < kWidth) {
-    for (int64_t u = 0; u < n; ++u) to[u] = from[2 * u];
-    return;
-  }
-  put<T, typename Shape<T>::Vector>(n, to, [=](int64_t u) {
-    return load_even(from + 2 * u, std::make_integer_sequence<int, kWidth>{});
-  });
+  if (n >= Shape<T>::kWidth) return put_even<T, typename Shape<T>::Vector>(from, n, to);
+  if (n >= Shape<T>::kWidth / 2) return put_even<T, typename HalfOf<T>::Type>(from, n, to);
+  for (int64_t u = 0; u < n; ++u) to[u] = from[2 * u];
 }
 
 template <class T>
@@ -406,7 +409,9 @@ void depthwise_rows(const DepthwiseRows<T>& g) {
     if (last < 0) {
       Vector sum = Vector{} + g.bias;
       for (int64_t t = 0; t < g.taps; ++t) sum += g.weights[t] * load(plane + g.offsets[t]);
-      for (int64_t j = 0; j < g.columns; ++j) out[j] = sum[j];
+      alignas(kVectorBytes) T row[kWidth];
+      store(row, sum);
+      copy(row, g.columns, out);
       continue;
     }
     int64_t j = 0;

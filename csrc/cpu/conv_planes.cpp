@@ -500,7 +500,8 @@ void depthwise_grad_weight(const ConvShape& s, const Plan& plan, const T* x, con
   // Rows that are no whole vectors are taken with the gap behind them, filled with zeros.
   const bool whole = s.out[2] % kernels.width == 0 && s.out[0] == 1;
   const int64_t columns = part.columns(layout), workers = num_threads();
-  const int64_t scratch = (layout.channel() + kSlack + columns + 15) / 16 * 16;
+  const int64_t rows = s.out[0] * layout.length[1];
+  const int64_t scratch = (layout.channel() + kSlack + rows * layout.length[2] + 15) / 16 * 16;
   Workspace<T> memory(scratch * workers);
   BlockingSection blocking;
   std::fill_n(memory.get(), scratch * workers, T(0));
@@ -518,9 +519,9 @@ void depthwise_grad_weight(const ConvShape& s, const Plan& plan, const T* x, con
                                layout.length[2], w + group * s.taps());
         continue;
       }
-      for (int64_t d = 0; d < s.out[0]; ++d)
-        for (int64_t h = 0; h < s.out[1]; ++h, from += s.out[2])
-          std::copy_n(from, s.out[2], wide + (d * layout.length[1] + h) * layout.length[2]);
+      for (int64_t d = 0; d < s.out[0]; ++d, from += s.out[1] * s.out[2])
+        kernels.pack_rows(from, s.out[2], s.out[1], s.out[2], 1, 0, layout.length[2],
+                          wide + d * layout.length[1] * layout.length[2]);
       kernels.depthwise_dots(s.taps(), planes, part.offsets.data(), wide, 1, columns, 0,
                              w + group * s.taps());
     }
