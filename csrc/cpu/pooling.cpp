@@ -114,6 +114,7 @@ void for_planes(int64_t planes, int64_t cost, Body&& body) {
 
 void max_pool(const OpCall& call) {
   const TensorImpl &x = call.in(0), &y = call.out(0);
+  if (y.numel() == 0) return;
   const Windows windows(call, x, y);
   const TensorImpl* indices = call.outputs.size() > 1 ? call.outputs[1] : nullptr;
   const bool wide = indices && indices->dtype() == DType::Int64;
@@ -132,6 +133,7 @@ void max_pool(const OpCall& call) {
 
 void avg_pool(const OpCall& call) {
   const TensorImpl &x = call.in(0), &y = call.out(0);
+  if (y.numel() == 0) return;
   const Windows windows(call, x, y);
   const PoolKernels& kernels = kernels_for(call, false);
   const auto item = static_cast<int64_t>(itemsize(x.dtype()));
@@ -147,15 +149,15 @@ void avg_pool(const OpCall& call) {
 
 void avg_pool_backward(const OpCall& call) {
   const TensorImpl &grad = call.in(0), &grad_x = call.out(0);
-  const Windows windows(call, grad_x, grad);
-  const PoolKernels& kernels = kernels_for(call, false);
   const auto item = static_cast<int64_t>(itemsize(grad.dtype()));
   auto* from = static_cast<const char*>(grad.data());
   auto* to = static_cast<char*>(grad_x.data());
-  if (windows.planes == 0) {
+  if (grad.numel() == 0) {
     std::fill_n(to, grad_x.numel() * item, 0);
     return;
   }
+  const Windows windows(call, grad_x, grad);
+  const PoolKernels& kernels = kernels_for(call, false);
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
     std::vector<double> room = windows.room();
     for (int64_t p = begin; p < end; ++p) {

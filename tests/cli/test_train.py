@@ -40,7 +40,7 @@ class TestRun:
         assert all(len(sample["text"]) == 300 for sample in samples)
         config = json.loads((run / "config.json").read_text())
         assert config["width"] == 16 and config["dropout"] == 0.1 and config["text"] == "text.txt"
-        for word in ("before training", "after 30 steps", "step 30/30", "tok/s", "MiB", "ETA"):
+        for word in ("before training", "after 30 steps", "step 30/30", "tok/s", "iB", "ETA"):
             assert word in shown
         assert samples[-1]["text"].strip().splitlines()[0] in shown
 
