@@ -53,7 +53,7 @@ struct Attention {
             const TensorImpl& value, const TensorImpl* mask)
       : batch(query.size(0)),
         heads(query.size(1)),
-        shared(heads / std::max<int64_t>(1, key.size(1))),
+        shared(std::max<int64_t>(1, heads / std::max<int64_t>(1, key.size(1)))),
         queries(query.size(2)),
         keys(key.size(2)),
         width(query.size(3)),
@@ -218,6 +218,11 @@ void backward(const OpCall& call) {
   const Attention<T> a(call, call.in(1), call.in(2), call.in(3), mask);
   const Backward<T> pass{a,          call.in(0), call.in(1),  call.in(2),  call.in(3),
                          call.in(4), call.in(5), call.out(0), call.out(1), call.out(2)};
+  if (a.batch * a.heads * a.queries == 0) {
+    for (const TensorImpl* grad : call.outputs)
+      std::fill_n(static_cast<char*>(grad->storage().data()), grad->storage().nbytes(), 0);
+    return;
+  }
   // Heads that share a key go together, because they add to one gradient.
   const int64_t units = a.batch * (a.heads / a.shared);
   const double work =

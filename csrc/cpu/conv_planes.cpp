@@ -608,9 +608,19 @@ class WeightGradient {
 
 }  // namespace
 
+// A kernel that reaches far beyond the image would make planes of mostly zeros, whose places may be
+// more than can be numbered.
+bool are_sensible(const ConvShape& s) {
+  double places = 1;
+  for (int d = 0; d < 3; ++d)
+    places *= double(std::max(s.in[d], s.out[d])) + double(s.kernel[d] - 1) * double(s.dilation[d]);
+  return places <= 32.0 * double(volume(s.in) + volume(s.out)) + 65536;
+}
+
 // By columns, every run of a row is copied out, once for each element of a column.
 template <class T>
 bool prefers_planes(const ConvShape& s) {
+  if (!are_sensible(s)) return false;
   const Plan plan = plan_forward(s);
   const double planes = best_choice(plan.layout, plan.parts[0], conv_kernels<T>().width).cost;
   const double row = kGatherCost / s.out_channels + s.out[2];
@@ -619,6 +629,7 @@ bool prefers_planes(const ConvShape& s) {
 
 template <class T>
 bool prefers_planes_for_input(const ConvShape& s) {
+  if (!are_sensible(s)) return false;
   const Plan plan = plan_grad_input(s);
   double planes = 0;
   for (const Part& part : plan.parts)
@@ -628,11 +639,9 @@ bool prefers_planes_for_input(const ConvShape& s) {
   return planes <= row * s.out[0] * s.out[1] * s.taps();
 }
 
-// Every image adds to all the sums, so it must be worth it; and a kernel that reaches far beyond the
-// image would make planes of mostly zeros.
+// Every image adds to all the sums, so it must be worth it.
 bool prefers_planes_for_weight(const ConvShape& s) {
-  return (volume(s.out) >= kPlacesOfImage || s.is_depthwise()) &&
-         plan_forward(s).layout.channel() <= 8 * (volume(s.in) + volume(s.out)) + 4096;
+  return are_sensible(s) && (volume(s.out) >= kPlacesOfImage || s.is_depthwise());
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "cpu/conv_kernels.h"
 #include "cpu/kernels.h"
 #include "cpu/normalize_kernels.h"
 #include "cpu/workspace.h"
@@ -92,8 +93,7 @@ void layer_backward(const OpCall& call) {
 
 template <class T>
 void transpose(const T* from, int64_t rows, int64_t columns, T* to) {
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
+  conv_kernels<T>().transpose(from, columns, rows, columns, to, rows);
 }
 
 // The block of a call, its channels in runs.

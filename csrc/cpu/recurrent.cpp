@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "cpu/conv_kernels.h"
 #include "cpu/gemm.h"
 #include "cpu/workspace.h"
 
@@ -57,22 +58,12 @@ template <class Body>
 void share_sequences(int64_t sequences, double work_of_one, Body&& body) {
   const int64_t useful = static_cast<int64_t>(
       std::min(1e6, work_of_one * static_cast<double>(sequences) / kWorkGrain));
-  const int64_t workers =
-      std::clamp<int64_t>(useful, 1, std::min<int64_t>(num_threads(), sequences));
+  const int64_t most = std::max<int64_t>(1, std::min<int64_t>(num_threads(), sequences));
+  const int64_t workers = std::clamp<int64_t>(useful, 1, most);
   parallel_for(0, workers, 1, [&](int64_t first, int64_t last) {
     for (int64_t k = first; k < last; ++k)
       body(sequences * k / workers, sequences * (k + 1) / workers);
   });
-}
-
-template <class T>
-void transpose(const T* from, int64_t rows, int64_t columns, T* to) {
-  constexpr int64_t kTile = 16;
-  for (int64_t i = 0; i < rows; i += kTile)
-    for (int64_t j = 0; j < columns; j += kTile)
-      for (int64_t a = i; a < std::min(i + kTile, rows); ++a)
-        for (int64_t b = j; b < std::min(j + kTile, columns); ++b)
-          to[b * rows + a] = from[a * columns + b];
 }
 
 template <class T>
@@ -117,7 +108,7 @@ void forward(const OpCall& call) {
   const int64_t gates = gates_of(course.cell);
   Workspace<T> weight(gates * n * n), hg(sequences * gates * n);
   BlockingSection blocking;
-  transpose(call.in(1).data_as<T>(), gates * n, n, weight.get());
+  conv_kernels<T>().transpose(call.in(1).data_as<T>(), n, gates * n, n, weight.get(), gates * n);
   const Forward<T> pass{course,
                         n,
                         gates,

@@ -7,7 +7,8 @@
 #include "core/error.h"
 #include "cpu/kernels.h"
 #include "graph/record.h"
-#include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/operand.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -30,14 +31,6 @@ void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*>
                    ", but got ", name(other->dtype()), "; cast one with .to()");
 }
 
-// A contiguous copy that nobody records, unless x is contiguous.
-Tensor dense(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor copy(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
-  copy_into(copy, x);
-  return copy;
-}
-
 Tensor output(bool wanted, const Tensor& like) {
   return wanted ? empty("normalize", like.sizes(), like.dtype())
                 : empty("normalize", DimVector{0}, like.dtype());
@@ -57,15 +50,23 @@ struct NormNode : Node {
   }
   // By the fused kernel, of contiguous tensors; `kind` is what the op's first attribute says.
   void run_fused(const Op& op, bool kind, const Tensor& grad, Gradients grad_inputs) {
-    Tensor x = dense(saved(0)), g = dense(grad), w = weight();
+    Tensor x = kernel_operand(saved(0)), g = kernel_operand(grad), w = weight();
+    if (x.numel() == 0) return fill_zeros(grad_inputs, x, w);
     std::vector<Tensor> inputs{g, x, saved(2), saved(3)};
-    if (w.defined()) inputs.push_back(dense(w));
+    if (w.defined()) inputs.push_back(kernel_operand(w));
     const Tensor& affine = w.defined() ? w : inputs[2];
     Tensor grads[] = {output(needs(0), x), output(wants_weight(), affine), Tensor()};
     grads[2] = output(wants_bias(), bias_like(affine));
     const Scalar attributes[] = {kind, w.defined(), needs(0), wants_weight(), wants_bias()};
     dispatch(op, inputs, attributes, grads);
     fill(grad_inputs, grads[0], grads[1], grads[2]);
+  }
+  // Of no elements, every sum is zero.
+  void fill_zeros(Gradients grad_inputs, const Tensor& x, const Tensor& w) {
+    const Tensor affine = w.defined() ? w : saved(2);
+    const Tensor bias = bias_like(affine);
+    fill(grad_inputs, zeros(x.sizes(), x.dtype()), zeros(affine.sizes(), x.dtype()),
+         zeros(bias.sizes(), x.dtype()));
   }
   // A tensor of the bias's shape.
   virtual Tensor bias_like(const Tensor& affine) const { return affine; }
@@ -163,9 +164,9 @@ Tensor layer_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Ten
     TAPEGRAD_CHECK(!affine->defined() || same_sizes(affine->sizes(), normalized),
                    "layer_norm: expected weight and bias of shape ", to_string(normalized),
                    ", got ", to_string(affine->sizes()));
-  std::vector<Tensor> inputs{dense(x)};
+  std::vector<Tensor> inputs{kernel_operand(x)};
   for (const Tensor* affine : {&weight, &bias})
-    if (affine->defined()) inputs.push_back(dense(*affine));
+    if (affine->defined()) inputs.push_back(kernel_operand(*affine));
   DimVector rows(x.sizes().first(x.dim() - dims));
   Tensor outputs[] = {empty("layer_norm", x.sizes(), x.dtype()),
                       empty("layer_norm", rows, x.dtype()), empty("layer_norm", rows, x.dtype())};
@@ -190,9 +191,9 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mea
     TAPEGRAD_CHECK(!each->defined() || same_sizes(each->sizes(), channels),
                    "batch_norm: expected one number per channel, of shape ", to_string(channels),
                    ", got ", to_string(each->sizes()));
-  std::vector<Tensor> inputs{dense(x)};
+  std::vector<Tensor> inputs{kernel_operand(x)};
   for (const Tensor* each : {&mean, &variance, &weight, &bias})
-    if (each->defined()) inputs.push_back(dense(*each));
+    if (each->defined()) inputs.push_back(kernel_operand(*each));
   Tensor outputs[] = {
       empty("batch_norm", x.sizes(), x.dtype()), empty("batch_norm", channels, x.dtype()),
       empty("batch_norm", channels, x.dtype()), empty("batch_norm", channels, x.dtype())};

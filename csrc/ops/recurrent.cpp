@@ -9,6 +9,7 @@
 #include "ops/create.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
+#include "ops/operand.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -21,13 +22,6 @@ using cpu::Cell;
 
 const Op recurrent_op{"recurrent", {cpu::recurrent, nullptr}};
 const Op recurrent_backward_op{"recurrent_backward", {cpu::recurrent_backward, nullptr}};
-
-Tensor dense(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor copy(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
-  copy_into(copy, x);
-  return copy;
-}
 
 Tensor or_zeros(const Tensor& grad, const Tensor& like) {
   return grad.defined() ? grad : zeros(like.sizes(), like.dtype());
@@ -141,12 +135,13 @@ struct RecurrentBackward final : Node {
 
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (is_differentiating()) return composed(grads, grad_inputs);
-    Tensor x = saved(0), w = dense(saved(1)), h0 = dense(saved(2));
-    Tensor last = extra ? dense(saved(3)) : Tensor();
+    Tensor x = saved(0), w = kernel_operand(saved(1)), h0 = kernel_operand(saved(2));
+    Tensor last = extra ? kernel_operand(saved(3)) : Tensor();
     const bool lstm = cell == Cell::Lstm;
     Tensor out = saved(4);
-    std::vector<Tensor> inputs{dense(or_zeros(grads[0], out)), dense(or_zeros(grads[1], h0))};
-    if (lstm) inputs.push_back(dense(or_zeros(grads[2], h0)));
+    std::vector<Tensor> inputs{kernel_operand(or_zeros(grads[0], out)),
+                               kernel_operand(or_zeros(grads[1], h0))};
+    if (lstm) inputs.push_back(kernel_operand(or_zeros(grads[2], h0)));
     for (const Tensor& each : {out, saved(5), w, h0}) inputs.push_back(each);
     if (lstm) inputs.push_back(last);
     std::vector<Tensor> outputs;
@@ -254,8 +249,8 @@ std::vector<Tensor> recurrent(const std::string& kind, const Tensor& x, const Te
   const Tensor& h0 = state[0];
   const bool lstm = cell == Cell::Lstm, extra = lstm || bias.defined();
   const Tensor& last = lstm ? state[1] : bias;
-  std::vector<Tensor> inputs{dense(x), dense(w), dense(h0)};
-  if (extra) inputs.push_back(dense(last));
+  std::vector<Tensor> inputs{kernel_operand(x), kernel_operand(w), kernel_operand(h0)};
+  if (extra) inputs.push_back(kernel_operand(last));
   const int64_t rows = x.size(0), n = h0.size(1);
   Tensor out = empty("recurrent", DimVector{rows, n}, x.dtype());
   Tensor memory = empty("recurrent", DimVector{rows, cpu::memory_of(cell) * n}, x.dtype());

@@ -211,3 +211,43 @@ def test_gradients_that_nobody_asked_for_are_not_computed():
     names = [name for name, *_ in program.steps()]
     assert "conv_grad_input" in names
     assert "conv_grad_weight" not in names
+
+
+@pytest.mark.parametrize("batch_norm", [False, True], ids=["layer", "batch"])
+def test_norms_of_nothing_have_gradients_of_zero(batch_norm):
+    x, weight, bias = leaf(0, 5), leaf(5), leaf(5)
+    if batch_norm:
+        y = F.batch_norm(x, None, None, weight, bias, training=True)
+    else:
+        y = F.layer_norm(x, (5,), weight, bias)
+    spoilt = [tg.full((5,), 7.0, dtype=tg.float64) for _ in range(64)]
+    del spoilt  # memory that the next tensors get holds numbers
+    grads = tg.autograd.grad(y.sum(), [x, weight, bias])
+    assert [g.tolist() for g in grads[1:]] == [[0.0] * 5] * 2
+    assert grads[0].shape == (0, 5)
+
+
+def test_attention_of_no_heads():
+    query, key, value = leaf(1, 0, 3, 4), leaf(1, 2, 3, 4), leaf(1, 2, 3, 4)
+    y = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    grads = tg.autograd.grad(y.sum(), [query, key, value])
+    assert y.shape == (1, 0, 3, 4)
+    assert all(not g.any() for g in grads)
+
+
+@pytest.mark.parametrize("kernel, dilation, padding", [(3, 2**30, 2**30), (5, 2**30, 2**31 - 1)])
+def test_a_convolution_that_reaches_far_beyond_the_image(kernel, dilation, padding):
+    x, weight = leaf(1, 1, 4, 4), leaf(1, 1, kernel, kernel)
+    y = F.conv2d(x, weight, padding=padding, dilation=dilation)
+    rows = y.shape[2]
+    middle = weight[0, 0, kernel // 2, kernel // 2]
+    begin = dilation * (kernel // 2) - padding
+    assert tg.equal(y[0, 0], x[0, 0, begin : begin + rows, begin : begin + rows] * middle)
+    grads = tg.autograd.grad(y.sum(), [x, weight])
+    assert grads[1].count_nonzero() == 1
+
+
+def test_a_batch_of_nothing_leaves_the_running_statistics():
+    mean, variance = tg.zeros(3), tg.ones(3)
+    F.batch_norm(tg.zeros(0, 3, 2), mean, variance, training=True)
+    assert mean.tolist() == [0.0] * 3 and variance.tolist() == [1.0] * 3

@@ -175,7 +175,8 @@ def batch_norm(
         return _C._batch_norm(x, mean, variance, weight, bias, eps)[0].to(input.dtype)
     result, mean, variance = _C._batch_norm(x, None, None, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)
-    _update_running(running_mean, mean, momentum)
+    if count > 0:
+        _update_running(running_mean, mean, momentum)
     if count > 1:
         _update_running(running_var, variance * (count / (count - 1)), momentum)
     return result.to(input.dtype)
