@@ -9,20 +9,23 @@ and packed by an outer checkpoint in turn, which is all that nesting needs.
 
 With reentry, an op of its own runs the function without recording it, and its backward runs the
 function again with recording and sweeps through that record.
+
+Both see again what the first call saw: random numbers, default dtype, modes of modules (`_replay`).
 """
 
 import contextlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
 from tapegrad.autograd.function import Function
-from tapegrad.autograd.grad_mode import enable_grad
 from tapegrad.autograd.graph import saved_tensors_hooks
+from tapegrad.utils._replay import Surroundings
+from tapegrad.utils._sites import Site, here
 
 __all__ = [
     "CheckpointError",
@@ -90,20 +93,6 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         _debug = previous
 
 
-@contextlib.contextmanager
-def _random_numbers_from(state: Tensor | None) -> Iterator[None]:
-    """Draw random numbers from a state, inside a block; None leaves them alone."""
-    if state is None:
-        yield
-        return
-    current = _C.get_rng_state()
-    _C.set_rng_state(state)
-    try:
-        yield
-    finally:
-        _C.set_rng_state(current)
-
-
 def _put_back(
     values: list[Any], places: list[int], tensors: tuple[Tensor, ...], need_grad: list[bool]
 ) -> None:
@@ -123,8 +112,8 @@ class _Place:
         self.taken_in: Any = None  # the sweep that took it last
 
 
-class _Stop(Exception):
-    """All values are there."""
+class _Stop(BaseException):
+    """All values are there. No Exception, so that the function's own handlers let it pass."""
 
 
 class _SaveInputs(Function):
@@ -138,6 +127,21 @@ class _SaveInputs(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         raise AssertionError("checkpoint: no gradient flows through what saves the inputs")
+
+
+class _Saved(NamedTuple):
+    """What is noted of a value that the function saved."""
+
+    shape: Any
+    dtype: Any
+    device: Any
+    site: Site
+
+    def is_like(self, other: "_Saved") -> bool:
+        return self[:3] == other[:3]
+
+    def __str__(self) -> str:
+        return f"{tuple(self.shape)} {self.dtype} on {self.device} by {self.site}"
 
 
 class _Frame:
@@ -155,16 +159,14 @@ class _Frame:
         saved = _SaveInputs.apply(marker, *(values[i] for i in self.tensor_places))
         self.inputs = saved.grad_fn
         self.need_grad = [values[i].requires_grad for i in self.tensor_places]
-        self.state: Tensor | None = None
+        self.surroundings: Any = None
         self.context: Any = None
         self.check = True
         self.early_stop = True
         self.debug = False
         self.places: list[weakref.ref[_Place]] = []
-        self.forward_kinds: list[Any] = []
-        self.again_kinds: list[Any] = []
-        self.forward_lines: list[str] = []
-        self.again_lines: list[str] = []
+        self.before: list[_Saved] = []
+        self.after: list[_Saved] = []
         self.sweep: Any = None
         self.values: dict[int, Tensor] = {}
 
@@ -172,9 +174,7 @@ class _Frame:
         """Note a value of the forward, and forget it."""
         place = _Place(len(self.places))
         self.places.append(weakref.ref(place))
-        self.forward_kinds.append(_kind(tensor))
-        if self.debug:
-            self.forward_lines.append(_where())
+        self.before.append(_Saved(tensor.shape, tensor.dtype, tensor.device, here()))
         return place
 
     def unpack(self, place: _Place) -> Tensor:
@@ -193,30 +193,26 @@ class _Frame:
         _put_back(values, self.tensor_places, self.inputs.saved_tensors, self.need_grad)
         count = len(values) - len(self.names)
         kwargs = dict(zip(self.names, values[count:], strict=True))
-        self.again_kinds, self.again_lines = [], []
+        self.after = []
         hooks = saved_tensors_hooks(lambda tensor: self._keep(tensor, wanted), lambda kept: kept)
         context = self.context if self.context is not None else contextlib.nullcontext()
-        with (
-            contextlib.suppress(_Stop),
-            _random_numbers_from(self.state),
-            enable_grad(),
-            context,
-            hooks,
-        ):
+        with contextlib.suppress(_Stop), self.surroundings, context, hooks:
             self.function(*values[:count], **kwargs)
         self._compare()
 
     def _keep(self, tensor: Tensor, wanted: _Place) -> Tensor:
         """Put a value that was computed again into its place."""
-        number = len(self.again_kinds)
+        number = len(self.after)
         detached = tensor.detach()
+        saved = _Saved(tensor.shape, tensor.dtype, tensor.device, here())
         if number >= len(self.places):
             if self.early_stop:
                 return detached
-            self._fail("trying to save more tensors during recomputation than during the original")
-        self.again_kinds.append(_kind(tensor))
-        if self.debug:
-            self.again_lines.append(_where())
+            self._fail(
+                "trying to save more tensors during recomputation than during the original "
+                f"forward pass: number {number} is new, {saved}"
+            )
+        self.after.append(saved)
         place = self.places[number]()
         if place is wanted or (place is not None and self._is_open(place)):
             self.values[number] = detached
@@ -228,18 +224,22 @@ class _Frame:
         return self.sweep is None or place.taken_in != self.sweep
 
     def _compare(self) -> None:
-        before, after = len(self.forward_kinds), len(self.again_kinds)
-        if before != after:
+        before, after = self.before, self.after
+        if len(before) != len(after):
+            pairs = enumerate(zip(before, after, strict=False))
+            shorter = min(len(before), len(after))
+            first = next((i for i, (old, new) in pairs if old != new), shorter)
             self._fail(
                 "A different number of tensors was saved during the original forward and "
-                f"recomputation: {before} and {after}"
+                f"recomputation: {len(before)} and {len(after)}. The first that differs is number "
+                f"{first}:\n  saved {_show(before, first)}\n  recomputed {_show(after, first)}"
             )
         if not self.check:
             return
         different = [
-            f"  tensor {i}: saved {old}, recomputed {new}"
-            for i, (old, new) in enumerate(zip(self.forward_kinds, self.again_kinds, strict=True))
-            if old != new
+            f"  number {i}:\n    saved {old}\n    recomputed {new}"
+            for i, (old, new) in enumerate(zip(before, after, strict=True))
+            if not old.is_like(new)
         ]
         if different:
             self._fail(
@@ -249,15 +249,16 @@ class _Frame:
 
     def _fail(self, text: str) -> None:
         if self.debug:
-            forward, again = "\n".join(self.forward_lines), "\n".join(self.again_lines)
-            text += f"\nSaved in forward:\n{forward}\nSaved in recomputation:\n{again}"
+            before = "\n".join(f"  {each}" for each in self.before)
+            after = "\n".join(f"  {each}" for each in self.after)
+            text += f"\nSaved in forward:\n{before}\nSaved in recomputation:\n{after}"
         else:
-            text += "; the function must do the same each time: debug=True shows where it saved"
+            text += "\nThe function must do the same each time; debug=True shows all it saved."
         raise CheckpointError(f"checkpoint: {text}")
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+def _show(saved: list[_Saved], number: int) -> str:
+    return str(saved[number]) if number < len(saved) else "nothing"
 
 
 def _current_sweep() -> Any:
@@ -265,16 +266,6 @@ def _current_sweep() -> Any:
         return _C._current_sweep()
     except RuntimeError:  # a saved value is read outside of any backward
         return None
-
-
-def _where() -> str:
-    """Return the line that called the op, outside of the library."""
-    import sys
-
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tapegrad."):
-        frame = frame.f_back
-    return f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 # ---- with reentry
@@ -288,7 +279,7 @@ class CheckpointFunction(Function):
         ctx: Any, run_function: Any, preserve_rng_state: bool, marker: Any, *args: Any
     ) -> Any:
         ctx.run_function = run_function
-        ctx.state = _C.get_rng_state() if preserve_rng_state else None
+        ctx.surroundings = Surroundings(run_function, args, random=preserve_rng_state)
         ctx.marker = marker
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.tensor_places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
@@ -305,7 +296,7 @@ class CheckpointFunction(Function):
             )
         inputs = list(ctx.others)
         _put_back(inputs, ctx.tensor_places, ctx.saved_tensors, ctx.need_grad)
-        with _random_numbers_from(ctx.state), enable_grad():
+        with ctx.surroundings:
             outputs = ctx.run_function(*inputs)
         outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
         pairs = [
@@ -413,7 +404,7 @@ def checkpoint(
             return function(*args, **kwargs)
     frame = _Frame(function, args, kwargs)
     frame.context = None if context_fn is noop_context_fn else again_context
-    frame.state = _C.get_rng_state() if preserve else None
+    frame.surroundings = Surroundings(function, [*args, *kwargs.values()], random=preserve)
     frame.check = determinism_check == "default"
     frame.early_stop = early_stop and _early_stop
     frame.debug = debug
