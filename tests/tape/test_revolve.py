@@ -13,8 +13,7 @@ from library import IS_TORCH, torch
 if IS_TORCH:
     pytest.skip("the tape is tapegrad's own", allow_module_level=True)
 
-from tapegrad import _C, tape
-from tapegrad import nn as nn
+from tapegrad import _C, nn, tape
 
 
 class Counted:
