@@ -27,13 +27,21 @@ from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
 from tapegrad.utils._pytree import tree_flatten
 from tapegrad.utils._replay import Surroundings
+from tapegrad.utils._selective import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 from tapegrad.utils._sites import Site, here
 
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
