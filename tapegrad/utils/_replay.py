@@ -1,13 +1,15 @@
 """What must be as it was when a function runs again: modes, random numbers, modules.
 
 `Surroundings` notes it at a call and brings it back around a later one. The modules and generators
-are those that the function is, is bound to, closes over, names as globals or is given: see
-`parts_of`. What a function reaches in other ways is as it is when it runs again.
+are those that the function is, is bound to, closes over, names as globals or is given, directly or
+as part of a container or an object: see `parts_of`. What a function reaches in other ways is as it
+is when it runs again.
 """
 
 import functools
 import types
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from tapegrad import _C
@@ -15,7 +17,8 @@ from tapegrad._C import Generator, Tensor
 
 __all__ = ["Randomness", "Surroundings", "parts_of"]
 
-_DEEPEST = 3  # functions called by functions called by functions
+_DEEPEST = 4  # an attribute of an object of a list that a function closes over
+_MOST = 1000  # looking must not take longer than running
 
 
 def _behind(value: Any) -> Iterator[Any]:
@@ -41,10 +44,12 @@ def _behind(value: Any) -> Iterator[Any]:
                 yield names[name]
         if hasattr(value, "__wrapped__"):
             yield value.__wrapped__
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | set):
         yield from value
     elif isinstance(value, dict):
         yield from value.values()
+    elif hasattr(value, "__dict__") and not isinstance(value, types.ModuleType | type):
+        yield from vars(value).values()
 
 
 def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list[Generator]]:
@@ -59,18 +64,18 @@ def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list
     modules: dict[int, Any] = {}
     generators: dict[int, Generator] = {}
     seen: set[int] = set()
-    waiting = [(function, 0)] + [(value, 1) for value in values if not isinstance(value, Tensor)]
-    while waiting:
+    waiting = [(value, 1) for value in values] + [(function, 0)]
+    while waiting and len(seen) < _MOST:
         value, depth = waiting.pop()
-        if isinstance(value, Tensor) or id(value) in seen:
+        if isinstance(value, Tensor | str | int | float | None) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, Module):
             modules[id(value)] = value
         elif isinstance(value, Generator):
             generators[id(value)] = value
-        elif depth <= _DEEPEST and not isinstance(value, type):
-            waiting += [(part, depth + 1) for part in _behind(value)]
+        elif depth < _DEEPEST:
+            waiting += [(part, depth + 1) for part in islice(_behind(value), _MOST)]
     found: dict[int, Any] = {}
     for module in modules.values():
         if id(module) not in found:

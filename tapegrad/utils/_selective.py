@@ -1,10 +1,15 @@
 """Selective checkpointing: results of chosen ops are kept, the rest is computed again.
 
-The choice is made by the name of the op at the dispatch point, below autograd: one of the names that
-the profiler shows. The core keeps the results of a chosen op's calls, in order, while the function
-runs for the first time, and puts them in place of the calls when it runs again (core/call_cache.h).
+The choice is made by the name of the op at the dispatch point, below autograd: one of the names
+that the profiler shows. The core keeps the results of a chosen op's calls, in order, while the
+function runs for the first time, and puts them in place of the calls when it runs again
+(core/call_cache.h).
+
+Calls that are made on behalf of a recomputation are no calls of the function, and are not counted:
+a sweep inside of the function makes some in the first call that the second one does not.
 """
 
+import contextlib
 import enum
 import functools
 import types
@@ -13,12 +18,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tapegrad import _C
+from tapegrad.autograd.grad_mode import no_grad
 
 __all__ = [
     "CheckpointPolicy",
     "SelectiveCheckpointContext",
     "create_selective_checkpoint_contexts",
     "op_of",
+    "unseen_calls",
 ]
 
 
@@ -73,18 +80,50 @@ class _Op(str):
     __hash__ = str.__hash__
 
 
-class _Calls:
-    """A context in which results are kept, or used."""
+class _Recording:
+    """The context of the first call: results are kept."""
 
-    def __init__(self, cache: Any, replaying: bool) -> None:
+    def __init__(self, cache: Any) -> None:
         self.cache = cache
-        self.replaying = replaying
+        self.is_running = False
 
     def __enter__(self) -> None:
-        self.cache._enter(self.replaying)
+        self.cache._enter(False)
+        self.is_running = True
 
     def __exit__(self, *exception: object) -> None:
+        self.is_running = False
         self.cache._leave()
+
+
+@contextlib.contextmanager
+def unseen_calls() -> Iterator[None]:
+    """Hide calls from the selective checkpoint around them: they are not among those it counts."""
+    cache = _C.CallCache(lambda op: False)
+    cache._enter(False)
+    try:
+        yield
+    finally:
+        cache._leave()
+
+
+class _Replaying:
+    """The context of later calls: results are used."""
+
+    def __init__(self, recording: _Recording) -> None:
+        self.recording = recording
+        self.entered: list[Any] = []
+
+    def __enter__(self) -> None:
+        # A sweep inside of the first call runs the function again before all results are there:
+        # then everything is computed.
+        early = self.recording.is_running
+        cache = _C.CallCache(lambda op: False) if early else self.recording.cache
+        cache._enter(not early)
+        self.entered.append(cache)
+
+    def __exit__(self, *exception: object) -> None:
+        self.entered.pop()._leave()
 
 
 def _policy_of(chosen: Any) -> Callable[..., Any]:
@@ -146,7 +185,8 @@ def create_selective_checkpoint_contexts(
         return answer not in _RECOMPUTED
 
     cache = _C.CallCache(wants, allow_cache_entry_mutation)
-    return _Calls(cache, replaying=False), _Calls(cache, replaying=True)
+    recording = _Recording(cache)
+    return recording, _Replaying(recording)
 
 
 # ---- which op a function runs
@@ -182,8 +222,8 @@ def op_of(function: Any) -> str:
         return found[0]
     what = ", ".join(found) if found else "none that could be seen by trying"
     raise ValueError(
-        f"create_selective_checkpoint_contexts: expected functions that run one op each, got {name}, "
-        f"which runs {what}; give the names of the ops whose results to keep"
+        "create_selective_checkpoint_contexts: expected functions that run one op each, got "
+        f"{name}, which runs {what}; give the names of the ops whose results to keep"
     )
 
 
@@ -229,27 +269,20 @@ def _ops_run_by(function: Any) -> tuple[str, ...]:
     """Return the op of a function's own name if it runs that, else all that it runs."""
     first: tuple[str, ...] = ()
     name = function.__name__
-    unseen = _C.CallCache(lambda op: False)  # an outer checkpoint must not count these calls
-    recording = _C.is_grad_enabled()
     random = _C.get_rng_state()
-    unseen._enter(False)
-    _C.set_grad_enabled(False)
-    try:
-        for args in _trials():
-            program = _C.Program()
-            try:
-                with program, warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    function(*args)
-            except Exception:  # not with these arguments
-                continue
-            names = dict.fromkeys(step[0] for step in program.steps())
-            found = tuple(each for each in names if each not in _PLUMBING)
-            if name in found:
-                return (name,)
-            first = first or found
-    finally:
-        _C.set_grad_enabled(recording)
-        _C.set_rng_state(random)
-        unseen._leave()
+    for args in _trials():
+        program = _C.Program()
+        try:
+            with unseen_calls(), no_grad(), program, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                function(*args)
+        except Exception:  # not with these arguments
+            continue
+        names = dict.fromkeys(step[0] for step in program.steps())
+        found = tuple(each for each in names if each not in _PLUMBING)
+        if name in found:
+            first = (name,)
+            break
+        first = first or found
+    _C.set_rng_state(random)
     return first

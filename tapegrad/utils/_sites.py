@@ -32,9 +32,9 @@ class Site(NamedTuple):
     def op(self) -> str:
         """The name of the op, as far as the source tells."""
         name = _op_at(self.inner, self.inner_instruction)
-        if name is None or name.startswith("_"):  # a call of the core inside of the library
-            name = _op_at(self.outer, self.outer_instruction) or name
-        return name or "an op"
+        if name in (None, "_record_function"):  # a custom function
+            name = _op_at(self.outer, self.outer_instruction)
+        return (name or "an op").lstrip("_")
 
     def __str__(self) -> str:
         code = self.outer
@@ -42,9 +42,13 @@ class Site(NamedTuple):
         return f"{self.op} at {code.co_filename}:{line} in {code.co_name}"
 
 
-def here() -> Site:
-    """Return the site of the op on whose behalf this is called, from inside a hook of it."""
-    frame: Any = sys._getframe(2)
+def here(depth: int) -> Site:
+    """Return the site of the op on whose behalf this is called, from inside a hook of it.
+
+    Args:
+        depth: how many functions there are between this one and the one that called the op.
+    """
+    frame: Any = sys._getframe(depth + 1)
     inner, instruction = frame.f_code, frame.f_lasti
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
         frame = frame.f_back

@@ -31,6 +31,7 @@ from tapegrad.utils._selective import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
+    unseen_calls,
 )
 from tapegrad.utils._sites import Site, here
 
@@ -174,6 +175,7 @@ class _Frame:
         self.check = True
         self.early_stop = True
         self.debug = False
+        self.is_complete = False
         self.places: list[weakref.ref[_Place]] = []
         self.before: list[_Saved] = []
         self.after: list[_Saved] = []
@@ -184,7 +186,7 @@ class _Frame:
         """Note a value of the forward, and forget it."""
         place = _Place(len(self.places))
         self.places.append(weakref.ref(place))
-        self.before.append(_Saved(tensor.shape, tensor.dtype, tensor.device, here()))
+        self.before.append(_Saved(tensor.shape, tensor.dtype, tensor.device, here(1)))
         return place
 
     def unpack(self, place: _Place) -> Tensor:
@@ -199,6 +201,11 @@ class _Frame:
         return self.values.pop(place.number)
 
     def _run_again(self, wanted: _Place) -> None:
+        with unseen_calls():
+            self._run_function(wanted)
+        self._compare()
+
+    def _run_function(self, wanted: _Place) -> None:
         values = list(self.others)
         _put_back(values, self.tensor_places, self.inputs.saved_tensors, self.need_grad)
         count = len(values) - len(self.names)
@@ -208,15 +215,16 @@ class _Frame:
         context = self.context if self.context is not None else contextlib.nullcontext()
         with contextlib.suppress(_Stop), self.surroundings, context, hooks:
             self.function(*values[:count], **kwargs)
-        self._compare()
 
     def _keep(self, tensor: Tensor, wanted: _Place) -> Tensor:
         """Put a value that was computed again into its place."""
         number = len(self.after)
         detached = tensor.detach()
-        saved = _Saved(tensor.shape, tensor.dtype, tensor.device, here())
+        saved = _Saved(tensor.shape, tensor.dtype, tensor.device, here(2))
+        # A sweep inside of the function runs it again before it has come to its end.
+        stop = self.early_stop or not self.is_complete
         if number >= len(self.places):
-            if self.early_stop:
+            if stop:
                 return detached
             self._fail(
                 "trying to save more tensors during recomputation than during the original "
@@ -226,7 +234,7 @@ class _Frame:
         place = self.places[number]()
         if place is wanted or (place is not None and self._is_open(place)):
             self.values[number] = detached
-        if self.early_stop and number + 1 == len(self.places):
+        if stop and number + 1 == len(self.places):
             raise _Stop
         return detached
 
@@ -427,7 +435,9 @@ def checkpoint(
     frame.early_stop = early_stop and _early_stop
     frame.debug = debug
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.is_complete = True
+    return result
 
 
 def checkpoint_sequential(

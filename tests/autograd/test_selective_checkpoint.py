@@ -107,7 +107,7 @@ def test_bad_policies(torch, checkpointing):
     with pytest.raises(TypeError, match="policy_fn_or_list must be either a function or a list"):
         create(3)
     for bad in (len, 7, torch.nn.Linear):
-        with pytest.raises(ValueError, match="(?i)expected"):
+        with pytest.raises(ValueError, match=r"(?i)expected"):
             create([bad])
 
 
@@ -121,7 +121,7 @@ def test_written_results_are_noticed(torch, checkpointing):
     x, w = leaf(torch, MATRIX), leaf(torch, MATRIX)
     keep = choosing(checkpointing, [product(torch)])
     y = checkpointing.checkpoint(function, x, w, use_reentrant=False, context_fn=keep)
-    with pytest.raises(RuntimeError, match="mutat|written in place"):
+    with pytest.raises(RuntimeError, match=r"mutat|written in place"):
         y.sum().backward()
     keep = choosing(checkpointing, [product(torch)], allow_cache_entry_mutation=True)
     y = checkpointing.checkpoint(function, x, w, use_reentrant=False, context_fn=keep)
@@ -320,6 +320,7 @@ def test_a_function_that_changes(tapegrad, checkpointing):
 )
 def test_functions_name_ops(tapegrad, path, name):
     from library import resolve
+
     from tapegrad.utils._selective import op_of
 
     state = tapegrad.get_rng_state().tolist()
