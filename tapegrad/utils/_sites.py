@@ -1,7 +1,7 @@
 """Where an op was called: noted in a fraction of a microsecond, put into words when asked.
 
 A site is the code object and the instruction of the innermost Python function that called the op,
-and of the innermost one outside of the library. The op's name is read off the source text there:
+and of the innermost one outside of the library. The op's name is read off the instructions there:
 ``exp`` of ``x.exp()``, ``mul`` of ``a * b``, ``linear`` of a call inside of ``nn.Linear``.
 """
 
@@ -14,10 +14,10 @@ __all__ = ["Site", "here"]
 
 _LIBRARY = _path.dirname(_path.dirname(_path.abspath(__file__))) + _path.sep
 _OPERATORS = {
-    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div", "MatMult": "matmul", "Pow": "pow",
-    "Mod": "remainder", "FloorDiv": "floor_divide", "USub": "neg", "Invert": "bitwise_not",
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**": "pow", "%": "remainder",
+    "//": "floor_divide", "UNARY_NEGATIVE": "neg", "BINARY_SUBSCR": "indexing", "[]": "indexing",
+    "STORE_SUBSCR": "indexing",
 }  # fmt: skip
-_LONGEST = 60
 
 
 class Site(NamedTuple):
@@ -30,7 +30,7 @@ class Site(NamedTuple):
 
     @property
     def op(self) -> str:
-        """The name of the op, as far as the source tells."""
+        """The name of the op, as far as the instructions tell."""
         name = _op_at(self.inner, self.inner_instruction)
         if name in (None, "_record_function"):  # a custom function
             name = _op_at(self.outer, self.outer_instruction)
@@ -62,40 +62,30 @@ def _line_of(code: CodeType, instruction: int) -> int:
     return code.co_firstlineno
 
 
-def _text_at(code: CodeType, instruction: int) -> str | None:
-    """Return the source of the expression that an instruction belongs to."""
-    import linecache
-
-    if not hasattr(code, "co_positions"):  # before Python 3.11: the line
-        return linecache.getline(code.co_filename, _line_of(code, instruction)).strip() or None
-    first, last, start, stop = list(code.co_positions())[instruction // 2]
-    if first is None or last is None or start is None or stop is None:
-        return None
-    lines = [linecache.getline(code.co_filename, number) for number in range(first, last + 1)]
-    if not all(lines):
-        return None
-    raw = [line.encode() for line in lines]  # columns count bytes
-    raw[-1] = raw[-1][:stop]
-    raw[0] = raw[0][start:]
-    return b"".join(raw).decode(errors="replace")
-
-
 def _op_at(code: CodeType, instruction: int) -> str | None:
-    import ast
+    """Return the name of what an instruction calls, or of its operator."""
+    import dis
 
-    text = _text_at(code, instruction)
-    if text is None:
+    before = [each for each in dis.get_instructions(code) if each.offset <= instruction]
+    if not before:
         return None
-    try:
-        tree: Any = ast.parse(f"({text}\n)", mode="eval").body
-    except SyntaxError:  # part of a statement, such as the target of an assignment
-        return " ".join(text.split())[:_LONGEST]
-    if isinstance(tree, ast.Call):
-        called = tree.func
-        if isinstance(called, ast.Attribute):
-            return called.attr
-        if isinstance(called, ast.Name):
-            return called.id
-    if isinstance(tree, ast.BinOp | ast.UnaryOp):
-        return _OPERATORS.get(type(tree.op).__name__, type(tree.op).__name__.lower())
-    return " ".join(text.split())[:_LONGEST]
+    last = before[-1]
+    if last.opname.startswith(("BINARY_OP", "BINARY_SUBSCR", "UNARY_", "STORE_", "INPLACE_")):
+        return _OPERATORS.get(last.argrepr.rstrip("=") or last.opname, last.opname.lower())
+    if last.opname.startswith("BINARY_"):  # before Python 3.11: one instruction for each
+        return last.opname.removeprefix("BINARY_").lower()
+    start = _start(last)
+    loads = [
+        each
+        for each in before
+        if each.opname.startswith("LOAD_")
+        and isinstance(each.argval, str)
+        and _start(each) == start
+    ]
+    # The call of x.sin().exp() begins where x does, and so do both names: the last one counts.
+    return str(loads[-1].argval) if loads else None
+
+
+def _start(instruction: Any) -> Any:
+    place = getattr(instruction, "positions", None)
+    return None if place is None else (place.lineno, place.col_offset)

@@ -1,6 +1,8 @@
 """Plans of revolve: every step is reversed once, in the fewest advances, in the slots there are."""
 
+import importlib.util
 from functools import cache
+from pathlib import Path
 
 import pytest
 from library import IS_TORCH
@@ -146,6 +148,15 @@ def test_disk_gets_the_places_that_are_used_least():
     in_memory = set(range(1, slots)) - on_disk
     assert max(used[place] for place in on_disk) <= min(used[place] for place in in_memory)
     assert places_on_disk(n, slots, 0) == set()
+
+
+def test_the_picture_is_that_of_the_plan():
+    root = Path(__file__).parents[2]
+    spec = importlib.util.spec_from_file_location("draw_revolve", root / "scripts/draw_revolve.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    picture = (root / "docs/tape/images/revolve.svg").read_text(encoding="utf-8")
+    assert script.draw() == picture, "run scripts/draw_revolve.py docs/tape/images/revolve.svg"
 
 
 def test_bad_arguments():
