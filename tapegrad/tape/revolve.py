@@ -26,7 +26,7 @@ from tapegrad.tape.revolve_plan import (
 )
 from tapegrad.tape.revolve_store import Store, Stored
 from tapegrad.utils._pytree import tree_flatten, tree_unflatten
-from tapegrad.utils._replay import Randomness, Surroundings
+from tapegrad.utils._replay import Randomness, Surroundings, has_tangents
 
 __all__ = ["revolve"]
 
@@ -73,6 +73,11 @@ class _Outside:
         for output in outputs:
             if not isinstance(output, Tensor):
                 continue
+            if _C._tangent_levels(output):
+                raise RuntimeError(
+                    f"revolve: expected step {position} to use tensors with a tangent only "
+                    "from its state and args, got another; pass it with args=(...)"
+                )
             if output.grad_fn is not None:
                 waiting.append(output.grad_fn)
             elif output.requires_grad and id(output) not in own:
@@ -212,22 +217,23 @@ class _Loop:
     def sweep(self, adjoints: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Return the gradients of the first state's leaves, of args' and of the leaves outside."""
         sums = _Sums(self)
-        first = self.last
-        self.last = None
-        if first is None:  # swept before: nothing but the first state is left
+        last, self.last = self.last, None
+        if last is None:  # swept before: nothing but the first state is left
             self.store.clear()
             self.actions = revolve_schedule(self.n, self.total)
         actions, self.actions = self.actions, iter(())
         with self.surroundings, sums.without_hooks():
-            if first is not None:
-                adjoints = sums.sweep(self.n - 1, *first, adjoints)
-            first = None
+            if last is not None:
+                inputs, outputs = last
+                adjoints = sums.sweep(self.n - 1, inputs, outputs, adjoints)
+            last = inputs = outputs = None  # what is not needed goes at once
             state: Any = self.state
             for action in actions:
                 kind = action[0]
                 if kind == "reverse":
-                    if not any(each is not None for each in adjoints):
-                        break  # nothing before this step matters
+                    if all(each is None for each in adjoints):  # nothing before it matters
+                        adjoints = [None] * len(self.first_leaves)
+                        break
                     state, inputs = _cut(state)
                     outputs = _leaves(self.step(state, action[1], *self.args))
                     adjoints = sums.sweep(action[1], inputs, outputs, adjoints)
@@ -366,20 +372,68 @@ class _Revolve(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        if _C.is_grad_enabled():
-            raise RuntimeError(
-                "revolve: expected a backward without create_graph=True: gradients of gradients "
-                "would need the states again; write the loop out, or use "
-                "torch.utils.checkpoint.checkpoint for its parts"
-            )
-        assert ctx.saved_tensors is not None  # read for its checks: nobody wrote, nothing was freed
+        tensors = ctx.saved_tensors  # read also for its checks: nobody wrote, nothing was freed
         adjoints: list[Any] = [None] * ctx.count
         for place, grad in zip(ctx.tensor_places, grads, strict=True):
             adjoints[place] = grad
+        if _C.is_grad_enabled():
+            return (None, None, *_recorded_sweep(ctx.loop, ctx.places, tensors, adjoints))
         state, args, outside = ctx.loop.sweep(adjoints)
         state_places, arg_places = ctx.places
         found = [state[i] for i in state_places] + [args[i] for i in arg_places] + outside
         return (None, None, *found)
+
+
+class _Link(Function):
+    """Passes a value on, and its gradient unless the link is open."""
+
+    @staticmethod
+    def forward(ctx: Any, switch: dict[str, bool], x: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.switch = switch
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        return None, None if ctx.switch["open"] else grad
+
+
+def _recorded_sweep(loop: _Loop, places: Any, tensors: Any, adjoints: list[Any]) -> list[Any]:
+    """Return gradients that can be differentiated again, from a record of the whole loop.
+
+    The sweep must end at the loop's inputs, also where one of them was computed from another; what
+    it records must lead on. So the inputs are links, open while it runs.
+    """
+    switch = {"open": True}
+    count = len(tensors) - len(loop.outside.leaves)
+    inputs = [_Link.apply(switch, each) for each in tensors[:count]]
+    given = iter(inputs)
+    trees = []
+    for tree in (loop.state, loop.args):
+        leaves, structure = tree_flatten(tree)
+        trees.append(
+            tree_unflatten(
+                [next(given) if isinstance(each, Tensor) else each for each in leaves], structure
+            )
+        )
+    state, args = trees
+    inputs += loop.outside.leaves
+    with loop.surroundings, _WithoutHooks(loop.outside.leaves):
+        outputs = _leaves(_plain_loop(loop.step, state, loop.n, args, None))
+        pairs = [
+            (output, adjoint)
+            for output, adjoint in zip(outputs, adjoints, strict=True)
+            if adjoint is not None and _needs_grad(output)
+        ]
+        wanted = [i for i, each in enumerate(inputs) if each.requires_grad]
+        found: list[Any] = [None] * len(inputs)
+        if pairs and wanted:
+            roots, grads = zip(*pairs, strict=True)
+            targets = [inputs[i] for i in wanted]
+            swept = _C.run_backward(roots, grads, True, True, targets, False)
+            for i, grad in zip(wanted, swept, strict=True):
+                found[i] = grad
+    switch["open"] = False
+    return found
 
 
 def revolve(
@@ -399,7 +453,7 @@ def revolve(
     Backward computes states again from those that are stored, with the fewest steps that are
     possible: `revolve_cost` advances in all, and each step once with recording. Gradients are those
     of the plain loop, to the bit, as long as the tensors that the steps share are used in the loop
-    alone.
+    alone. A backward with ``create_graph=True`` records the whole loop.
 
     Args:
         step: computes the next state from a state, the number of the step, and `args`. It must do
@@ -434,7 +488,7 @@ def revolve(
     _expect_counts("revolve", disk_slots, 1)
     if n is None and until is None:
         raise ValueError("revolve: expected the number of steps n, or a function until; got none")
-    if not _C.is_grad_enabled():
+    if not _C.is_grad_enabled() or has_tangents(state, args):
         return _plain_loop(step, state, n, args, until)
     loop = _Loop(step, state, tuple(args), (slots, disk_slots, folder), preserve_rng_state)
     try:

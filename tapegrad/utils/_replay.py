@@ -14,8 +14,10 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Generator, Tensor
+from tapegrad.autograd import forward_ad
+from tapegrad.utils._pytree import tree_flatten
 
-__all__ = ["Randomness", "Surroundings", "parts_of"]
+__all__ = ["Randomness", "Surroundings", "has_tangents", "parts_of"]
 
 _DEEPEST = 4  # an attribute of an object of a list that a function closes over
 _MOST = 1000  # looking must not take longer than running
@@ -76,11 +78,21 @@ def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list
             generators[id(value)] = value
         elif depth < _DEEPEST:
             waiting += [(part, depth + 1) for part in islice(_behind(value), _MOST)]
-    found: dict[int, Any] = {}
-    for module in modules.values():
-        if id(module) not in found:
-            found |= {id(part): part for part in module.modules()}
-    return list(found.values()), list(generators.values())
+    roots = list(modules.values())
+    for module in roots:  # grows as it goes
+        for child in module._modules.values():
+            if child is not None and id(child) not in modules:
+                modules[id(child)] = child
+                roots.append(child)
+    return roots, list(generators.values())
+
+
+def has_tangents(*values: Any) -> bool:
+    """Whether forward mode is at work on these values, or anywhere."""
+    if forward_ad._running.numbers:
+        return True
+    leaves = tree_flatten(values)[0]
+    return any(isinstance(each, Tensor) and bool(_C._tangent_levels(each)) for each in leaves)
 
 
 class Randomness:
@@ -118,6 +130,11 @@ class Surroundings:
     def __init__(self, function: Any, values: Iterable[Any] = (), random: bool = True) -> None:
         modules, self.generators = parts_of(function, values)
         self.training = [(module, module.training) for module in modules]
+        self.counting = [
+            module
+            for module, training in self.training
+            if training and module.__dict__.get("track_running_stats")
+        ]
         self.default_dtype = _C.get_default_dtype()
         self.randomness = Randomness(self.generators) if random else None
         self._outside: list[tuple[Any, ...]] = []
@@ -128,7 +145,7 @@ class Surroundings:
             (
                 randomness,
                 _C.get_default_dtype(),
-                [(module, module.training) for module, _ in self.training],
+                [(each, not mode) for each, mode in self.training if each.training is not mode],
                 self._copy_statistics(),
                 _C.is_grad_enabled(),
                 _C._set_inference(False),
@@ -148,11 +165,10 @@ class Surroundings:
     def _copy_statistics(self) -> list[tuple[Any, dict[str, Any]]]:
         """Let norms that keep running statistics write to copies; return the originals."""
         kept = []
-        for module, training in self.training:
-            if training and getattr(module, "track_running_stats", False):
-                buffers = {name: each for name, each in module._buffers.items() if each is not None}
-                kept.append((module, buffers))
-                module._buffers.update({name: each.clone() for name, each in buffers.items()})
+        for module in self.counting:
+            buffers = {name: each for name, each in module._buffers.items() if each is not None}
+            kept.append((module, buffers))
+            module._buffers.update({name: each.clone() for name, each in buffers.items()})
         return kept
 
     @staticmethod

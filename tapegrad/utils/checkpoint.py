@@ -22,11 +22,9 @@ from typing import Any, NamedTuple
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
-from tapegrad.autograd import forward_ad
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
-from tapegrad.utils._pytree import tree_flatten
-from tapegrad.utils._replay import Surroundings
+from tapegrad.utils._replay import Surroundings, has_tangents
 from tapegrad.utils._selective import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -347,13 +345,6 @@ def _run_with_reentry(function: Callable[..., Any], preserve: bool, args: tuple[
 # ---- the public functions
 
 
-def _has_tangents(*values: Any) -> bool:
-    if forward_ad._running.numbers:
-        return True
-    leaves = tree_flatten(values)[0]
-    return any(isinstance(each, Tensor) and bool(_C._tangent_levels(each)) for each in leaves)
-
-
 def _reentrant_by_default(op: str) -> bool:
     warnings.warn(
         f"{op}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
@@ -424,7 +415,7 @@ def checkpoint(
     if debug and context_fn is not noop_context_fn:
         raise ValueError("checkpoint: debug=True is incompatible with non-default context_fn")
     forward_context, again_context = context_fn()
-    if not _C.is_grad_enabled() or _has_tangents(args, kwargs):
+    if not _C.is_grad_enabled() or has_tangents(args, kwargs):
         # Forward mode reads what an op saves at once, so there is nothing to leave out.
         with forward_context:
             return function(*args, **kwargs)

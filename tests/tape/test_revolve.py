@@ -329,11 +329,58 @@ def test_backward_twice():
         loss.backward()
 
 
-def test_gradients_of_gradients_are_refused():
+def second_order(run, leaves):
+    grads = torch.autograd.grad(run(), leaves, create_graph=True)
+    return bits(*grads, *torch.autograd.grad(sum((g * g).sum() for g in grads), leaves))
+
+
+def test_gradients_of_gradients():
+    """Also where the state was computed from what the steps use: no path counts twice."""
     x, w = leaves_of([0.3, 0.4], [0.5, -0.6])
-    loss = tape.revolve(lambda state, i: torch.sin(state * w), x, 5, 3).sum()
-    with pytest.raises(RuntimeError, match="revolve: expected a backward without create_graph"):
-        torch.autograd.grad(loss, x, create_graph=True)
+
+    def step(state, i, scale):
+        place, speed = state
+        return torch.sin(place * w) + speed, speed * scale
+
+    def loop(run):
+        state = x * w, x + w.exp()
+        place, speed = run(step, state, 6, w.sigmoid())
+        return (place * speed).sum()
+
+    def revolving(step, state, n, scale):
+        return tape.revolve(step, state, n, 2, args=(scale,))
+
+    found = second_order(lambda: loop(revolving), [x, w])
+    expected = second_order(lambda: loop(lambda *a: plain(*a[:3], a[3:])), [x, w])
+    assert torch.allclose(torch.tensor(found), torch.tensor(expected), rtol=1e-5)
+    assert gradients(lambda: loop(revolving), [x])[1][0] == expected[0]
+
+
+def test_transforms():
+    x, w = leaves_of([[0.3, 0.4], [0.1, -0.5]], [0.5, -0.6])
+    func = torch.func
+
+    def step(state, i):
+        return torch.sin(state * w)
+
+    def both(transform):
+        revolved = transform(lambda x: tape.revolve(step, x, 7, 2).sum())
+        return revolved, transform(lambda x: plain(step, x, 7).sum())
+
+    x = x.detach()
+    for transform in (func.grad, func.hessian, lambda f: func.vmap(func.grad(f))):
+        found, expected = (each(x) for each in both(transform))
+        assert torch.allclose(found, expected)
+    found, expected = both(lambda f: lambda x: func.jvp(f, (x,), (x * 2,))[1])
+    assert torch.allclose(found(x), expected(x))
+
+    def run(f):
+        return gradients(lambda: func.vmap(f)(batch).square().sum(), [batch, w])
+
+    batch = x.clone().requires_grad_()
+    assert run(lambda x: tape.revolve(step, x, 7, 2)) == run(lambda x: plain(step, x, 7))
+    with pytest.raises(RuntimeError, match="step 0 to use tensors with a tangent only"):
+        func.jvp(lambda y: tape.revolve(lambda s, i: torch.sin(s * y), x, 7, 2), (x,), (x,))
 
 
 @pytest.mark.parametrize("which", ["state", "parameter"])
