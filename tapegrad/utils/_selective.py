@@ -21,6 +21,7 @@ from tapegrad import _C
 from tapegrad.autograd.grad_mode import no_grad
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointPolicy",
     "SelectiveCheckpointContext",
     "create_selective_checkpoint_contexts",
@@ -45,6 +46,14 @@ class CheckpointPolicy(enum.Enum):
     PREFER_CPU_OFFLOAD = 5
 
 
+# Made in place and often written to, and the same when they run again.
+SAC_IGNORED_OPS = {"fill"} | {
+    f"random_{name}"
+    for name in (
+        "bernoulli", "cauchy", "exponential", "geometric", "integers", "multinomial", "normal",
+        "permutation", "poisson", "uniform",
+    )
+}  # fmt: skip
 _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
@@ -172,8 +181,8 @@ def create_selective_checkpoint_contexts(
     policy = _policy_of(policy_fn_or_list)
 
     def wants(name: str) -> bool:
-        if name == "fill" or name.startswith("random_"):
-            return False  # made in place and often written to; the same when they run again
+        if name in SAC_IGNORED_OPS:
+            return False
         answer = policy(SelectiveCheckpointContext(is_recompute=False), _Op(name))
         if isinstance(answer, bool):
             return answer

@@ -14,9 +14,10 @@ Both see again what the first call saw: random numbers, default dtype, modes of 
 """
 
 import contextlib
+import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tapegrad import _C
@@ -26,6 +27,7 @@ from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
 from tapegrad.utils._replay import Surroundings, has_tangents
 from tapegrad.utils._selective import (
+    SAC_IGNORED_OPS,
     CheckpointPolicy,
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
@@ -34,13 +36,17 @@ from tapegrad.utils._selective import (
 from tapegrad.utils._sites import Site, here
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
     "CheckpointPolicy",
+    "GraphExecGroup",
     "SelectiveCheckpointContext",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
+    "detach_variable",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
@@ -83,6 +89,38 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop = previous
 
 
+class _Group(threading.local):
+    current: Any = None
+
+
+_group = _Group()
+
+
+class GraphExecGroup:
+    """Let several backwards, inside a block, share what a checkpointed call computed again.
+
+    What one of them has used is gone: they should go through different parts of the graph. A part
+    that is needed once more is computed once more.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False)
+        >>> with torch.utils.checkpoint.GraphExecGroup():
+        ...     y.sum().backward()
+    """
+
+    def __enter__(self) -> "GraphExecGroup":
+        if _group.current is not None:
+            raise RuntimeError(
+                "GraphExecGroup: GraphExecGroup contexts cannot be nested; leave the first one"
+            )
+        _group.current = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _group.current = None
+
+
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Override the ``debug`` argument of `checkpoint` inside a block.
@@ -100,6 +138,44 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         yield
     finally:
         _debug = previous
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return values with their tensors cut off from history, requiring grad as they did.
+
+    Args:
+        inputs: a tuple.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True) * 2
+        >>> detached, number = torch.utils.checkpoint.detach_variable((x, 3))
+        >>> detached.is_leaf, detached.requires_grad, number
+        (True, True, 3)
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            "detach_variable: Only tuple of tensors is supported. Got Unsupported input type: "
+            f"{type(inputs).__name__}"
+        )
+    return tuple(
+        each.detach().requires_grad_(each.requires_grad) if isinstance(each, Tensor) else each
+        for each in inputs
+    )
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no tensor among the inputs requires grad.
+
+    Args:
+        inputs: values.
+
+    Example:
+        >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
+    """
+    if not any(isinstance(each, Tensor) and each.requires_grad for each in inputs):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
 
 
 def _put_back(
@@ -278,6 +354,8 @@ def _show(saved: list[_Saved], number: int) -> str:
 
 
 def _current_sweep() -> Any:
+    if _group.current is not None:
+        return _group.current
     try:
         return _C._current_sweep()
     except RuntimeError:  # a saved value is read outside of any backward
@@ -460,11 +538,18 @@ def checkpoint_sequential(
     if kwargs:
         raise ValueError("checkpoint_sequential: Unexpected keyword arguments: " + ",".join(kwargs))
     functions = list(functions.children() if hasattr(functions, "children") else functions)
+    if not 1 <= segments <= max(1, len(functions)):
+        raise ValueError(
+            f"checkpoint_sequential: expected 1 to {max(1, len(functions))} segments for "
+            f"{len(functions)} functions, got {segments}"
+        )
     size = len(functions) // segments
 
     def chain(first: int, last: int) -> Callable[[Any], Any]:
+        part = functions[first:last]
+
         def run(value: Any) -> Any:
-            for function in functions[first:last]:
+            for function in part:
                 value = function(value)
             return value
 

@@ -410,6 +410,48 @@ def test_sequential(torch, checkpointing, reentrant, segments):
     assert [layer.calls for layer in layers] == [2] * again + [1] * (5 - again)
 
 
+def test_sequential_segments(ours, checkpointing):
+    for segments in (0, -1, 3):
+        with pytest.raises(ValueError, match=f"expected 1 to 2 segments .* got {segments}"):
+            checkpointing.checkpoint_sequential(
+                [ours.exp, ours.sin], segments, leaf(ours, 1.0), use_reentrant=False
+            )
+
+
+def test_helpers(torch, checkpointing):
+    x = leaf(torch, [1.0]) * 2
+    found = checkpointing.detach_variable((x, x.detach(), "text"))
+    assert [each.requires_grad for each in found[:2]] == [True, False]
+    assert found[0].is_leaf and found[2] == "text"
+    with pytest.raises(RuntimeError, match="Only tuple of tensors is supported"):
+        checkpointing.detach_variable([x])
+    checkpointing.check_backward_validity([1, x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpointing.check_backward_validity([1, x.detach()])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_groups_of_backwards(torch, checkpointing, grouped):
+    """Two sweeps through different parts of one call compute it again once, in a group."""
+    counted = Counted(lambda x, y: (x.sin().exp(), y.sin().exp()))
+    x, y = leaf(torch, [1.0, 2.0]), leaf(torch, [0.5, 3.0])
+    a, b = checkpointing.checkpoint(counted, x, y, use_reentrant=False)
+    group = checkpointing.GraphExecGroup() if grouped else contextlib.nullcontext()
+    with group:
+        a.sum().backward()
+        b.sum().backward()
+    assert counted.calls == (2 if grouped else 3)
+    assert near(x.grad, x.cos() * x.sin().exp())
+    assert near(y.grad, y.cos() * y.sin().exp())
+    if grouped:
+        with (
+            pytest.raises(RuntimeError, match="GraphExecGroup contexts cannot be nested"),
+            checkpointing.GraphExecGroup(),
+            checkpointing.GraphExecGroup(),
+        ):
+            pass
+
+
 # ---- what the function sees again
 
 
