@@ -265,7 +265,7 @@ def test_a_model(tapegrad, checkpointing):
     expected = gradients(block)
     for chosen in (
         [functional.linear],
-        [functional.scaled_dot_product_attention, functional.linear],
+        ["attention", functional.linear],
         [functional.layer_norm, "softmax"],
         lambda context, op, *args, **kwargs: op in [tapegrad.matmul, functional.layer_norm],
     ):
