@@ -1,0 +1,127 @@
+"""A temporary file that bytes are put aside in, and the list of its free places."""
+
+import bisect
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["SpillFile"]
+
+_MOST_BUFFERS = 512  # of one call to the system, well below any limit
+
+
+class SpillFile:
+    """A file whose parts are written, read back and used again.
+
+    Args:
+        where: a folder, in which a file without a name is made, so that nothing is left of it
+            however the process ends; or a file that does not exist, which `close` removes.
+
+    Raises:
+        OSError: it cannot be made; the text says what to do.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._named = not os.path.isdir(where)
+        try:
+            if self._named:
+                self.path = where
+                self._fd = os.open(where, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            else:
+                self._fd, self.path = tempfile.mkstemp(prefix="tapegrad-offload-", dir=where)
+                os.unlink(self.path)
+        except OSError as error:
+            raise _cannot_open(error, where) from None
+        self._free: list[tuple[int, int]] = []  # (offset, size), sorted, never side by side
+        self._end = 0
+        self.size = 0  # the largest that the file has been
+
+    def allocate(self, size: int) -> int:
+        """Return the offset of a free place: the smallest that is large enough, or the end."""
+        if size == 0:
+            return 0
+        best = min(
+            (place for place in self._free if place[1] >= size),
+            key=lambda place: place[1],
+            default=None,
+        )
+        if best is None:
+            offset = self._end
+            self._end += size
+            self.size = max(self.size, self._end)
+            return offset
+        at = bisect.bisect_left(self._free, best)
+        if best[1] == size:
+            del self._free[at]
+        else:
+            self._free[at] = (best[0] + size, best[1] - size)
+        return best[0]
+
+    def free(self, offset: int, size: int) -> None:
+        """Give a place back."""
+        if size == 0:
+            return
+        at = bisect.bisect_left(self._free, (offset, 0))
+        if at < len(self._free) and offset + size == self._free[at][0]:
+            size += self._free.pop(at)[1]
+        if at > 0 and sum(self._free[at - 1]) == offset:
+            at -= 1
+            before = self._free.pop(at)
+            offset, size = before[0], before[1] + size
+        if offset + size == self._end:
+            self._end = offset
+        else:
+            self._free.insert(at, (offset, size))
+
+    def write(self, buffers: Sequence[Any], offset: int) -> None:
+        """Write buffers one behind the other."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+        views.reverse()
+        while views:
+            part = views[: -_MOST_BUFFERS - 1 : -1]
+            count = os.pwritev(self._fd, part, offset)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            offset += count
+            while views and count >= len(views[-1]):
+                count -= len(views.pop())
+            if count:
+                views[-1] = views[-1][count:]
+
+    def read(self, buffer: Any, offset: int) -> None:
+        """Fill a buffer.
+
+        Raises:
+            EOFError: the file is shorter than what was written to it.
+        """
+        view = memoryview(buffer).cast("B") if len(buffer) else b""
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._fd, [view[done:]], offset + done)
+            if count == 0:
+                missing = len(view) - done
+                raise EOFError(f"{missing} of {len(view)} bytes are missing, the file was cut")
+            done += count
+
+    def close(self) -> None:
+        """Close the file, and remove it."""
+        os.close(self._fd)
+        if self._named:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+
+def _cannot_open(error: OSError, where: str) -> OSError:
+    if isinstance(error, FileExistsError):
+        text = (
+            "offload: expected a folder, or a file that does not exist yet, because what is in it "
+            "would be lost; name another"
+        )
+    elif isinstance(error, FileNotFoundError | NotADirectoryError):
+        text = "offload: there is no such folder; make it first, or name another"
+    else:
+        text = f"offload: cannot make a file there ({error.strerror}); name another folder"
+    return OSError(error.errno, text, where)
