@@ -109,6 +109,8 @@ class Kept:
 
 
 def _save_outside_graphs(tensor: Tensor, hooks: Hooks) -> Any:
+    marker = hooks.marker
+    assert marker is not None
     grad_enabled = _C.is_grad_enabled()
     _C._pop_saved_hooks()
     try:
@@ -117,7 +119,7 @@ def _save_outside_graphs(tensor: Tensor, hooks: Hooks) -> Any:
             _no_context,
             _NAME,
             _C._EntryLink(),
-            [hooks.marker],
+            [marker],
             [_C.empty(0)],
             [True],
             [],

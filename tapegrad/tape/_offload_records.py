@@ -18,15 +18,26 @@ from tapegrad.tape._kept import Kept
 if TYPE_CHECKING:
     from tapegrad.tape._offload_store import Store
 
-__all__ = ["Handle", "Record", "Small", "changed", "intact", "locked", "records", "wait"]
-
-HELD, QUEUED, WRITING, FILED, READING, READY, PINNED = range(7)
-IN_MEMORY = (HELD, QUEUED, WRITING, PINNED)
+__all__ = [
+    "Handle",
+    "Record",
+    "Small",
+    "State",
+    "changed",
+    "intact",
+    "locked",
+    "records",
+    "wait",
+]
 
 _IDLE = 1.0  # seconds after which a waiting thread looks around, as a safety net
 
 
-# ---- what stands on the tape
+class State:
+    """Where a record is; `_offload_store.py` shows the way from one to the other."""
+
+    HELD, QUEUED, WRITING, FILED, READING, READY, PINNED = range(7)
+    UNWRITTEN = (HELD, QUEUED, WRITING, PINNED)
 
 
 class Record:
@@ -59,7 +70,7 @@ class Record:
         self.ref = weakref.ref(self)
         self.nbytes = nbytes
         self.itemsize = itemsize
-        self.state = HELD
+        self.state = State.HELD
         self.handles: list[weakref.ref[Handle]] = []
         self.positions: list[int] = []
         self.counted = 0  # bytes that the store counts for it
@@ -84,7 +95,7 @@ class Record:
         return any((handle := ref()) is not None and handle.kept for ref in self.handles)
 
     def __del__(self) -> None:
-        unwritten = self.state in IN_MEMORY
+        unwritten = self.state in State.UNWRITTEN
         place = (self.extent, self.length)
         _dead.append(
             (self.store, self.counted, unwritten, place, self.key, self.ref, self.positions)

@@ -31,9 +31,16 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape._kept import Hooks, Kept, count_holders
 from tapegrad.tape._offload_records import (
-    FILED, HELD, PINNED, QUEUED, READING, READY, WRITING,
-    Handle, Record, Small, changed, intact, locked, records, wait,
-)  # fmt: skip
+    Handle,
+    Record,
+    Small,
+    State,
+    changed,
+    intact,
+    locked,
+    records,
+    wait,
+)
 from tapegrad.tape._spill_file import SpillFile
 from tapegrad.utils._units import human_bytes
 
@@ -41,6 +48,7 @@ __all__ = ["Statistics", "Store", "check_device", "close_all"]
 
 _BATCH = 2**20  # bytes worth waking the writer for
 _MOST_BATCH = 2**23  # bytes of one write
+_MOST_QUEUED = 2**26  # bytes that may wait to be written where no limit is set
 _LONGEST_SEARCH = 256  # dead places passed over when looking for what to read next
 
 _BITS = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}  # dtypes that NumPy knows, by bytes
@@ -134,7 +142,7 @@ class Store:
         key = _C._storage_id(tensor)
         with locked:
             record = self._find(key)
-            if record is not None and record.state == READY:
+            if record is not None and record.state == State.READY:
                 return self._add_handle(record, None, tensor, record.start)
         if record is None and (missing := self._make_room(nbytes)):
             self._tell(missing)
@@ -168,7 +176,7 @@ class Store:
         record = ref() if ref is not None else None
         if record is None:
             return None
-        if record.state == READY:
+        if record.state == State.READY:
             base = record.base
             if base is not None and base._version == 0:
                 return record
@@ -181,7 +189,7 @@ class Store:
         records[key] = record.ref
         self.live += 1
         if is_leaf:  # there with or without the tape
-            record.state = PINNED
+            record.state = State.PINNED
             self.stats.kept += 1
             return record
         record.counted = nbytes
@@ -212,6 +220,7 @@ class Store:
     def _make_room(self, nbytes: int) -> int:
         """Make room for so many bytes in the allowed memory; return how many are missing."""
         if self.memory is None:
+            self._shorten_queue()
             return 0
         waited = False
         while True:
@@ -231,6 +240,15 @@ class Store:
                         return missing
                     wait()
                     continue
+            self._write(batch)
+
+    def _shorten_queue(self) -> None:
+        while self.queued_bytes > _MOST_QUEUED:
+            with locked:
+                batch = self._begin_write(_MOST_BATCH)
+            if not batch:
+                return
+            self.stats.waits += 1
             self._write(batch)
 
     def _tell(self, missing: int) -> None:
@@ -259,7 +277,7 @@ class Store:
                 continue
             if self._is_ours(record):
                 del self.held[ref]
-                record.state = QUEUED
+                record.state = State.QUEUED
                 self.queue.append(ref)
                 self.queued_bytes += record.nbytes
             else:
@@ -281,12 +299,12 @@ class Store:
             self.queued_bytes -= record.nbytes
             live = record.live_handles()
             if not self._is_ours(record):  # a sweep reads it
-                record.state = HELD
+                record.state = State.HELD
                 self.held[record.ref] = None
                 continue
             tensor = intact(live)
             if tensor is None or record.itemsize not in _BITS:
-                record.state = PINNED
+                record.state = State.PINNED
                 continue
             ranges = [handle.range() for handle in live]
             # Kernels see the alignment that they saw: cache lines begin where they did.
@@ -294,7 +312,7 @@ class Store:
             record.start = min(first for first, _ in ranges) // line * line
             end = max(last for _, last in ranges)
             record.length = (end - record.start) * record.itemsize
-            record.state = WRITING
+            record.state = State.WRITING
             size += record.length
             batch.append(_Write(record, tensor))
         if batch:
@@ -323,17 +341,20 @@ class Store:
                     self.stats.written_bytes += write.record.length
                 self._end_write(write.record, error)
             if isinstance(error, OSError) and self.failure is None:
-                self.failure = error
+                self.failure = error.with_traceback(None)  # whose frames hold tensors
             changed.notify_all()
-        if error is not None and not isinstance(error, OSError):
-            raise error
+        try:
+            if error is not None and not isinstance(error, OSError):  # such as KeyboardInterrupt
+                raise error
+        finally:
+            del error  # its traceback would hold this frame, and that the tensors
 
     def _end_write(self, record: Record, error: BaseException | None) -> None:
         live = record.live_handles()
         end = record.start + record.length // record.itemsize
         inside = all(record.start <= h.range()[0] and h.range()[1] <= end for h in live)
         if error is None and inside and self._is_ours(record) and intact(live) is not None:
-            record.state = FILED
+            record.state = State.FILED
             if records.get(record.key) is record.ref:
                 del records[record.key]
             for handle in live:
@@ -343,8 +364,8 @@ class Store:
         if record.extent is not None:
             self.file.free(record.extent, record.length)
         record.extent = None
-        record.state = PINNED if isinstance(error, OSError) else HELD
-        if record.state == HELD:  # a sweep took it meanwhile
+        record.state = State.PINNED if isinstance(error, OSError) else State.HELD
+        if record.state == State.HELD:  # a sweep took it meanwhile
             self.held[record.ref] = None
 
     def _uncount(self, record: Record, unwritten: bool) -> None:
@@ -352,6 +373,19 @@ class Store:
         if unwritten:
             self.unwritten -= record.counted
         record.counted = 0
+
+    def flush(self) -> None:
+        """Write all that only the tape holds."""
+        while True:
+            with locked:
+                self._look(urgent=True)
+                batch = self._begin_write(_MOST_BATCH)
+                if not batch:
+                    if not self.writing:
+                        return
+                    wait()
+                    continue
+            self._write(batch)
 
     # -- reading
 
@@ -389,13 +423,13 @@ class Store:
                     return None, record.base
                 if record.error is not None:
                     error, record.error = record.error, None
-                    raise self._read_error(record, error)
-                if record.state == READING:
+                    raise self._read_error(record, error) from None
+                if record.state == State.READING:
                     wait()
                     continue
             self._make_room(record.length)
             with locked:
-                if record.state != FILED:
+                if record.state != State.FILED:
                     continue
                 self._begin_read(record)
             self._read(record)
@@ -412,14 +446,14 @@ class Store:
                 misses += 1
             elif handle.kept is None:
                 seen[handle.record.ref] = handle.record
-        self.wanted = [ref for ref, record in seen.items() if record.state == FILED]
+        self.wanted = [ref for ref, record in seen.items() if record.state == State.FILED]
         if self.wanted:
             self._wake("reader", self._run_reader)
 
     def _next_wanted(self) -> Record | None:
         while self.wanted:
             record = self.wanted[0]()
-            if record is None or record.state != FILED or record.error is not None:
+            if record is None or record.state != State.FILED or record.error is not None:
                 del self.wanted[0]
                 continue
             if self.memory is not None and self.in_memory + record.length > self.memory:
@@ -431,7 +465,7 @@ class Store:
         return None
 
     def _begin_read(self, record: Record) -> None:
-        record.state = READING
+        record.state = State.READING
         record.counted = record.length
         self._count(record.length, unwritten=False)
 
@@ -448,24 +482,28 @@ class Store:
             base, error = None, found
         with locked:
             if base is None:
-                record.state = FILED
-                record.error = error if isinstance(error, Exception) else None
+                record.state = State.FILED
+                if isinstance(error, Exception):
+                    record.error = error.with_traceback(None)
                 self._uncount(record, unwritten=False)
             else:
-                record.state, record.base = READY, base
+                record.state, record.base = State.READY, base
                 record.key = _C._storage_id(base)
                 records[record.key] = record.ref
                 self.ready[record.ref] = None
                 self.stats.read_bytes += record.length
             changed.notify_all()
-        if error is not None and record.error is None:  # such as KeyboardInterrupt
-            raise error
+        try:
+            if error is not None and record.error is None:  # such as KeyboardInterrupt
+                raise error
+        finally:
+            del error
 
     def _drop(self, record: Record) -> None:
         """Let go of bytes that are in the file as well."""
         if records.get(record.key) is record.ref:
             del records[record.key]
-        record.state, record.base = FILED, None
+        record.state, record.base = State.FILED, None
         self._uncount(record, unwritten=False)
         self.ready.pop(record.ref, None)
 

@@ -68,7 +68,8 @@ class offload:
         memory: how many bytes of saved values may be in memory at a time, on their way to the file
             and back: an int, or text such as "64 MiB". Ops then wait for the disk where they must.
             What the program itself holds cannot be moved; a warning says so if it takes more. None
-            sets no limit, and everything is written as soon as it can be.
+            sets no limit: values are written beside the computation, as fast as that goes, and
+            ops wait only when 64 MiB are behind.
         min_bytes: values of less memory stay.
 
     Raises:
@@ -146,6 +147,15 @@ class offload:
             store.enter()
             self._store = store
         return store
+
+    def flush(self) -> None:
+        """Write everything now that only the tape holds, and wait for it.
+
+        For a moment at which memory is wanted for something else. Without `flush`, what little is
+        left when the forward ends stays, because a sweep will ask for it first.
+        """
+        if self._store is not None:
+            self._store.flush()
 
     @property
     def packed(self) -> int:

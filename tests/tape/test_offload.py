@@ -1,0 +1,1120 @@
+"""Saved values in a file: the same gradients, in less memory."""
+
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import pytest
+from library import IS_TORCH, torch
+
+if IS_TORCH:
+    pytest.skip("the tape as an object is tapegrad's own", allow_module_level=True)
+
+from tapegrad import tape
+from tapegrad.autograd.graph import saved_tensors_hooks
+from tapegrad.tape import _offload_store
+from tapegrad.tape._kept import count_holders
+from tapegrad.tape._sizes import parse_bytes
+from tapegrad.tape._spill_file import SpillFile
+from tapegrad.utils.checkpoint import checkpoint
+
+WIDTH, ROWS = 64, 128  # a layer's result takes 32 KiB
+VALUE = WIDTH * ROWS * 4
+
+
+def network(layers=12, seed=3):
+    """Return a model that saves several results of each layer."""
+    torch.manual_seed(seed)
+    parts = []
+    for _ in range(layers):
+        parts += [torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU(), torch.nn.LayerNorm(WIDTH)]
+    return torch.nn.Sequential(*parts)
+
+
+def batch(seed=5):
+    torch.manual_seed(seed)
+    return torch.randn(ROWS, WIDTH)
+
+
+def chain(x, steps=40):
+    """Return x after steps that save a result each."""
+    for _ in range(steps):
+        x = torch.tanh(x)
+    return x
+
+
+def gradients(model):
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def plain_gradients(layers=12):
+    model = network(layers)
+    model(batch()).square().mean().backward()
+    return gradients(model)
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def offload_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("tapegrad-offload")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays():
+    """No thread of ours outlives the values it is for."""
+    yield
+    gc.collect()
+    for thread in offload_threads():
+        thread.join(10)
+    assert offload_threads() == []
+    assert not _offload_store.records
+
+
+# ---- the same gradients
+
+
+@pytest.mark.parametrize("memory", [None, "256 KiB", "1 MiB"])
+@pytest.mark.parametrize("prefetch", [0, 1, 4])
+def test_gradients_are_bitwise_equal(tmp_path, memory, prefetch):
+    model = network()
+    with tape.offload(tmp_path, memory=memory, prefetch=prefetch) as o:
+        loss = model(batch()).square().mean()
+        o.flush()
+        loss.backward()
+    assert_same(gradients(model), plain_gradients())
+    assert o.written_bytes > 0
+    assert o.memory_now == 0
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_tape_of_four_times_the_memory_trains(tmp_path):
+    """Several steps with an optimizer; every one is bitwise that of a run without."""
+    models = [network(seed=1), network(seed=1)]
+    optimizers = [torch.optim.Adam(model.parameters(), lr=1e-3) for model in models]
+    with tape.offload(tmp_path) as whole:
+        models[1](batch()).square().mean()
+    allowed = whole.peak_memory // 4  # a quarter of what is saved, for nothing was dropped
+    assert whole.peak_memory > 40 * VALUE
+    losses = [[], []]
+    with tape.offload(tmp_path, memory=allowed) as o:
+        for step in range(4):
+            loss = models[1](batch(step)).square().mean()
+            optimizers[1].zero_grad()
+            loss.backward()
+            optimizers[1].step()
+            losses[1].append(loss.item())
+            assert o.memory_now <= allowed
+    for step in range(4):
+        loss = models[0](batch(step)).square().mean()
+        optimizers[0].zero_grad()
+        loss.backward()
+        optimizers[0].step()
+        losses[0].append(loss.item())
+    assert losses[0] == losses[1]
+    assert_same(list(models[0].parameters()), list(models[1].parameters()))
+    assert o.peak_memory <= allowed
+
+
+def test_live_saved_bytes_stay_within_the_memory(tmp_path):
+    """What the core counts of saved values, after each op, stays within the limit."""
+    stats = torch.memory_stats()
+    if "saved_bytes" not in stats:
+        pytest.skip("this build does not count saved bytes")
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    before = stats["saved_bytes"]
+    allowed = 10 * VALUE
+    with tape.offload(tmp_path, memory=allowed) as o:
+        y = x
+        for _ in range(40):
+            y = torch.tanh(y)
+            assert torch.memory_stats()["saved_bytes"] - before <= allowed
+            assert o.memory_now <= allowed
+        y.sum().backward()
+    assert o.peak_memory <= allowed
+    assert torch.memory_stats()["saved_bytes"] == before
+
+
+def test_memory_is_really_free(tmp_path):
+    """The allocator's live bytes are bounded as well, not only our count."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    before = torch.memory_stats()["live_bytes"]
+    with tape.offload(tmp_path, memory=8 * VALUE):
+        y = chain(x, 100)
+        assert torch.memory_stats()["live_bytes"] - before < 14 * VALUE
+    loss = y.sum()
+    del y
+    loss.backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 100))
+
+
+def plain_chain_gradient(x, steps):
+    y = x.detach().clone().requires_grad_()
+    chain(y, steps).sum().backward()
+    return y.grad
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str
+)
+def test_dtypes(tmp_path, dtype):
+    x = torch.randn(ROWS, WIDTH).to(dtype).requires_grad_()
+    with tape.offload(tmp_path, memory=6 * VALUE * 2) as o:
+        y = chain(x)
+        (y * y.t().contiguous().t()).sum().backward()
+    z = x.detach().clone().requires_grad_()
+    y = chain(z)
+    (y * y.t().contiguous().t()).sum().backward()
+    assert torch.equal(x.grad, z.grad)
+    assert o.written_bytes > 0
+
+
+def test_integers_and_masks(tmp_path):
+    """Indices and conditions are saved values, too."""
+
+    def loss(x):
+        mask = chain(x, 3) > 0
+        index = torch.argsort(x.detach(), dim=1)
+        y = torch.where(mask, x, 2 * x)
+        return (torch.gather(y, 1, index) * chain(x, 30)).sum()
+
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        value = loss(x)
+        value.backward()
+    z = x.detach().clone().requires_grad_()
+    loss(z).backward()
+    assert torch.equal(x.grad, z.grad)
+    assert o.written_bytes > 0
+
+
+# ---- geometry: views of one storage
+
+
+def test_views_of_one_storage_are_written_once(tmp_path):
+    x = torch.randn(ROWS, 3 * WIDTH, requires_grad=True)
+
+    def loss(x, after):
+        q, k, v = torch.tanh(x).chunk(3, dim=1)
+        y = torch.sin(q) * torch.cos(k) * v.exp()
+        del q, k, v
+        return after(y)
+
+    with tape.offload(tmp_path) as o:
+        value = loss(x, lambda y: chain(y, 6).sum())
+        o.flush()
+    written = o.written_bytes
+    value.backward()
+    z = x.detach().clone().requires_grad_()
+    loss(z, lambda y: chain(y, 6).sum()).backward()
+    assert torch.equal(x.grad, z.grad)
+    # tanh's result once, not also q, k, v: sin, cos, exp and two products are five more.
+    assert 8 * VALUE < written <= 3 * VALUE + 5 * VALUE + 6 * VALUE
+
+
+def test_only_the_part_that_is_shown_is_written(tmp_path):
+    weight = torch.randn(WIDTH, requires_grad=True)
+    with tape.offload(tmp_path) as o:
+        large = torch.randn(100 * ROWS, WIDTH)
+        part = (large[50] * weight).sum() + (large[60] * weight).sum()
+        expected = large[50] + large[60]
+        del large
+        o.flush()
+    part.backward()
+    assert torch.equal(weight.grad, expected)
+    assert o.written_bytes == o.read_bytes == 11 * WIDTH * 4
+
+
+def test_expanded_transposed_and_empty_views(tmp_path):
+    def loss(x):
+        a = torch.tanh(x)
+        wide = a[:, :1].expand(ROWS, WIDTH)
+        b = torch.sin(a.t()) + torch.cos(wide.t()) * wide.t()
+        nothing = a[:0] * a[:0]
+        del a, wide
+        return chain(b, 10).sum() + nothing.sum()
+
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE):
+        value = loss(x)
+        value.backward()
+    z = x.detach().clone().requires_grad_()
+    loss(z).backward()
+    assert torch.equal(x.grad, z.grad)
+
+
+def test_geometry_comes_back_as_it_was(tmp_path):
+    """Size, strides and place of an unpacked value are those that were saved."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path) as o:
+        a = torch.tanh(x)
+        y = torch.sin(a[3:, 5:].t())
+        expected = a[3:, 5:].t().detach().clone()
+        strides = a[3:, 5:].t().stride()
+        node = y.grad_fn
+        del a
+        o.flush()
+    saved = node._saved_self
+    assert o.read_bytes > 0
+    assert torch.equal(saved, expected)
+    assert saved.stride() == strides
+
+
+# ---- what is not moved
+
+
+def test_parameters_and_held_values_stay(tmp_path):
+    """What the program holds is neither written nor duplicated: a sweep gets that memory itself."""
+    x = batch().requires_grad_()
+    weight = torch.randn(WIDTH, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path) as o:
+        held = torch.tanh(x @ weight)
+        loss = (held * held).sum()
+        o.flush()
+        assert o.written_bytes == 0
+        node = loss.grad_fn.next_functions[0][0]
+        assert node._saved_self.data_ptr() == held.data_ptr()
+        pointers = {
+            value.data_ptr()
+            for value in (
+                getattr(node, name) for node in entries(loss) for name in saved_names(node)
+            )
+        }
+        assert pointers == {held.data_ptr(), x.data_ptr(), weight.data_ptr()}
+        del held
+        o.flush()
+        assert o.written_bytes == VALUE
+        loss.backward()
+    assert o.read_bytes == VALUE
+
+
+def entries(tensor):
+    seen, stack = [], [tensor.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen:
+            seen.append(node)
+            stack.extend(next_node for next_node, _ in node.next_functions)
+    return seen
+
+
+def saved_names(node):
+    """Return the names of the tensors that an entry saved."""
+    names = [name for name in dir(node) if name.startswith("_saved_")]
+    return [name for name in names if isinstance(getattr(node, name), torch.Tensor)]
+
+
+def test_small_values_stay(tmp_path):
+    x = torch.randn(10, requires_grad=True)
+    with tape.offload(tmp_path) as o:
+        chain(x).sum().backward()
+    assert o.written_bytes == 0
+    assert o.kept == o.packed == 40
+
+
+def test_min_bytes(tmp_path):
+    x = torch.randn(10, requires_grad=True)
+    with tape.offload(tmp_path, min_bytes=1) as o:
+        chain(x).sum().backward()
+    assert o.written_bytes == 0  # too little to wake the writer for
+    with tape.offload(tmp_path, min_bytes=1, memory="400 B") as o:
+        chain(x).sum().backward()
+    assert o.written_bytes > 0
+
+
+def test_the_program_holds_too_much(tmp_path):
+    """The limit cannot be kept then; that is said once, and the gradients are right."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with (
+        pytest.warns(UserWarning, match="more than the allowed 64.0 KiB are needed") as caught,
+        tape.offload(tmp_path, memory=2 * VALUE) as o,
+    ):
+        held = [x]
+        for _ in range(10):
+            held.append(torch.tanh(held[-1]))
+        held[-1].sum().backward()
+    assert len(caught) == 1
+    assert o.peak_memory > 2 * VALUE
+    assert torch.equal(x.grad, plain_chain_gradient(x, 10))
+
+
+# ---- sweeps
+
+
+def test_retained_graph(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        y = chain(x).sum()
+    expected = plain_chain_gradient(x, 40)
+    for _ in range(3):
+        (grad,) = torch.autograd.grad(y, x, retain_graph=True)
+        assert torch.equal(grad, expected)
+        assert o.memory_now <= 8 * VALUE
+    written = o.written_bytes
+    y.backward()
+    assert torch.equal(x.grad, expected)
+    assert o.written_bytes == written
+    assert o.memory_now == 0
+
+
+def test_retained_graph_without_limit_keeps_little(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, prefetch=2) as o:
+        y = chain(x, 100).sum()
+        o.flush()
+        assert o.memory_now == 0
+        torch.autograd.grad(y, x, retain_graph=True)
+    assert o.read_bytes == 100 * VALUE
+    assert o.memory_now <= 7 * VALUE
+    del y
+
+
+def test_double_backward(tmp_path):
+    def second(x, block):
+        with block:
+            y = chain(x, 20).sum()
+            (first,) = torch.autograd.grad(y, x, create_graph=True)
+            if isinstance(block, tape.offload):
+                block.flush()
+            (result,) = torch.autograd.grad(first.square().sum(), x)
+        return result
+
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    expected = second(x, contextlib.nullcontext())
+    for memory in (None, 20 * VALUE):
+        block = tape.offload(tmp_path, memory=memory)
+        assert torch.equal(second(x, block), expected)
+        assert block.written_bytes > 0
+
+
+def test_double_backward_outside_of_the_block(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=6 * VALUE) as o:
+        y = chain(x, 20).sum()
+    (first,) = torch.autograd.grad(y, x, create_graph=True)
+    (found,) = torch.autograd.grad(first.sum(), x)
+    z = x.detach().clone().requires_grad_()
+    (first,) = torch.autograd.grad(chain(z, 20).sum(), z, create_graph=True)
+    (expected,) = torch.autograd.grad(first.sum(), z)
+    assert torch.equal(found, expected)
+    assert o.written_bytes > 0
+
+
+def test_a_part_of_the_graph(tmp_path):
+    """A sweep that skips values, and later another that needs them."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    w = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=6 * VALUE):
+        a = chain(x, 15)
+        b = chain(w, 15)
+        loss = (a * b).sum()
+        del a, b
+    (grad_x,) = torch.autograd.grad(loss, x, retain_graph=True)
+    (grad_w,) = torch.autograd.grad(loss, w)
+    p, q = x.detach().requires_grad_(), w.detach().requires_grad_()
+    (chain(p, 15) * chain(q, 15)).sum().backward()
+    assert torch.equal(grad_x, p.grad)
+    assert torch.equal(grad_w, q.grad)
+
+
+def test_backward_in_another_thread(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=6 * VALUE):
+        y = chain(x).sum()
+    thread = threading.Thread(target=y.backward)
+    thread.start()
+    thread.join()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+
+
+def test_several_threads_at_once(tmp_path):
+    """Blocks on several threads, each with its own file, and all with one."""
+    shared = tape.offload(tmp_path, memory=24 * VALUE)
+    errors = []
+
+    def work(seed, block):
+        try:
+            with block:
+                generator = torch.Generator().manual_seed(seed)
+                x = torch.randn(ROWS, WIDTH, generator=generator).requires_grad_()
+                for _ in range(3):
+                    x.grad = None
+                    chain(x).sum().backward()
+                    with threads_lock:
+                        expected.setdefault(seed, []).append((x, x.grad))
+        except BaseException as error:
+            errors.append(error)
+
+    expected = {}
+    threads_lock = threading.Lock()
+    blocks = [shared, shared, tape.offload(tmp_path, memory=8 * VALUE), tape.offload(tmp_path)]
+    threads = [threading.Thread(target=work, args=(i, b)) for i, b in enumerate(blocks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    for runs in expected.values():
+        for x, grad in runs:
+            assert torch.equal(grad, plain_chain_gradient(x, 40))
+
+
+# ---- nesting
+
+
+def test_checkpoint_inside(tmp_path):
+    """The inputs of a checkpointed function are saved values of the block."""
+    model = network(6)
+    with tape.offload(tmp_path, memory=16 * VALUE) as o:
+        y = chain(batch().requires_grad_(), 20)
+        for start in range(0, len(model), 3):
+            y = checkpoint(model[start : start + 3], y, use_reentrant=False)
+        y.square().mean().backward()
+    found = gradients(model)
+    other = network(6)
+    y = chain(batch().requires_grad_(), 20)
+    other(y).square().mean().backward()
+    assert_same(found, gradients(other))
+    assert o.written_bytes > 0
+
+
+def test_inside_of_checkpoint(tmp_path):
+    model = network(6)
+    blocks = []
+
+    def run(x):
+        with tape.offload(tmp_path, memory=16 * VALUE) as o:
+            blocks.append(o)
+            return model(chain(x, 20))
+
+    x = batch().requires_grad_()
+    checkpoint(run, x, use_reentrant=False).square().mean().backward()
+    other = network(6)
+    z = batch().requires_grad_()
+    other(chain(z, 20)).square().mean().backward()
+    assert_same(gradients(model), gradients(other))
+    assert torch.equal(x.grad, z.grad)
+
+
+def test_nested_blocks(tmp_path):
+    """The inner block takes what is saved in it; memory that both know is written once."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as outer:
+        y = chain(x, 20)
+        with tape.offload(tmp_path, memory=8 * VALUE) as inner:
+            y = chain(y, 20)
+        y = chain(y, 20)
+        y.sum().backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 60))
+    assert outer.written_bytes > 0
+    assert inner.written_bytes > 0
+    assert outer.memory_now == inner.memory_now == 0
+
+
+def test_nested_in_other_hooks(tmp_path):
+    seen = []
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
+        with tape.offload(tmp_path, memory=8 * VALUE) as o:
+            y = chain(x)
+        assert seen == []
+        y.sum().backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+    assert o.written_bytes > 0
+
+
+def test_other_hooks_inside(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    packed = []
+    with tape.offload(tmp_path, memory=8 * VALUE):
+        y = chain(x, 20)
+        with saved_tensors_hooks(lambda t: packed.append(0) or t, lambda t: t):
+            y = chain(y, 3)
+        chain(y, 20).sum().backward()
+    assert len(packed) == 3
+    assert torch.equal(x.grad, plain_chain_gradient(x, 43))
+
+
+def test_vmap_inside(tmp_path):
+    """Values that differ over a batch stay in memory."""
+    x = torch.randn(8, ROWS * WIDTH)
+    with tape.offload(tmp_path, memory="1 MiB"):
+        found = torch.vmap(torch.func.grad(lambda v: chain(v, 5).sum()))(x)
+    assert torch.equal(found, torch.vmap(torch.func.grad(lambda v: chain(v, 5).sum()))(x))
+
+
+def test_func_grad_inside(tmp_path):
+    x = torch.randn(ROWS, WIDTH)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        found = torch.func.grad(lambda v: chain(v, 40).sum())(x)
+    assert torch.equal(found, plain_chain_gradient(x, 40))
+    assert o.written_bytes > 0
+
+
+# ---- blocks and steps
+
+
+def test_one_block_around_all_steps_uses_its_file_again(tmp_path):
+    model = network()
+    sizes = []
+    with tape.offload(tmp_path, memory="512 KiB") as o:
+        for _ in range(6):
+            model.zero_grad()
+            model(batch()).square().mean().backward()
+            sizes.append(o.file_bytes)
+    assert o.written_bytes > 4 * sizes[0]
+    assert sizes[-1] <= 1.5 * sizes[0]
+    assert_same(gradients(model), plain_gradients())
+
+
+def test_one_object_for_many_blocks(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    o = tape.offload(tmp_path / "values", memory=8 * VALUE)
+    for _ in range(3):
+        x.grad = None
+        with o:
+            y = chain(x).sum()
+        assert (tmp_path / "values").exists()
+        y.backward()
+        assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+        assert not (tmp_path / "values").exists()
+    with o, o:  # also within itself
+        chain(x).sum().backward()
+    assert o.packed >= 4 * 40
+
+
+def test_reenters_while_values_live(tmp_path):
+    """The file of a block serves the next one while values of the first are in it."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    o = tape.offload(tmp_path / "values", memory=8 * VALUE)
+    with o:
+        first = chain(x).sum()
+    with o:
+        second = chain(x, 20).sum()
+    first.backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+    x.grad = None
+    second.backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 20))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_graph_that_nobody_sweeps_is_freed(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    before = torch._C.live_counts()
+    with tape.offload(tmp_path / "values", memory=8 * VALUE) as o:
+        y = chain(x)
+        assert o.memory_now > 0
+        file_bytes = o.file_bytes
+        del y
+        gc.collect()
+        assert o.memory_now == 0
+        y = chain(x)
+        assert o.file_bytes <= file_bytes * 1.25
+    del y
+    assert not (tmp_path / "values").exists()
+    assert torch._C.live_counts() == before
+
+
+def test_an_exception_in_the_block(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+
+    def run():
+        with tape.offload(tmp_path, memory=8 * VALUE):
+            chain(x)
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run()
+    chain(x).sum().backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+
+
+def test_a_generator_of_steps(tmp_path):
+    """A generator that holds the block open while its consumer works."""
+
+    def steps(x):
+        with tape.offload(tmp_path, memory=8 * VALUE):
+            for _ in range(3):
+                yield chain(x).sum()
+
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    for loss in steps(x):
+        x.grad = None
+        loss.backward()
+        assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+
+
+# ---- overwritten values
+
+
+@pytest.mark.parametrize("rows", [ROWS, 2])
+def test_an_overwritten_value_is_an_error_as_without(tmp_path, rows):
+    """Large or small, and also when the memory is given up right after the write."""
+    x = torch.randn(rows, WIDTH, requires_grad=True)
+
+    def run():
+        y = x * 2
+        z = torch.sin(y)
+        y.add_(1)
+        del y
+        return chain(z, 30).sum()
+
+    with tape.offload(tmp_path, memory=8 * VALUE):
+        loss = run()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+        loss.backward()
+    text = str(caught.value)
+    assert "was overwritten by add_ at" in text
+    assert "test_offload.py" in text
+    assert any("SinBackward0" in note for note in caught.value.__notes__)
+
+
+def test_a_write_to_another_part_is_no_error(tmp_path):
+    weight = torch.ones(WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        rows = torch.zeros(ROWS, WIDTH)
+        rows[0] = 1.0
+        first = (rows[0] * weight).sum()
+        rows[1] = 2.0
+        del rows
+        chain((torch.ones(ROWS, WIDTH) * weight), 20)
+        first.backward()
+    assert torch.equal(weight.grad, torch.ones(WIDTH))
+    assert o.memory_now == 0
+
+
+def test_an_overwritten_value_under_other_hooks(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with (
+        saved_tensors_hooks(lambda t: t, lambda t: t),
+        tape.offload(tmp_path, memory=8 * VALUE),
+    ):
+        y = x * 2
+        z = torch.sin(y)
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_inplace_ops_that_save_their_result(tmp_path):
+    def loss(x):
+        y = x * 2
+        for _ in range(20):
+            y = torch.sigmoid_(y * 1.5)
+        return y.sum()
+
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        loss(x).backward()
+    z = x.detach().clone().requires_grad_()
+    loss(z).backward()
+    assert torch.equal(x.grad, z.grad)
+    assert o.written_bytes > 0
+
+
+# ---- a disk that fails
+
+
+def run_program(text, tmp_path, **options):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(text))
+    root = os.path.dirname(os.path.dirname(torch.__file__))
+    result = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("memory", ["None", "400_000"])
+def test_disk_full(tmp_path, memory):
+    """The op after the failed write raises; the model is untouched, and a step without works."""
+    out = run_program(
+        f"""
+        import errno, resource, signal
+        import tapegrad as torch
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(64, 64) for _ in range(200)]
+        model = torch.nn.Sequential(*[p for l in layers for p in (l, torch.nn.Tanh())])
+        optimizer = torch.optim.Adam(model.parameters())
+        x = torch.randn(128, 64)
+        model(x).sum().backward()
+        optimizer.step()
+        before = [t.clone() for p in model.parameters() for t in (p.detach(), p.grad)]
+        state = [s["exp_avg"].clone() for s in optimizer.state.values()]
+        try:
+            with torch.tape.offload(".", memory={memory}):
+                model(x).sum().backward()
+        except OSError as error:
+            assert error.errno == errno.EFBIG, error
+            print(error)
+        else:
+            raise AssertionError("no error")
+        after = [t for p in model.parameters() for t in (p.detach(), p.grad)]
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        now = [s["exp_avg"] for s in optimizer.state.values()]
+        assert all(torch.equal(a, b) for a, b in zip(state, now, strict=True))
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        import os
+        print(os.listdir("."))
+        """,
+        tmp_path,
+    )
+    assert "offload: File too large when writing saved values" in out
+    assert "parameters, .grad and optimizer state are as they were" in out
+    assert "['program.py']" in out
+
+
+def test_disk_full_at_the_end_of_the_forward(tmp_path):
+    """What is recorded can still be swept, for nothing of it is lost; leaving the block warns."""
+    out = run_program(
+        """
+        import resource, signal, warnings
+        import tapegrad as torch
+
+        x = torch.randn(128, 64, requires_grad=True)
+        y = x
+        for _ in range(40):
+            y = torch.tanh(y)
+        y.sum().backward()
+        expected, x.grad = x.grad, None
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with torch.tape.offload(".", memory=600_000) as o:
+                y = x
+                for _ in range(40):
+                    y = torch.tanh(y)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+                o.flush()
+                assert o._store.failure is not None
+                y.sum().backward()
+        assert torch.equal(x.grad, expected)
+        assert o.memory_now == 0
+        print(len(caught), caught[0].message)
+        """,
+        tmp_path,
+    )
+    assert out.startswith("1 ")
+    assert "File too large when writing saved values" in out
+
+
+def test_file_cut_before_it_is_read(tmp_path):
+    path = tmp_path / "values"
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    w = torch.ones(1, requires_grad=True)
+    with tape.offload(path, memory=8 * VALUE):
+        y = (chain(x) * w).sum()
+    os.truncate(path, 0)
+    with pytest.raises(RuntimeError, match="cannot read back a saved value of 32") as caught:
+        y.backward()
+    text = str(caught.value)
+    assert str(path) in text
+    assert "the file was cut" in text
+    assert "call zero_grad()" in text
+    (note,) = caught.value.__notes__
+    assert "while running TanhBackward0, recorded at" in note
+    assert "test_offload.py" in note
+    assert x.grad is None
+    del y, caught
+    chain(x).sum().backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+
+
+def test_file_deleted_before_it_is_read(tmp_path):
+    """An open file lives on without its name: nothing is lost."""
+    path = tmp_path / "values"
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(path, memory=8 * VALUE):
+        y = chain(x).sum()
+    path.unlink()
+    y.backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+
+
+def test_read_error_of_the_device(tmp_path, monkeypatch):
+    def fail(self, buffer, offset):
+        raise OSError(5, "Input/output error")
+
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE):
+        y = chain(x).sum()
+    monkeypatch.setattr(SpillFile, "read", fail)
+    with pytest.raises(RuntimeError, match=r"from '.*': Input/output error"):
+        y.backward()
+    monkeypatch.undo()
+    del y
+
+
+@pytest.mark.parametrize("broken", ["write", "read"])
+def test_an_interrupt_leaves_nothing_stuck(tmp_path, monkeypatch, broken):
+    """Ctrl-C in the middle of a transfer; afterwards the same graph can be swept."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    original = getattr(SpillFile, broken)
+    calls = []
+
+    def interrupted(self, *args):
+        if threading.current_thread() is threading.main_thread() and not calls:
+            calls.append(0)
+            raise KeyboardInterrupt
+        return original(self, *args)
+
+    monkeypatch.setattr(SpillFile, broken, interrupted)
+    with tape.offload(tmp_path, memory=8 * VALUE, prefetch=0):
+        y = x
+        for _ in range(40):
+            with contextlib.suppress(KeyboardInterrupt):
+                y = torch.tanh(y)
+        y = y.sum()
+        if broken == "read":
+            with pytest.raises(KeyboardInterrupt):
+                torch.autograd.grad(y, x, retain_graph=True)
+        y.backward()
+    steps = 39 if broken == "write" and calls else 40
+    assert calls
+    assert torch.equal(x.grad, plain_chain_gradient(x, steps))
+
+
+# ---- places that cannot be used
+
+
+def test_no_such_folder(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match="offload: there is no such folder"),
+        tape.offload(tmp_path / "none" / "file"),
+    ):
+        pass
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path):
+    path = tmp_path / "thesis.txt"
+    path.write_text("years of work")
+    with pytest.raises(FileExistsError, match="would be lost"), tape.offload(path):
+        pass
+    assert path.read_text() == "years of work"
+
+
+def test_below_a_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(NotADirectoryError, match="no such folder"), tape.offload(path / "x"):
+        pass
+
+
+def test_unwritable_folder(tmp_path):
+    """As a user without the right to write there."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    out = run_program(
+        f"""
+        import os
+        import tapegrad as torch
+        import tapegrad.tape
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            with torch.tape.offload({str(folder)!r}):
+                pass
+        except PermissionError as error:
+            print(error)
+        x = torch.ones(3, requires_grad=True)  # the block has left no hooks behind
+        (x * x).sum().backward()
+        print(x.grad)
+        """,
+        tmp_path,
+    )
+    assert "offload: cannot make a file there (Permission denied); name another folder" in out
+    assert "tensor([2., 2., 2.])" in out
+
+
+def test_nothing_is_left_when_the_process_ends(tmp_path):
+    """In the middle of a block, with values on the tape; and without a goodbye."""
+    for end in ("", "os._exit(0)"):
+        out = run_program(
+            f"""
+            import os
+            import tapegrad as torch
+            os.mkdir("folder") if not os.path.exists("folder") else None
+            x = torch.randn(128, 64, requires_grad=True)
+            block = torch.tape.offload("folder", memory="300 KiB")
+            block.__enter__()
+            y = x
+            for _ in range(40):
+                y = torch.tanh(y)
+            print(block.written_bytes > 0, flush=True)
+            {end}
+            """,
+            tmp_path,
+        )
+        assert out == "True\n"
+        assert os.listdir(tmp_path / "folder") == []
+
+
+def test_a_named_file_goes_with_the_process(tmp_path):
+    run_program(
+        """
+        import tapegrad as torch
+        x = torch.randn(128, 64, requires_grad=True)
+        block = torch.tape.offload("values", memory="300 KiB")
+        block.__enter__()
+        y = x
+        for _ in range(40):
+            y = torch.tanh(y)
+        """,
+        tmp_path,
+    )
+    assert os.listdir(tmp_path) == ["program.py"]
+
+
+# ---- the host's memory, arguments, statistics
+
+
+def test_cpu_keeps_values_where_they_are():
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload("cpu") as o:
+        chain(x).sum().backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+    assert o.written_bytes == 0
+    assert o.packed == o.kept == o.reused
+
+
+def test_cpu_checks_for_writes():
+    x = torch.randn(3, requires_grad=True)
+    with tape.offload("cpu"):
+        y = x * 2
+        z = torch.sin(y)
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="was overwritten by add_ at"):
+        z.sum().backward()
+
+
+def test_other_devices_are_refused():
+    class Elsewhere:
+        device = torch.device("cuda", 0)
+
+    with pytest.raises(NotImplementedError, match="got one on cuda:0; moving it needs pinned host"):
+        _offload_store.check_device(Elsewhere())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"prefetch": -1}, ValueError, "expected prefetch to be an int of at least 0, got -1"),
+        ({"prefetch": 1.5}, ValueError, "expected prefetch"),
+        ({"memory": "much"}, ValueError, "expected memory to be text such as"),
+        ({"memory": 0}, ValueError, "expected memory to be positive, got 0"),
+        ({"memory": 0.5}, TypeError, "expected memory to be a number of bytes"),
+        ({"memory": True}, TypeError, "expected memory"),
+        ({"min_bytes": "-1"}, ValueError, "expected min_bytes"),
+    ],
+)
+def test_bad_arguments(arguments, error, text):
+    with pytest.raises(error, match=f"offload: {text}"):
+        tape.offload(".", **arguments)
+
+
+def test_cpu_has_no_limit():
+    with pytest.raises(ValueError, match="expected memory=None with 'cpu'"):
+        tape.offload("cpu", memory="1 MiB")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("64 MiB", 2**26), ("64MB", 64 * 10**6), ("4096", 4096), ("1.5 KiB", 1536), ("2 GiB", 2**31)],
+)
+def test_sizes(text, count):
+    assert parse_bytes(text, "op", "name") == count
+
+
+def test_summary(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        chain(x).sum().backward()
+    assert "written" in repr(o)
+    assert "memory='256 KiB'" in repr(o)
+    text = o.summary()
+    assert f"saved      {o.packed} values" in text
+    assert "of 256 KiB allowed" in text
+    assert o.unpacked >= 40
+    assert o.reused + o.read_bytes // VALUE == o.unpacked
+    assert o.read_bytes == o.written_bytes
+
+
+# ---- parts
+
+
+def test_holders_counts_tensors_of_a_storage():
+    x = torch.randn(5000)
+    key = torch._C._storage_id(x)
+    assert count_holders(key) == 1
+    y = x[1:]
+    assert count_holders(key) == 2
+    z = torch.tensor(x.numpy())
+    del y
+    assert count_holders(key) == 1
+    assert count_holders(torch._C._storage_id(z)) == 1
+
+
+def test_places_in_the_file_are_used_again(tmp_path):
+    file = SpillFile(str(tmp_path))
+    a, b, c = (file.allocate(100) for _ in range(3))
+    assert (a, b, c) == (0, 100, 200)
+    file.free(b, 100)
+    assert file.allocate(60) == 100
+    assert file.allocate(40) == 160
+    file.free(100, 60)
+    file.free(a, 100)
+    file.free(160, 40)  # between two free places: all three become one
+    assert file.allocate(200) == 0
+    file.free(c, 100)
+    assert file.allocate(50) == 200
+    assert file.size == 300
+    file.close()
+
+
+def test_the_file_in_pieces(tmp_path):
+    """More buffers than one call takes, and an end that is missing."""
+    import numpy as np
+
+    file = SpillFile(str(tmp_path))
+    buffers = [np.full(7, i % 251, dtype=np.uint8) for i in range(2000)]
+    file.write(buffers, 3)
+    back = np.empty(14000, dtype=np.uint8)
+    file.read(back, 3)
+    assert (back == np.concatenate(buffers)).all()
+    with pytest.raises(EOFError, match="1 of 14000 bytes are missing"):
+        file.read(back, 4)
+    file.close()
+
+
+def test_threads_end_with_the_values(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=32 * VALUE) as o:
+        y = chain(x, 100).sum()
+    assert offload_threads()
+    store = weakref.ref(o._store)
+    y.backward()
+    del o
+    for thread in offload_threads():
+        thread.join(10)
+    assert store() is None
