@@ -1,0 +1,150 @@
+"""The parts of offloading, its arguments and what it reports."""
+
+import weakref
+
+import pytest
+from library import IS_TORCH, torch
+
+if IS_TORCH:
+    pytest.skip("the tape as an object is tapegrad's own", allow_module_level=True)
+
+from tapegrad import tape
+from tapegrad.tape import _offload_store
+from tapegrad.tape._kept import count_holders
+from tapegrad.tape._sizes import parse_bytes
+from tapegrad.tape._spill_file import SpillFile
+
+from .offload_cases import ROWS, VALUE, WIDTH, chain, offload_threads, plain_chain_gradient
+
+# ---- the host's memory, arguments, statistics
+
+
+def test_cpu_keeps_values_where_they_are():
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload("cpu") as o:
+        chain(x).sum().backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 40))
+    assert o.written_bytes == 0
+    assert o.packed == o.kept == o.reused
+
+
+def test_cpu_checks_for_writes():
+    x = torch.randn(3, requires_grad=True)
+    with tape.offload("cpu"):
+        y = x * 2
+        z = torch.sin(y)
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="was overwritten by add_ at"):
+        z.sum().backward()
+
+
+def test_other_devices_are_refused():
+    class Elsewhere:
+        device = torch.device("cuda", 0)
+
+    with pytest.raises(NotImplementedError, match="got one on cuda:0; moving it needs pinned host"):
+        _offload_store.check_device(Elsewhere())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"prefetch": -1}, ValueError, "expected prefetch to be an int of at least 0, got -1"),
+        ({"prefetch": 1.5}, ValueError, "expected prefetch"),
+        ({"memory": "much"}, ValueError, "expected memory to be text such as"),
+        ({"memory": 0}, ValueError, "expected memory to be positive, got 0"),
+        ({"memory": 0.5}, TypeError, "expected memory to be a number of bytes"),
+        ({"memory": True}, TypeError, "expected memory"),
+        ({"min_bytes": "-1"}, ValueError, "expected min_bytes"),
+    ],
+)
+def test_bad_arguments(arguments, error, text):
+    with pytest.raises(error, match=f"offload: {text}"):
+        tape.offload(".", **arguments)
+
+
+def test_cpu_has_no_limit():
+    with pytest.raises(ValueError, match="expected memory=None with 'cpu'"):
+        tape.offload("cpu", memory="1 MiB")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("64 MiB", 2**26), ("64MB", 64 * 10**6), ("4096", 4096), ("1.5 KiB", 1536), ("2 GiB", 2**31)],
+)
+def test_sizes(text, count):
+    assert parse_bytes(text, "op", "name") == count
+
+
+def test_summary(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=8 * VALUE) as o:
+        chain(x).sum().backward()
+    assert "written" in repr(o)
+    assert "memory='256 KiB'" in repr(o)
+    text = o.summary()
+    assert f"saved      {o.packed} values" in text
+    assert "of 256 KiB allowed" in text
+    assert o.unpacked >= 40
+    assert o.reused + o.read_bytes // VALUE == o.unpacked
+    assert o.read_bytes == o.written_bytes
+
+
+# ---- parts
+
+
+def test_holders_counts_tensors_of_a_storage():
+    x = torch.randn(5000)
+    key = torch._C._storage_id(x)
+    assert count_holders(key) == 1
+    y = x[1:]
+    assert count_holders(key) == 2
+    z = torch.tensor(x.numpy())
+    del y
+    assert count_holders(key) == 1
+    assert count_holders(torch._C._storage_id(z)) == 1
+
+
+def test_places_in_the_file_are_used_again(tmp_path):
+    file = SpillFile(str(tmp_path))
+    a, b, c = (file.allocate(100) for _ in range(3))
+    assert (a, b, c) == (0, 100, 200)
+    file.free(b, 100)
+    assert file.allocate(60) == 100
+    assert file.allocate(40) == 160
+    file.free(100, 60)
+    file.free(a, 100)
+    file.free(160, 40)  # between two free places: all three become one
+    assert file.allocate(200) == 0
+    file.free(c, 100)
+    assert file.allocate(50) == 200
+    assert file.size == 300
+    file.close()
+
+
+def test_the_file_in_pieces(tmp_path):
+    """More buffers than one call takes, and an end that is missing."""
+    import numpy as np
+
+    file = SpillFile(str(tmp_path))
+    buffers = [np.full(7, i % 251, dtype=np.uint8) for i in range(2000)]
+    file.write(buffers, 3)
+    back = np.empty(14000, dtype=np.uint8)
+    file.read(back, 3)
+    assert (back == np.concatenate(buffers)).all()
+    with pytest.raises(EOFError, match="1 of 14000 bytes are missing"):
+        file.read(back, 4)
+    file.close()
+
+
+def test_threads_end_with_the_values(tmp_path):
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(tmp_path, memory=32 * VALUE) as o:
+        y = chain(x, 100).sum()
+    assert offload_threads()
+    store = weakref.ref(o._store)
+    y.backward()
+    del o
+    for thread in offload_threads():
+        thread.join(10)
+    assert store() is None
