@@ -41,7 +41,7 @@ from tapegrad.tape._offload_records import (
     records,
     wait,
 )
-from tapegrad.tape._spill_file import SpillFile
+from tapegrad.tape._spill_file import MARK_BYTES, SpillFile
 from tapegrad.utils._units import human_bytes
 
 __all__ = ["Statistics", "Store", "check_device", "close_all"]
@@ -313,14 +313,14 @@ class Store:
             end = max(last for _, last in ranges)
             record.length = (end - record.start) * record.itemsize
             record.state = State.WRITING
-            size += record.length
+            size += record.length + MARK_BYTES
             batch.append(_Write(record, tensor))
         if batch:
             self.writing += 1
             offset = self.file.allocate(size)
             for write in batch:
                 write.record.extent = offset
-                offset += write.record.length
+                offset += write.record.length + MARK_BYTES
         return batch
 
     def _write(self, batch: list[_Write]) -> None:
@@ -342,6 +342,7 @@ class Store:
                 self._end_write(write.record, error)
             if isinstance(error, OSError) and self.failure is None:
                 self.failure = error.with_traceback(None)  # whose frames hold tensors
+            batch.clear()
             changed.notify_all()
         try:
             if error is not None and not isinstance(error, OSError):  # such as KeyboardInterrupt
@@ -362,7 +363,7 @@ class Store:
             self._uncount(record, unwritten=True)
             return
         if record.extent is not None:
-            self.file.free(record.extent, record.length)
+            self.file.free(record.extent, record.length + MARK_BYTES)
         record.extent = None
         record.state = State.PINNED if isinstance(error, OSError) else State.HELD
         if record.state == State.HELD:  # a sweep took it meanwhile
@@ -552,7 +553,6 @@ class Store:
                     if not batch:
                         wait()
             self._write(batch)
-            del batch
 
     def _run_reader(self) -> None:
         while True:
@@ -603,9 +603,9 @@ class Store:
         self.in_memory -= counted
         if unwritten:
             self.unwritten -= counted
-        extent, size = place
+        extent, length = place
         if extent is not None:
-            self.file.free(extent, size)
+            self.file.free(extent, length + MARK_BYTES)
         for position in positions:
             self.order.pop(position, None)
         self.live -= 1

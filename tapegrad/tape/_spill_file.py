@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["SpillFile"]
+__all__ = ["MARK_BYTES", "SpillFile"]
 
+MARK_BYTES = 16
 _MOST_BUFFERS = 512  # of one call to the system, well below any limit
 
 
@@ -35,6 +36,7 @@ class SpillFile:
                 os.unlink(self.path)
         except OSError as error:
             raise _cannot_open(error, where) from None
+        self._mark = os.urandom(MARK_BYTES)
         self._free: list[tuple[int, int]] = []  # (offset, size), sorted, never side by side
         self._end = 0
         self.size = 0  # the largest that the file has been
@@ -77,12 +79,18 @@ class SpillFile:
             self._free.insert(at, (offset, size))
 
     def write(self, buffers: Sequence[Any], offset: int) -> None:
-        """Write buffers one behind the other."""
-        views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
-        views.reverse()
+        """Write buffers one behind the other, each followed by a mark of `MARK_BYTES`.
+
+        A file that somebody cuts and that then grows again reads as zeros where it was cut: the
+        mark behind a value tells.
+        """
+        views = []
+        for buffer in reversed(buffers):
+            views.append(memoryview(self._mark))
+            if len(buffer):
+                views.append(memoryview(buffer).cast("B"))
         while views:
-            part = views[: -_MOST_BUFFERS - 1 : -1]
-            count = os.pwritev(self._fd, part, offset)
+            count = os.pwritev(self._fd, views[: -_MOST_BUFFERS - 1 : -1], offset)
             if count == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             offset += count
@@ -92,19 +100,26 @@ class SpillFile:
                 views[-1] = views[-1][count:]
 
     def read(self, buffer: Any, offset: int) -> None:
-        """Fill a buffer.
+        """Fill a buffer with what was written at a place.
 
         Raises:
-            EOFError: the file is shorter than what was written to it.
+            EOFError: it is not there any more.
         """
-        view = memoryview(buffer).cast("B") if len(buffer) else b""
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._fd, [view[done:]], offset + done)
+        mark = bytearray(MARK_BYTES)
+        views = [memoryview(mark)]
+        if len(buffer):
+            views.append(memoryview(buffer).cast("B"))
+        while views:
+            count = os.preadv(self._fd, views[::-1], offset)
             if count == 0:
-                missing = len(view) - done
-                raise EOFError(f"{missing} of {len(view)} bytes are missing, the file was cut")
-            done += count
+                break
+            offset += count
+            while views and count >= len(views[-1]):
+                count -= len(views.pop())
+            if count:
+                views[-1] = views[-1][count:]
+        if mark != self._mark:
+            raise EOFError("the bytes are not there, somebody has cut or changed the file")
 
     def close(self) -> None:
         """Close the file, and remove it."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 from library import torch
 
@@ -47,6 +48,15 @@ def assert_same(found, expected):
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         assert torch.equal(a, b)
+
+
+def memory_left(block):
+    """Return what a block has in memory once its threads have let go of what they were moving."""
+    for _ in range(1000):
+        if block.memory_now == 0:
+            break
+        time.sleep(0.01)
+    return block.memory_now
 
 
 def offload_threads():
