@@ -146,13 +146,14 @@ class Store:
                 return self._add_handle(record, None, tensor, record.start)
         if record is None and (missing := self._make_room(nbytes)):
             self._tell(missing)
-        before = _C.memory_stats().get("saved_bytes", -1)
+        before = _C.memory_stats()["saved_bytes"]
         kept = Kept(tensor, hooks)
-        is_leaf = _C.memory_stats().get("saved_bytes") == before
+        # The tape is not charged for leaves, nor for what it holds anyway, outside of the block.
+        is_free = hooks.alone and _C.memory_stats()["saved_bytes"] == before
         with locked:
             record = self._find(key)
             if record is None:
-                record = self._add_record(key, nbytes, tensor.element_size(), is_leaf)
+                record = self._add_record(key, nbytes, tensor.element_size(), is_free)
             handle = self._add_handle(record, kept, tensor, 0)
             self.clock += 1
             self.sweeping = False
@@ -184,11 +185,11 @@ class Store:
             return None
         return record if record.is_kept() else None
 
-    def _add_record(self, key: int, nbytes: int, itemsize: int, is_leaf: bool) -> Record:
+    def _add_record(self, key: int, nbytes: int, itemsize: int, is_free: bool) -> Record:
         record = Record(self, key, nbytes, itemsize)
         records[key] = record.ref
         self.live += 1
-        if is_leaf:  # there with or without the tape
+        if is_free:
             record.state = State.PINNED
             self.stats.kept += 1
             return record
