@@ -80,6 +80,25 @@ class Statistics:
         self.waits = 0
 
 
+def _keep(tensor: Tensor, nbytes: int, hooks: Hooks) -> tuple[Kept, bool]:
+    """Keep a tensor; also return whether the tape is not charged for it.
+
+    It is not for leaves, nor for what it holds anyway, outside of the block. Other threads may save
+    and let go meanwhile, so a count that stays where it is must do so twice.
+    """
+    before = _C.memory_stats()["saved_bytes"]
+    kept = Kept(tensor, hooks)
+    if not hooks.alone or _C.memory_stats()["saved_bytes"] - before == nbytes:
+        return kept, False
+    for _ in range(2):
+        del kept
+        before = _C.memory_stats()["saved_bytes"]
+        kept = Kept(tensor, hooks)
+        if _C.memory_stats()["saved_bytes"] == before:
+            return kept, True
+    return kept, False
+
+
 def _current_sweep() -> Any:
     try:
         return _C._current_sweep()
@@ -146,10 +165,7 @@ class Store:
                 return self._add_handle(record, None, tensor, record.start)
         if record is None and (missing := self._make_room(nbytes)):
             self._tell(missing)
-        before = _C.memory_stats()["saved_bytes"]
-        kept = Kept(tensor, hooks)
-        # The tape is not charged for leaves, nor for what it holds anyway, outside of the block.
-        is_free = hooks.alone and _C.memory_stats()["saved_bytes"] == before
+        kept, is_free = _keep(tensor, nbytes, hooks)
         with locked:
             record = self._find(key)
             if record is None:
@@ -575,10 +591,10 @@ class Store:
                 self.entered += 1
             return not self.closed
 
-    def count_memory(self) -> int:
-        """Return how many bytes are in memory now."""
+    def count(self) -> tuple[int, int]:
+        """Return how many bytes are in memory now, and how many in the file."""
         with locked:
-            return self.in_memory
+            return self.in_memory, self.file.used
 
     def leave(self) -> None:
         """End a block: begin to read what a sweep would ask for first, or close."""

@@ -39,12 +39,14 @@ class SpillFile:
         self._mark = os.urandom(MARK_BYTES)
         self._free: list[tuple[int, int]] = []  # (offset, size), sorted, never side by side
         self._end = 0
+        self.used = 0
         self.size = 0  # the largest that the file has been
 
     def allocate(self, size: int) -> int:
         """Return the offset of a free place: the smallest that is large enough, or the end."""
         if size == 0:
             return 0
+        self.used += size
         best = min(
             (place for place in self._free if place[1] >= size),
             key=lambda place: place[1],
@@ -66,6 +68,7 @@ class SpillFile:
         """Give a place back."""
         if size == 0:
             return
+        self.used -= size
         at = bisect.bisect_left(self._free, (offset, 0))
         if at < len(self._free) and offset + size == self._free[at][0]:
             size += self._free.pop(at)[1]

@@ -200,7 +200,12 @@ class offload:
     @property
     def memory_now(self) -> int:
         """Bytes of saved values that are in memory, parameters apart."""
-        return 0 if self._store is None else self._store.count_memory()
+        return 0 if self._store is None else self._store.count()[0]
+
+    @property
+    def file_now(self) -> int:
+        """Bytes of saved values that are in the file."""
+        return 0 if self._store is None else self._store.count()[1]
 
     @property
     def waits(self) -> int:

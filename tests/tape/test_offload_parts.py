@@ -120,6 +120,7 @@ def test_places_in_the_file_are_used_again(tmp_path):
     assert file.allocate(200) == 0
     file.free(c, 100)
     assert file.allocate(50) == 200
+    assert file.used == 250
     assert file.size == 300
     file.close()
 
