@@ -141,7 +141,8 @@ class Store:
         self.held: dict[weakref.ref[Record], None] = {}
         self.queue: collections.deque[weakref.ref[Record]] = collections.deque()
         self.queued_bytes = 0
-        self.writing = 0
+        self.writing = 0  # threads that write
+        self.reading = False  # whether the reader does
         self.ready: dict[weakref.ref[Record], None] = {}
         self.wanted: list[weakref.ref[Record]] = []
         self.threads: dict[str, threading.Thread] = {}
@@ -579,8 +580,12 @@ class Store:
                         return
                     wait()
                 self._begin_read(record)
+                self.reading = True
             self._read(record)
             del record
+            with locked:
+                self.reading = False
+                changed.notify_all()
 
     # -- the end
 
@@ -599,6 +604,8 @@ class Store:
     def leave(self) -> None:
         """End a block: begin to read what a sweep would ask for first, or close."""
         with locked:
+            while self.writing or self.reading:  # what they hold may be dead already
+                wait()
             self.entered -= 1
             if not self._close_if_done():
                 self._look(urgent=False)
