@@ -53,8 +53,8 @@ class Record:
         "itemsize",
         "key",
         "length",
-        "look_at",
         "nbytes",
+        "number",
         "positions",
         "ref",
         "start",
@@ -70,6 +70,7 @@ class Record:
         self.ref = weakref.ref(self)
         self.nbytes = nbytes
         self.itemsize = itemsize
+        self.number = store.next_position  # in the order of the tape
         self.state = State.HELD
         self.handles: list[weakref.ref[Handle]] = []
         self.positions: list[int] = []
@@ -80,8 +81,7 @@ class Record:
         self.extent: int | None = None  # their place
         self.error: Exception | None = None
         self.sweep: Any = None  # the last that took it
-        self.wait = 1
-        self.look_at = 0
+        self.wait = 1  # how many values are packed before it is looked at again
 
     def live_handles(self) -> "list[Handle]":
         """Return the values that are still on a tape."""

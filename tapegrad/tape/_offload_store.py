@@ -20,6 +20,7 @@ the disk.
 """
 
 import collections
+import heapq
 import os
 import threading
 import warnings
@@ -49,7 +50,8 @@ __all__ = ["Statistics", "Store", "check_device", "close_all"]
 _BATCH = 2**20  # bytes worth waking the writer for
 _MOST_BATCH = 2**23  # bytes of one write
 _MOST_QUEUED = 2**26  # bytes that may wait to be written where no limit is set
-_LONGEST_SEARCH = 256  # dead places passed over when looking for what to read next
+_FEW = 256  # records that can always be looked at
+_LONGEST_SEARCH = 64  # values passed over when looking for what to read next
 
 _BITS = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}  # dtypes that NumPy knows, by bytes
 
@@ -138,7 +140,8 @@ class Store:
         self.clock = 0  # counts what was packed
         self.next_position = 0
         self.order: dict[int, weakref.ref[Handle]] = {}
-        self.held: dict[weakref.ref[Record], None] = {}
+        self.held: list[tuple[int, int, weakref.ref[Record]]] = []  # a heap by when to look again
+        self.look_at_all = 0
         self.queue: collections.deque[weakref.ref[Record]] = collections.deque()
         self.queued_bytes = 0
         self.writing = 0  # threads that write
@@ -164,15 +167,18 @@ class Store:
             record = self._find(key)
             if record is not None and record.state == State.READY:
                 return self._add_handle(record, None, tensor, record.start)
-        if record is None and (missing := self._make_room(nbytes)):
-            self._tell(missing)
-        kept, is_free = _keep(tensor, nbytes, hooks)
+        if record is None:
+            if missing := self._make_room(nbytes):
+                self._tell(missing)
+            kept, is_free = _keep(tensor, nbytes, hooks)
+        else:
+            kept, is_free = Kept(tensor, hooks), False
         with locked:
+            self.clock += 1
             record = self._find(key)
             if record is None:
                 record = self._add_record(key, nbytes, tensor.element_size(), is_free)
             handle = self._add_handle(record, kept, tensor, 0)
-            self.clock += 1
             self.sweeping = False
             if self.unwritten > self._low_mark():
                 self._look(urgent=False)
@@ -212,7 +218,7 @@ class Store:
             return record
         record.counted = nbytes
         self._count(nbytes, unwritten=True)
-        self.held[record.ref] = None
+        self._hold(record)
         return record
 
     def _add_handle(self, record: Record, kept: Kept | None, tensor: Tensor, offset: int) -> Handle:
@@ -284,23 +290,32 @@ class Store:
 
     # -- writing
 
+    def _hold(self, record: Record) -> None:
+        """Note a record that somebody else holds, to be looked at again."""
+        record.state = State.HELD
+        heapq.heappush(self.held, (self.clock + record.wait, record.number, record.ref))
+        record.wait *= 2
+
     def _look(self, urgent: bool) -> None:
-        """Queue the records whose memory only the tape holds."""
-        for ref in list(self.held):
+        """Queue the records whose memory only the tape holds: look at all, or at those due."""
+        if urgent and (len(self.held) <= _FEW or self.clock >= self.look_at_all):
+            due, self.held = self.held, []
+            self.look_at_all = self.clock + len(due) // 8
+        else:
+            due = []
+            while self.held and self.held[0][0] <= self.clock:
+                due.append(heapq.heappop(self.held))
+        due.sort(key=lambda entry: entry[1])  # oldest first
+        for _, _, ref in due:
             record = ref()
             if record is None:
-                del self.held[ref]
-                continue
-            if record.look_at > self.clock and not urgent:
                 continue
             if self._is_ours(record):
-                del self.held[ref]
                 record.state = State.QUEUED
                 self.queue.append(ref)
                 self.queued_bytes += record.nbytes
             else:
-                record.look_at = self.clock + record.wait
-                record.wait *= 2
+                self._hold(record)
 
     def _is_ours(self, record: Record) -> bool:
         live = record.live_handles()
@@ -317,8 +332,7 @@ class Store:
             self.queued_bytes -= record.nbytes
             live = record.live_handles()
             if not self._is_ours(record):  # a sweep reads it
-                record.state = State.HELD
-                self.held[record.ref] = None
+                self._hold(record)
                 continue
             tensor = intact(live)
             if tensor is None or record.itemsize not in _BITS:
@@ -383,9 +397,10 @@ class Store:
         if record.extent is not None:
             self.file.free(record.extent, record.length + MARK_BYTES)
         record.extent = None
-        record.state = State.PINNED if isinstance(error, OSError) else State.HELD
-        if record.state == State.HELD:  # a sweep took it meanwhile
-            self.held[record.ref] = None
+        if isinstance(error, OSError):
+            record.state = State.PINNED
+        else:  # a sweep took it meanwhile
+            self._hold(record)
 
     def _uncount(self, record: Record, unwritten: bool) -> None:
         self.in_memory -= record.counted
@@ -397,6 +412,7 @@ class Store:
         """Write all that only the tape holds."""
         while True:
             with locked:
+                self.look_at_all = 0
                 self._look(urgent=True)
                 batch = self._begin_write(_MOST_BATCH)
                 if not batch:
@@ -456,14 +472,12 @@ class Store:
     def _ask_before(self, position: int) -> None:
         """Ask for the values that the sweep will come to after this position."""
         seen: dict[weakref.ref[Record], Record] = {}
-        misses = 0
-        while position > 0 and len(seen) < self.prefetch and misses < _LONGEST_SEARCH:
+        last = max(0, position - self.prefetch - _LONGEST_SEARCH)
+        while position > last and len(seen) < self.prefetch:
             position -= 1
             ref = self.order.get(position)
             handle = ref() if ref is not None else None
-            if handle is None:
-                misses += 1
-            elif handle.kept is None:
+            if handle is not None and handle.kept is None:
                 seen[handle.record.ref] = handle.record
         self.wanted = [ref for ref, record in seen.items() if record.state == State.FILED]
         if self.wanted:
@@ -533,6 +547,10 @@ class Store:
         entry, which frees them when it is through, unless the graph is retained. Then those that
         the sweep comes to last.
         """
+        if len(self.ready) <= 2 * self.prefetch + 2 and (
+            self.memory is None or self.in_memory + room <= self.memory
+        ):
+            return
         idle = []
         for ref in list(self.ready):
             record = ref()

@@ -26,6 +26,8 @@ class SpillFile:
     """
 
     def __init__(self, where: str) -> None:
+        if not hasattr(os, "pwritev"):
+            raise NotImplementedError("offload: this system has no pwritev, which files need")
         self._named = not os.path.isdir(where)
         try:
             if self._named:

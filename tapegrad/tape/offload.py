@@ -121,7 +121,12 @@ class offload:
     def __enter__(self) -> "offload":
         hooks: Hooks
         hooks = _HostHooks(self._stats) if self._is_host else _FileHooks(self._open())
-        hooks.push()
+        try:
+            hooks.push()
+        except BaseException:  # hooks are disabled here
+            if isinstance(hooks, _FileHooks):
+                hooks.store.leave()
+            raise
         self._stack().append(hooks)
         return self
 

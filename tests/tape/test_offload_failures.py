@@ -267,6 +267,16 @@ def test_below_a_file(tmp_path):
         pass
 
 
+def test_hooks_are_disabled(tmp_path):
+    with (
+        torch.autograd.graph.disable_saved_tensors_hooks("none of that here"),
+        pytest.raises(RuntimeError, match="none of that here"),
+        tape.offload(tmp_path / "values"),
+    ):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
 def test_unwritable_folder(tmp_path):
     """As a user without the right to write there."""
     folder = tmp_path / "locked"
