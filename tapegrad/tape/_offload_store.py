@@ -142,10 +142,10 @@ class Store:
         self.order: dict[int, weakref.ref[Handle]] = {}
         self.held: list[tuple[int, int, weakref.ref[Record]]] = []  # a heap by when to look again
         self.look_at_all = 0
-        self.queue: collections.deque[weakref.ref[Record]] = collections.deque()
+        self.queue: collections.deque[tuple[weakref.ref[Record], int]] = collections.deque()
         self.queued_bytes = 0
         self.writing = 0  # threads that write
-        self.reading = False  # whether the reader does
+        self.moving = 0  # records that a thread holds while it moves them
         self.ready: dict[weakref.ref[Record], None] = {}
         self.wanted: list[weakref.ref[Record]] = []
         self.threads: dict[str, threading.Thread] = {}
@@ -159,11 +159,11 @@ class Store:
         if self.failure is not None:
             raise self._disk_error()
         nbytes = tensor.untyped_storage().nbytes()
-        self.stats.packed += 1
         if nbytes < self.min_bytes or _C._batch_levels():
             return self._pack_small(tensor, nbytes, hooks)
         key = _C._storage_id(tensor)
         with locked:
+            self.stats.packed += 1
             record = self._find(key)
             if record is not None and record.state == State.READY:
                 return self._add_handle(record, None, tensor, record.start)
@@ -189,6 +189,7 @@ class Store:
     def _pack_small(self, tensor: Tensor, nbytes: int, hooks: Hooks) -> Small:
         small = Small(self, Kept(tensor, hooks), nbytes)
         with locked:
+            self.stats.packed += 1
             self.stats.kept += 1
             self.live += 1
             self._count(nbytes, unwritten=True)
@@ -312,7 +313,7 @@ class Store:
                 continue
             if self._is_ours(record):
                 record.state = State.QUEUED
-                self.queue.append(ref)
+                self.queue.append((ref, record.nbytes))
                 self.queued_bytes += record.nbytes
             else:
                 self._hold(record)
@@ -326,10 +327,11 @@ class Store:
         batch: list[_Write] = []
         size = 0
         while self.queue and size < limit and self.failure is None:
-            record = self.queue.popleft()()
+            ref, nbytes = self.queue.popleft()
+            self.queued_bytes -= nbytes
+            record = ref()
             if record is None:
                 continue
-            self.queued_bytes -= record.nbytes
             live = record.live_handles()
             if not self._is_ours(record):  # a sweep reads it
                 self._hold(record)
@@ -349,6 +351,7 @@ class Store:
             batch.append(_Write(record, tensor))
         if batch:
             self.writing += 1
+            self.moving += len(batch)
             offset = self.file.allocate(size)
             for write in batch:
                 write.record.extent = offset
@@ -366,6 +369,7 @@ class Store:
             error = found
         with locked:
             self.writing -= 1
+            self.moving -= len(batch)
             self.stats.file_bytes = max(self.stats.file_bytes, self.file.size)
             for write in batch:
                 write.buffer = None  # it holds the memory
@@ -427,8 +431,9 @@ class Store:
     def unpack(self, packed: "Handle | Small") -> Tensor:
         """Return the tensor that was packed."""
         if isinstance(packed, Small):
-            self.stats.unpacked += 1
-            self.stats.reused += 1
+            with locked:
+                self.stats.unpacked += 1
+                self.stats.reused += 1
             return packed.kept.get()
         record = packed.record
         store = record.store
@@ -598,11 +603,11 @@ class Store:
                         return
                     wait()
                 self._begin_read(record)
-                self.reading = True
+                self.moving += 1
             self._read(record)
             del record
             with locked:
-                self.reading = False
+                self.moving -= 1
                 changed.notify_all()
 
     # -- the end
@@ -622,7 +627,7 @@ class Store:
     def leave(self) -> None:
         """End a block: begin to read what a sweep would ask for first, or close."""
         with locked:
-            while self.writing or self.reading:  # what they hold may be dead already
+            while 0 < self.live <= self.moving:  # all may be dead once they are there
                 wait()
             self.entered -= 1
             if not self._close_if_done():
