@@ -1,8 +1,6 @@
-"""The tape as an object: where its values live, and what they cost.
+"""The tape as an object: look at it, price it, keep it under a budget, move it to a file."""
 
-- `offload` moves saved values to a file while they are not needed.
-"""
-
+from tapegrad.tape.budget import BudgetWarning, budget
 from tapegrad.tape.offload import offload
 
-__all__ = ["offload"]
+__all__ = ["BudgetWarning", "budget", "offload"]

@@ -15,12 +15,18 @@ from tapegrad._C import Tensor
 from tapegrad.tape._kept import Hooks, Kept
 from tapegrad.tape._offload_records import Handle, Small
 from tapegrad.tape._offload_store import Statistics, Store, check_device, close_all
-from tapegrad.tape._sizes import parse_bytes
-from tapegrad.utils._units import human_bytes
+from tapegrad.utils._units import human_bytes, parse_bytes
 
 __all__ = ["offload"]
 
 atexit.register(close_all)
+
+
+def _positive(size: int | str, name: str) -> int:
+    count = parse_bytes(size, f"offload: {name}")
+    if count <= 0:
+        raise ValueError(f"offload: {name}: expected more than 0 bytes, got {size!r}")
+    return count
 
 
 class _FileHooks(Hooks):
@@ -103,8 +109,8 @@ class offload:
             )
         self.where = os.fspath(where)
         self.prefetch = prefetch
-        self.memory = None if memory is None else parse_bytes(memory, "offload", "memory")
-        self.min_bytes = parse_bytes(min_bytes, "offload", "min_bytes")
+        self.memory = None if memory is None else _positive(memory, "memory")
+        self.min_bytes = _positive(min_bytes, "min_bytes")
         if self._is_host and memory is not None:
             raise ValueError(
                 "offload: expected memory=None with 'cpu': values of the CPU stay in its memory; "

@@ -501,6 +501,21 @@ def test_other_hooks_inside(tmp_path):
     assert torch.equal(x.grad, plain_chain_gradient(x, 43))
 
 
+@pytest.mark.parametrize("outer", ["offload", "budget"])
+def test_with_a_budget(tmp_path, outer):
+    """A value that a budget evicted is computed again to be written, or not moved."""
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    blocks = [tape.offload(tmp_path, memory=30 * VALUE), tape.budget(20 * VALUE)]
+    first, second = blocks if outer == "offload" else blocks[::-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tape.BudgetWarning)
+        with first, second:
+            y = chain(x, 60).sum()
+            blocks[0].flush()
+            y.backward()
+    assert torch.equal(x.grad, plain_chain_gradient(x, 60))
+
+
 def test_vmap_inside(tmp_path):
     """Values that differ over a batch stay in memory."""
     x = torch.randn(8, ROWS * WIDTH)
