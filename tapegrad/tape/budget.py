@@ -13,7 +13,6 @@ from tapegrad.utils._units import human_bytes, parse_bytes
 
 __all__ = ["BudgetWarning", "budget"]
 
-
 class BudgetWarning(UserWarning):
     """A budget could not be met: what is left cannot be computed again."""
 
@@ -122,7 +121,6 @@ class budget:
 
     def __call__(self, function: Any) -> Any:
         """Run every call of a function under this budget: the object as a decorator."""
-
         @functools.wraps(function)
         def limited(*args: Any, **kwargs: Any) -> Any:
             with self:
