@@ -537,14 +537,16 @@ def test_func_grad_inside(tmp_path):
 
 def test_one_block_around_all_steps_uses_its_file_again(tmp_path):
     model = network()
-    sizes = []
-    with tape.offload(tmp_path, memory="512 KiB") as o:
-        for _ in range(6):
+    before = torch.memory_stats()["saved_bytes"]
+    loss = model(batch()).square().mean()
+    whole = torch.memory_stats()["saved_bytes"] - before
+    del loss
+    with tape.offload(tmp_path, memory=whole // 3) as o:
+        for _ in range(8):
             model.zero_grad()
             model(batch()).square().mean().backward()
-            sizes.append(o.file_bytes)
-    assert o.written_bytes > 4 * sizes[0]
-    assert sizes[-1] <= 1.5 * sizes[0]
+    assert o.written_bytes > 4 * whole
+    assert o.file_bytes <= 1.25 * whole
     assert_same(gradients(model), plain_gradients())
 
 
