@@ -1,7 +1,15 @@
-"""The tape as an object: look at it, price it, keep it under a budget, compute it again."""
+"""The tape as an object: look at it, price it, budget it, offload it, compute it again."""
 
 from tapegrad.tape.budget import BudgetWarning, budget
+from tapegrad.tape.offload import offload
 from tapegrad.tape.revolve import revolve
 from tapegrad.tape.revolve_plan import revolve_cost, revolve_schedule
 
-__all__ = ["BudgetWarning", "budget", "revolve", "revolve_cost", "revolve_schedule"]
+__all__ = [
+    "BudgetWarning",
+    "budget",
+    "offload",
+    "revolve",
+    "revolve_cost",
+    "revolve_schedule",
+]
