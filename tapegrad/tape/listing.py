@@ -1,0 +1,275 @@
+"""`Tape`: a sequence of entries, with the questions one asks of it.
+
+A tape is a listing: entries in tape order as they were at one moment, with their nodes. The nodes
+keep the saved values alive, as the graph itself does, until the tape is dropped or released, or a
+sweep has passed them.
+"""
+
+import linecache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, overload
+
+from tapegrad import _C
+from tapegrad.tape.entries import Entry
+
+__all__ = ["Tape"]
+
+FORMAT = "tapegrad.tape/1"
+
+
+class Tape(Sequence[Entry]):
+    """Entries in tape order.
+
+    Made by `tape.of`, `tape.record` and `tape.live`. It is a sequence: ``len(t)``, ``t[3]``,
+    ``for entry in t``; ``t[10:20]``, `filter` and `search` give tapes of fewer entries.
+
+    A tape holds its entries, and with them the values they saved, as a variable that holds the loss
+    would: they are freed when the tape is dropped, by `release`, or by a backward through them.
+
+    Attributes:
+        title: what it is a tape of.
+        memory: the allocator's ``live_bytes``, ``saved_bytes`` and ``peak_saved_bytes`` when the
+            entries were listed.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry] = (),
+        title: str = "tape",
+        memory: dict[str, int] | None = None,
+        roots: Sequence[tuple[Any, int]] = (),
+    ) -> None:
+        self._entries = list(entries)
+        self.title = title
+        self.memory = memory_now() if memory is None else memory
+        self._roots = list(roots)
+
+    def _fill(self, entries: list[Entry], memory: dict[str, int]) -> None:
+        self._entries = entries
+        self.memory = memory
+
+    # ---- a sequence
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Tape": ...
+    def __getitem__(self, index: int | slice) -> "Entry | Tape":
+        if isinstance(index, slice):
+            return self._part(self._entries[index], f"{self.title}, a part")
+        return self._entries[index]
+
+    def _part(self, entries: Iterable[Entry], title: str) -> "Tape":
+        return Tape(entries, title, self.memory, self._roots)
+
+    def filter(
+        self,
+        op: str | Iterable[str] | None = None,
+        module: str | None = None,
+        line: str | int | None = None,
+        dtype: Any = None,
+        min_bytes: int | None = None,
+        predicate: Callable[[Entry], bool] | None = None,
+    ) -> "Tape":
+        """Return the entries for which all that is given holds.
+
+        Args:
+            op: the op, such as ``"mm"`` (or ``"MmBackward0"``), or several of them.
+            module: the path of a module; entries of modules inside it count too.
+            line: a line number, a file, or both as ``"train.py:12"``; paths may be shortened from
+                the left.
+            dtype: of an output.
+            min_bytes: charged at least.
+            predicate: called with the entry.
+
+        Example:
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> t = torch.tape.of((x * x).exp().sum())
+            >>> [entry.op for entry in t.filter(min_bytes=1)]
+            ['exp']
+        """
+        tests: list[Callable[[Entry], bool]] = []
+        if op is not None:
+            ops = {op} if isinstance(op, str) else set(op)
+            tests.append(lambda entry: entry.op in ops or entry.name in ops)
+        if module is not None:
+            tests.append(lambda entry: _is_inside(entry.module, module))
+        if line is not None:
+            tests.append(lambda entry: _is_at(entry, line))
+        if dtype is not None:
+            tests.append(lambda entry: any(out.dtype == dtype for out in entry.outputs))
+        if min_bytes is not None:
+            tests.append(lambda entry: entry.bytes >= min_bytes)
+        if predicate is not None:
+            tests.append(predicate)
+        found = [entry for entry in self._entries if all(test(entry) for test in tests)]
+        return self._part(found, f"{self.title}, filtered")
+
+    def search(self, text: str) -> "Tape":
+        """Return the entries whose op, line, source text, module, leaf or saved values say `text`.
+
+        Args:
+            text: looked for without regard to case.
+        """
+        wanted = text.lower()
+        found = [entry for entry in self._entries if wanted in _text_of(entry)]
+        return self._part(found, f"{self.title}, search {text!r}")
+
+    # ---- bytes
+
+    @property
+    def total_bytes(self) -> int:
+        """What the entries are charged together."""
+        return sum(entry.bytes for entry in self._entries)
+
+    def release(self) -> None:
+        """Let go of the entries: the tape is empty then, and keeps nothing alive."""
+        self._entries = []
+        self._roots = []
+
+    # ---- as a document
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tape as plain lists, dicts, numbers and strings, ready for JSON.
+
+        Entries are numbered by their place in this tape; an input from outside it is -1.
+        """
+        places = {entry.sequence: place for place, entry in enumerate(self._entries)}
+        storages: dict[int, int] = {}
+        source: dict[str, str] = {}
+        entries = []
+        for place, entry in enumerate(self._entries):
+            if entry.line not in source:
+                text = linecache.getline(entry.file, entry.line_number).strip()
+                source[entry.line] = text
+            entries.append(_entry_to_dict(place, entry, places, storages))
+        return {
+            "format": FORMAT,
+            "title": self.title,
+            "total_bytes": self.total_bytes,
+            "memory": dict(self.memory),
+            "entries": entries,
+            "source": source,
+        }
+
+    def html(self, path: Any) -> None:
+        """Write a page that shows the tape and needs nothing else.
+
+        Args:
+            path: the file to write.
+        """
+        from tapegrad.tape import show
+
+        show.write_html(self.to_dict(), path)
+
+    def dot(self, path: Any) -> None:
+        """Write the graph for Graphviz.
+
+        Args:
+            path: the file to write.
+        """
+        from tapegrad.tape import show
+
+        show.write_dot(self.to_dict(), path)
+
+    def json(self, path: Any) -> None:
+        """Write `to_dict` as JSON.
+
+        Args:
+            path: the file to write.
+        """
+        from tapegrad.tape import show
+
+        show.write_json(self.to_dict(), path)
+
+    def perfetto(self, path: Any) -> None:
+        """Write a trace for Perfetto or chrome://tracing.
+
+        Args:
+            path: the file to write.
+        """
+        from tapegrad.tape import show
+
+        show.write_perfetto(self.to_dict(), path)
+
+
+def memory_now() -> dict[str, int]:
+    """Return what the allocator says now of the memory that a tape is about."""
+    stats = _C.memory_stats()
+    return {name: stats[name] for name in ("live_bytes", "saved_bytes", "peak_saved_bytes")}
+
+
+def _is_inside(path: str | None, module: str) -> bool:
+    return path is not None and (path == module or path.startswith(f"{module}."))
+
+
+def _is_at(entry: Entry, line: str | int) -> bool:
+    if isinstance(line, int):
+        return entry.line_number == line
+    file, _, number = line.rpartition(":")
+    if not file or not number.isdigit():
+        file, number = line, ""
+    if number and entry.line_number != int(number):
+        return False
+    found = entry.file.replace("\\", "/")
+    return found == file or found.endswith("/" + file.replace("\\", "/"))
+
+
+def _text_of(entry: Entry) -> str:
+    parts = [entry.op, entry.name, entry.where, entry.module or "", entry.leaf or ""]
+    parts.append(linecache.getline(entry.file, entry.line_number))
+    parts += [value.name for value in entry.saved]
+    return "\n".join(parts).lower()
+
+
+def _entry_to_dict(
+    place: int, entry: Entry, places: dict[int, int], storages: dict[int, int]
+) -> dict[str, Any]:
+    inputs = [
+        [
+            -1 if each.producer is None else places.get(each.producer.sequence, -1),
+            each.output_number,
+        ]
+        for each in entry.inputs
+    ]
+    saved = [
+        {
+            "name": value.name,
+            "role": value.role,
+            "shape": None if value.shape is None else list(value.shape),
+            "dtype": _dtype_name(value.dtype),
+            "bytes": value.bytes,
+            "storage": storages.setdefault(value.storage, len(storages)),
+            "state": value.state,
+        }
+        for value in entry.saved
+    ]
+    return {
+        "index": place,
+        "op": entry.op,
+        "name": entry.name,
+        "sequence": entry.sequence,
+        "line": entry.line,
+        "function": entry.function,
+        "module": entry.module,
+        "inputs": inputs,
+        "outputs": [
+            {"shape": list(output.shape), "dtype": _dtype_name(output.dtype)}
+            for output in entry.outputs
+        ],
+        "saved": saved,
+        "bytes": entry.bytes,
+        "leaf": entry.leaf,
+        "forward_us": entry.forward_us,
+        "backward_us": entry.backward_us,
+    }
+
+
+def _dtype_name(dtype: Any) -> str | None:
+    return None if dtype is None else str(dtype).removeprefix("torch.")
