@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.tape import analysis, report
 from tapegrad.tape.entries import Entry
 
 __all__ = ["Tape"]
@@ -120,6 +122,144 @@ class Tape(Sequence[Entry]):
         wanted = text.lower()
         found = [entry for entry in self._entries if wanted in _text_of(entry)]
         return self._part(found, f"{self.title}, search {text!r}")
+
+    def behind(self, tensors: Tensor | Sequence[Tensor]) -> "Tape":
+        """Return the entries that gradients of `tensors` flow through.
+
+        Args:
+            tensors: one that requires grad, or several.
+        """
+        roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        reached = {node._sequence_nr() for node in _C._tape_of(roots)}
+        found = [entry for entry in self._entries if entry.sequence in reached]
+        edges = [_C._gradient_edge(root) for root in roots]
+        return Tape(found, f"{self.title}, behind a tensor", self.memory, edges)
+
+    # ---- text
+
+    def table(self, rows: int = 40, largest_first: bool = False) -> str:
+        """Return the entries as a table, which ``print(t)`` shows.
+
+        Args:
+            rows: how many entries are shown; of more, the first and the last.
+            largest_first: show those with the most bytes instead.
+        """
+        return report.table(self._entries, self.title, self.total_bytes, rows, largest_first)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        size = report.format_bytes(self.total_bytes)
+        return f"<Tape of {len(self)} entries, {size}: {self.title}>"
+
+    def summary(self, by: str = "op", depth: int | None = None) -> report.Summary:
+        """Return the bytes by op, line or module, the most first; it prints as a table.
+
+        Args:
+            by: ``"op"``, ``"line"`` or ``"module"``.
+            depth: how many parts of a module's path to tell apart; None for all.
+
+        Example:
+            >>> x = torch.ones(256, requires_grad=True)
+            >>> print(torch.tape.of((x.exp().sin() * 2).sum()).summary())
+            op               entries   bytes  share
+            exp                    1  1.0 KiB  99.2%
+            mul                    1      8 B   0.8%
+            accumulate_grad        1      0 B   0.0%
+            sin                    1      0 B   0.0%
+            sum                    1      0 B   0.0%
+            total 1.0 KiB
+        """
+        return report.summarize(self._entries, by, depth)
+
+    # ---- questions
+
+    def dead(
+        self,
+        outputs: Tensor | Sequence[Tensor] | None = None,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> analysis.Dead:
+        """Return the values that are kept but go into no gradient.
+
+        A value is dead if no sweep from the outputs comes to its entry, if nothing behind the entry
+        wants a gradient, or if it is kept for the gradient of an input that wants none.
+
+        Args:
+            outputs: where sweeps start. By default the tensors of `tape.of`; of a recorded block
+                the newest entry, which is the loss's as a rule.
+            inputs: the leaves whose gradient counts; by default all that require grad now.
+
+        Returns:
+            A list of `DeadValue` with ``total_bytes``: what would be freed without them.
+
+        Example:
+            >>> x = torch.ones(256, requires_grad=True)
+            >>> with torch.tape.record() as t:
+            ...     unused = x.exp()
+            ...     loss = x.tanh().sum()
+            >>> [(dead.entry.op, dead.bytes) for dead in t.dead()]
+            [('exp', 1024)]
+        """
+        started = {node._sequence_nr() for node, _ in self._roots_of(outputs)}
+        wanted = None
+        if inputs is not None:
+            leaves = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+            wanted = {_C._gradient_edge(leaf)[0]._sequence_nr() for leaf in leaves}
+        return analysis.find_dead(self._entries, started, wanted)
+
+    def _roots_of(self, outputs: Tensor | Sequence[Tensor] | None) -> list[tuple[Any, int]]:
+        if outputs is not None:
+            roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+            return [_C._gradient_edge(root) for root in roots]
+        if self._roots or not self._entries:
+            return list(self._roots)
+        return [(self._entries[-1].node, 0)]
+
+    def critical_path(self, by: str | None = None) -> "Tape":
+        """Return the chain of entries, each an input of the next, that costs most.
+
+        No machine, however wide, can go through the tape faster than through this chain.
+
+        Args:
+            by: ``"time"``, forward and backward together; ``"entries"``, their number, leaves not
+                counted; or ``"bytes"``. By default the time if the tape was recorded with
+                ``profile=True``, and the number of entries otherwise.
+        """
+        if by is None:
+            timed = any(entry.forward_us is not None for entry in self._entries)
+            by = "time" if timed else "entries"
+        path, cost = analysis.find_critical_path(self._entries, by)
+        text = {
+            "time": report.format_time(cost),
+            "bytes": report.format_bytes(int(cost)),
+            "entries": f"{int(cost)} entries",
+        }[by]
+        return self._part(path, f"critical path of {text}")
+
+    def diff(self, other: "Tape") -> analysis.Diff:
+        """Return what is different in `other`: what is new, gone, grew or shrank.
+
+        Entries are matched by op, line and module. Of two steps of one program that should be
+        alike, `tape.live` before and after tells what leaks.
+
+        Args:
+            other: the later tape.
+
+        Returns:
+            A list of `Change`, the largest growth first; it prints as text.
+
+        Example:
+            >>> x = torch.ones(256, requires_grad=True)
+            >>> def step(n):
+            ...     y = x
+            ...     for _ in range(n):
+            ...         y = y.exp()
+            ...     return torch.tape.of(y.sum())
+            >>> step(2).diff(step(3)).of_kind("grew")[0].entries
+            (2, 3)
+        """
+        return analysis.compare(self._entries, other._entries)
 
     # ---- bytes
 
