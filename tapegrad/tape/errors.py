@@ -1,7 +1,7 @@
 """What an out-of-memory error says about the tape.
 
-The allocator calls `largest_entries` when it has nothing left to give. So no tensor is made here, and
-nothing that goes wrong comes out.
+The allocator calls `largest_entries` when it has nothing left to give. So no tensor is made here,
+and nothing that goes wrong comes out.
 """
 
 from typing import Any

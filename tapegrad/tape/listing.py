@@ -11,8 +11,9 @@ from typing import Any, overload
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.tape import analysis, report
+from tapegrad.tape import analysis, report, sweeping
 from tapegrad.tape.entries import Entry
+from tapegrad.tape.replaying import Replay
 
 __all__ = ["Tape"]
 
@@ -45,6 +46,7 @@ class Tape(Sequence[Entry]):
         self.title = title
         self.memory = memory_now() if memory is None else memory
         self._roots = list(roots)
+        self._replay: Replay | None = None
 
     def _fill(self, entries: list[Entry], memory: dict[str, int]) -> None:
         self._entries = entries
@@ -261,6 +263,102 @@ class Tape(Sequence[Entry]):
         """
         return analysis.compare(self._entries, other._entries)
 
+    # ---- sweeps
+
+    def vjp(self, g: Any = None, until: Entry | int | None = None) -> Any:
+        """Sweep the tape back from its outputs, and keep it for the next time.
+
+        Nothing is added to any ``.grad``. Outputs are the tensors that `tape.of` was given; of a
+        recorded block, the newest entry. Hooks run as in ``autograd.grad``.
+
+        Args:
+            g: the gradient of the output, or one for each of several; may be left out for scalars.
+            until: an entry at which to stop, or its place in the tape.
+
+        Returns:
+            The gradients of all leaves reached, by name or tensor. With `until`, a tuple with the
+            gradient of each of that entry's outputs, None for one that is not reached.
+
+        Example:
+            >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+            >>> t = torch.tape.of(x * x)
+            >>> t.vjp(torch.tensor([1.0, 0.0]))[x], t.vjp(torch.tensor([0.0, 1.0]))[x]
+            (tensor([2., 0.]), tensor([0., 4.]))
+        """
+        entry = self._entries[until] if isinstance(until, int) else until
+        return sweeping.run_vjp(self._checked_roots("vjp"), self._entries, g, entry)
+
+    def rewind(self, g: Any = None) -> sweeping.Rewind:
+        """Sweep the tape back one entry at a time: a debugger for gradients.
+
+        Each step shows an entry that is about to run, with the gradients of its outputs
+        (``step.grads``), those that it makes for its inputs (``step.grad_inputs``), and what has
+        arrived elsewhere (``step.adjoint(entry)``, ``step.waiting``). All may be changed. The tape
+        is kept, nothing is added to any ``.grad``, and hooks do not run.
+
+        Args:
+            g: the gradient of the output, as in `vjp`.
+
+        Returns:
+            An iterator over steps, whose ``gradients`` are those of the leaves reached so far:
+            when it is through, bitwise what backward would have added.
+
+        Example:
+            >>> x = torch.tensor(2.0, requires_grad=True)
+            >>> sweep = torch.tape.of((x * x).exp()).rewind()
+            >>> for step in sweep:
+            ...     print(step.entry.op, [f"{grad.item():.1f}" for grad in step.grads])
+            exp ['1.0']
+            mul ['54.6']
+            accumulate_grad ['218.4']
+            >>> sweep.gradients[x]
+            tensor(218.3926)
+        """
+        return sweeping.Rewind(self._checked_roots("rewind"), self._entries, g)
+
+    def replay(self, *inputs: Any, outputs: Any = None) -> Any:
+        """Run a block recorded with ``record(replay=True)`` again, on new inputs.
+
+        The ops run without the block's Python. They write to the same memory as before: the tensors
+        that the block made have new values afterwards, the recorded inputs hold the new inputs, and
+        `vjp` and `rewind` give the gradients there. Random ops give the same numbers again. What
+        the block changed in place, such as the running statistics of a batch norm, changes again.
+
+        Args:
+            inputs: a dict from recorded tensors to new ones, or the new ones in the order of
+                ``record(inputs=...)``. Without any, the block runs on what its inputs hold now.
+            outputs: a tensor that the block computed, or several; by default the result of its last
+                op.
+
+        Returns:
+            A copy of each output.
+
+        Raises:
+            RuntimeError: a guard does not hold: an input differs in shape, dtype or device, or
+                the block looked at a value (``if``, ``item()``) that is another now. Nothing has
+                changed then.
+
+        Example:
+            >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+            >>> with torch.tape.record(replay=True) as t:
+            ...     y = (x * x).sum()
+            >>> t.replay({x: torch.tensor([3.0, 4.0])}, outputs=y)
+            tensor(25.)
+            >>> t.vjp()[x]
+            tensor([6., 8.])
+        """
+        if self._replay is None:
+            raise RuntimeError(
+                "replay: expected a tape made by tape.record(replay=True), which captures the ops"
+            )
+        return self._replay.run(inputs, outputs)
+
+    def _checked_roots(self, name: str) -> list[tuple[Any, int]]:
+        roots = self._roots_of(None)
+        if not roots:
+            raise RuntimeError(f"{name}: expected a tape with entries, got an empty one")
+        return roots
+
     # ---- bytes
 
     @property
@@ -272,6 +370,7 @@ class Tape(Sequence[Entry]):
         """Let go of the entries: the tape is empty then, and keeps nothing alive."""
         self._entries = []
         self._roots = []
+        self._replay = None
 
     # ---- as a document
 

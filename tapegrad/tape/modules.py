@@ -2,7 +2,8 @@
 
 Two ways. While `record` runs, hooks around every module's forward note which sequence numbers fell
 into it: an entry's module is the innermost of these intervals. Without that, a parameter tells: an
-entry that a parameter goes into belongs to the module that owns it.
+entry that a parameter goes into belongs to the module that owns it, and what was recorded between
+two entries of one module belongs to that module.
 """
 
 import gc
@@ -36,12 +37,14 @@ class Calls:
     def __init__(self) -> None:
         self.intervals: list[tuple[int, int, Module]] = []
         self.roots: list[Module] = []
+        self.first = 0
         self._open: list[tuple[int, Module]] = []
         self._thread = get_ident()
         self._handles: list[Any] = []
 
     def start(self) -> None:
         """Begin to listen to the calls of all modules."""
+        self.first = _C._next_sequence()
         self._handles = [
             _hooks.register_module_forward_pre_hook(self._enter),
             _hooks.register_module_forward_hook(self._leave, always_call=True),
@@ -181,6 +184,8 @@ def assign_modules(entries: Sequence[Entry], model: Any = None, calls: Calls | N
     starts, modules = calls.steps() if calls is not None else ([], [])
     paths = [None if each is None else names.modules.get(id(each)) for each in modules]
     _assign(entries, names, starts, paths)
+    unseen = [entry for entry in entries if calls is None or entry.sequence < calls.first]
+    _assign_between(unseen)
 
 
 def _name_leaves(entries: Sequence[Entry], names: Names) -> None:
@@ -226,10 +231,30 @@ def _assign(
 
 def _common(paths: list[str]) -> str:
     """Return the path that all paths lie below, or the last if there is none."""
-    parts = [path.split(".") for path in paths]
+    return ".".join(_shared(paths)) or paths[-1]
+
+
+def _shared(paths: list[str]) -> list[str]:
+    """Return the names that all paths begin with."""
     shared = []
-    for names in zip(*parts, strict=False):
+    for names in zip(*(path.split(".") for path in paths), strict=False):
         if len(set(names)) > 1:
             break
         shared.append(names[0])
-    return ".".join(shared) or paths[-1]
+    return shared
+
+
+def _assign_between(entries: Sequence[Entry]) -> None:
+    """Give an entry between two of one module that module: what ran in between ran inside it."""
+    inner = [entry for entry in entries if not entry.is_leaf]
+    following: str | None = None
+    after: list[str | None] = []
+    for entry in reversed(inner):
+        following = entry.module or following
+        after.append(following)
+    before: str | None = None
+    for entry, path in zip(inner, reversed(after), strict=True):
+        if entry.module is not None:
+            before = entry.module
+        elif before is not None and path is not None:
+            entry.module = ".".join(_shared([before, path])) or None

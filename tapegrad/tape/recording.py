@@ -1,6 +1,7 @@
 """Where tapes come from: `of` tensors, `record` a block, or all that is `live`."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from threading import get_ident
 from typing import Any
 
@@ -9,6 +10,7 @@ from tapegrad._C import Tensor
 from tapegrad.tape.entries import Entry, charge, list_entries
 from tapegrad.tape.listing import Tape, memory_now
 from tapegrad.tape.modules import Calls, assign_modules
+from tapegrad.tape.replaying import Replay
 from tapegrad.tape.sweeps import BeforeSweeps
 
 __all__ = ["live", "of", "record"]
@@ -22,8 +24,8 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
     Args:
         tensors: one tensor that requires grad, or several.
         model: the module whose paths name entries and leaves. By default the modules of the process
-            that own the leaves. Only entries that a parameter goes into can be told by that;
-            `record` notes the module of every entry.
+            that own the leaves. What a parameter goes into is told by that, and what lies between
+            two such entries; `record` notes the module of every entry.
 
     Returns:
         A `Tape`, which holds the entries. When these are the only ones that live, its
@@ -88,6 +90,8 @@ class record:
         model: the module whose paths name entries; by default the outermost modules that are
             called in the block.
         profile: note the time that each entry takes, forward and backward.
+        replay: capture the ops, for `Tape.replay`. The tape then keeps every tensor of the block.
+        inputs: the tensors that `Tape.replay` takes by position, one or several.
 
     Example:
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
@@ -97,12 +101,22 @@ class record:
         [('transpose', '0'), ('addmm', '0'), ('relu', '1'), ('sum', None)]
     """
 
-    def __init__(self, model: Any = None, profile: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any = None,
+        profile: bool = False,
+        replay: bool = False,
+        inputs: Tensor | Sequence[Tensor] = (),
+    ) -> None:
+        if not replay and (isinstance(inputs, Tensor) or inputs):
+            raise ValueError("tape.record: expected inputs only with replay=True")
+        self._replay = (
+            Replay([inputs] if isinstance(inputs, Tensor) else inputs) if replay else None
+        )
         self._model = model
         self._profile = _C._Profile(False) if profile else None
         self._calls = Calls()
         self._first = 0
-        self._sweeps = BeforeSweeps(self._before)
         self._before_sweep: tuple[list[Entry], dict[str, int]] | None = None
         self.tape = Tape(title="recorded block")
 
@@ -111,19 +125,23 @@ class record:
             raise RuntimeError("tape.record: a block records once; make another one")
         self._first = _C._next_sequence()
         self._thread = get_ident()
-        if self._profile is not None:
-            self._profile.start()
-        self._calls.start()
-        self._sweeps.__enter__()
-        _running.append(self)
+        with ExitStack() as undo:
+            if self._replay is not None:
+                self._replay.start()
+                undo.callback(self._replay.stop)
+            if self._profile is not None:
+                self._profile.start()
+                undo.callback(self._profile.stop)
+            self._calls.start()
+            undo.callback(self._calls.stop)
+            undo.enter_context(BeforeSweeps(self._before))
+            _running.append(self)
+            undo.callback(_running.remove, self)
+            self._undo = undo.pop_all()
         return self.tape
 
     def __exit__(self, *exception: Any) -> None:
-        _running.remove(self)
-        self._sweeps.__exit__()
-        self._calls.stop()
-        if self._profile is not None:
-            self._profile.stop()
+        self._undo.close()
         entries, memory = self._list()
         if self._before_sweep is not None:
             entries, memory = _merged(self._before_sweep[0], entries), self._before_sweep[1]
@@ -131,6 +149,7 @@ class record:
         if self._profile is not None:
             assign_times(entries, self._profile.events())
         self.tape._fill(entries, memory)
+        self.tape._replay, self._replay = self._replay, None
         self._calls = Calls()
         self._before_sweep = None
 

@@ -41,7 +41,7 @@ def format_time(microseconds: float) -> str:
 def _layout(header: Sequence[str], rows: list[list[str]], flexible: Sequence[int]) -> list[str]:
     """Return lines of aligned cells; the `flexible` columns give way if the terminal is narrow."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    room = max(shutil.get_terminal_size((100, 24)).columns, _NARROWEST)
+    room = max(shutil.get_terminal_size((120, 24)).columns, _NARROWEST)
     excess = sum(widths) + 2 * (len(widths) - 1) - room
     while excess > 0:
         widest = max(flexible, key=lambda column: widths[column])
