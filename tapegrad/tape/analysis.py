@@ -12,7 +12,6 @@ __all__ = ["Change", "Dead", "DeadValue", "Diff"]
 # Which inputs' gradients are computed from a saved value, for ops that keep one operand for the
 # other's sake. What is not listed is taken to be needed for any of them.
 NEEDED_FOR = {
-    "mul": {"self": (1,), "other": (0,)},
     "mm": {"self": (1,), "mat2": (0,)},
     "bmm": {"self": (1,), "mat2": (0,)},
     "addmm": {"tensor0": (2,), "tensor1": (1,)},

@@ -6,14 +6,34 @@ objects, and every byte is charged to exactly one of them, by the rule that the 
 entries that save the same storage, the one recorded first is charged.
 """
 
+import gc
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tapegrad import _C
 
-__all__ = ["Entry", "Input", "Output", "Saved", "list_entries"]
+__all__ = ["Entry", "Input", "Output", "Saved", "list_entries", "without_collections"]
+
+# The collector goes through the graph behind a node. That takes time linear in the graph for all
+# nodes together if it has been told when a collection begins, which the first tracked tensor sees
+# to; else for each of them.
+_C._track_referents(_C.empty(0))
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Keep the collector from looking at many new nodes again and again while they are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
 
 _SUFFIX = re.compile(r"Backward\d*$")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -185,7 +205,10 @@ def op_of(name: str) -> str:
 
 
 def list_entries(nodes: Sequence[Any]) -> list[Entry]:
-    """Return the entries of nodes, which come in tape order, and charge their bytes."""
+    """Return the entries of nodes, which come in tape order, and charge their bytes.
+
+    To be called inside `without_collections`, as what finds the nodes should be.
+    """
     folder = os.path.join(os.getcwd(), "")
     lines: dict[str, tuple[str, int, str, str]] = {}
     entries: list[Entry] = []

@@ -7,7 +7,7 @@ and nothing that goes wrong comes out.
 from typing import Any
 
 from tapegrad import _C
-from tapegrad.tape.entries import Entry, list_entries
+from tapegrad.tape.entries import Entry, list_entries, without_collections
 from tapegrad.tape.modules import assign_modules
 from tapegrad.tape.recording import _running
 from tapegrad.tape.report import format_bytes
@@ -32,9 +32,8 @@ def largest_entries() -> str:
 
 
 def _describe() -> str:
-    nodes = _C._tape_live(0, _EVER)
-    entries = list_entries(nodes)
-    del nodes
+    with without_collections():
+        entries = list_entries(_C._tape_live(0, _EVER))
     total = sum(entry.bytes for entry in entries)
     if not total:
         return ""

@@ -12,7 +12,7 @@ from typing import Any, overload
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape import analysis, report, sweeping
-from tapegrad.tape.entries import Entry
+from tapegrad.tape.entries import Entry, without_collections
 from tapegrad.tape.replaying import Replay
 
 __all__ = ["Tape"]
@@ -132,7 +132,8 @@ class Tape(Sequence[Entry]):
             tensors: one that requires grad, or several.
         """
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-        reached = {node._sequence_nr() for node in _C._tape_of(roots)}
+        with without_collections():
+            reached = {node._sequence_nr() for node in _C._tape_of(roots)}
         found = [entry for entry in self._entries if entry.sequence in reached]
         edges = [_C._gradient_edge(root) for root in roots]
         return Tape(found, f"{self.title}, behind a tensor", self.memory, edges)
@@ -403,9 +404,7 @@ class Tape(Sequence[Entry]):
         Args:
             path: the file to write.
         """
-        from tapegrad.tape import show
-
-        show.write_html(self.to_dict(), path)
+        _show().write_html(self.to_dict(), path)
 
     def dot(self, path: Any) -> None:
         """Write the graph for Graphviz.
@@ -413,9 +412,7 @@ class Tape(Sequence[Entry]):
         Args:
             path: the file to write.
         """
-        from tapegrad.tape import show
-
-        show.write_dot(self.to_dict(), path)
+        _show().write_dot(self.to_dict(), path)
 
     def json(self, path: Any) -> None:
         """Write `to_dict` as JSON.
@@ -423,9 +420,7 @@ class Tape(Sequence[Entry]):
         Args:
             path: the file to write.
         """
-        from tapegrad.tape import show
-
-        show.write_json(self.to_dict(), path)
+        _show().write_json(self.to_dict(), path)
 
     def perfetto(self, path: Any) -> None:
         """Write a trace for Perfetto or chrome://tracing.
@@ -433,9 +428,14 @@ class Tape(Sequence[Entry]):
         Args:
             path: the file to write.
         """
-        from tapegrad.tape import show
+        _show().write_perfetto(self.to_dict(), path)
 
-        show.write_perfetto(self.to_dict(), path)
+
+def _show() -> Any:
+    """Return the module that writes files, loaded when the first is asked for."""
+    from importlib import import_module
+
+    return import_module("tapegrad.tape.show")
 
 
 def memory_now() -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 Two ways. While `record` runs, hooks around every module's forward note which sequence numbers fell
 into it: an entry's module is the innermost of these intervals. Without that, a parameter tells: an
-entry that a parameter goes into belongs to the module that owns it, and what was recorded between
-two entries of one module belongs to that module.
+entry that a parameter goes into belongs to the module that owns it, and what lies on the way from
+such entries to others belongs to the module that they have in common.
 """
 
 import gc
@@ -231,13 +231,13 @@ def _assign(
 
 def _common(paths: list[str]) -> str:
     """Return the path that all paths lie below, or the last if there is none."""
-    return ".".join(_shared(paths)) or paths[-1]
+    return ".".join(_shared(path.split(".") for path in paths)) or paths[-1]
 
 
-def _shared(paths: list[str]) -> list[str]:
+def _shared(paths: Iterable[Sequence[str]]) -> list[str]:
     """Return the names that all paths begin with."""
     shared = []
-    for names in zip(*(path.split(".") for path in paths), strict=False):
+    for names in zip(*paths, strict=False):
         if len(set(names)) > 1:
             break
         shared.append(names[0])
@@ -245,16 +245,32 @@ def _shared(paths: list[str]) -> list[str]:
 
 
 def _assign_between(entries: Sequence[Entry]) -> None:
-    """Give an entry between two of one module that module: what ran in between ran inside it."""
+    """Give an entry the module that those it comes from and those it goes to are both in."""
     inner = [entry for entry in entries if not entry.is_leaf]
-    following: str | None = None
-    after: list[str | None] = []
+    before: dict[int, list[str]] = {}  # by sequence number: the names that paths begin with
+    after: dict[int, list[str]] = {}
+    for entry in inner:
+        sources = [before.get(each.producer.sequence) for each in entry.inputs if each.producer]
+        _note(before, entry, sources)
+    targets: dict[int, list[list[str] | None]] = {}
     for entry in reversed(inner):
-        following = entry.module or following
-        after.append(following)
-    before: str | None = None
-    for entry, path in zip(inner, reversed(after), strict=True):
-        if entry.module is not None:
-            before = entry.module
-        elif before is not None and path is not None:
-            entry.module = ".".join(_shared([before, path])) or None
+        _note(after, entry, targets.pop(entry.sequence, []))
+        for each in entry.inputs:
+            if each.producer is not None:
+                found = after.get(entry.sequence)
+                targets.setdefault(each.producer.sequence, []).append(found)
+    for entry in inner:
+        paths = [before.get(entry.sequence), after.get(entry.sequence)]
+        if entry.module is None and None not in paths:
+            entry.module = ".".join(_shared(path for path in paths if path is not None)) or None
+
+
+def _note(
+    known: dict[int, list[str]], entry: Entry, neighbours: Sequence[list[str] | None]
+) -> None:
+    """Note the module of an entry, or that which the neighbours of one without have in common."""
+    paths = [path for path in neighbours if path is not None]
+    if entry.module is not None:
+        known[entry.sequence] = entry.module.split(".")
+    elif paths:
+        known[entry.sequence] = _shared(paths)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.tape.entries import Entry, charge, list_entries
+from tapegrad.tape.entries import Entry, charge, list_entries, without_collections
 from tapegrad.tape.listing import Tape, memory_now
 from tapegrad.tape.modules import Calls, assign_modules
 from tapegrad.tape.replaying import Replay
@@ -51,7 +51,8 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
             )
     if not roots:
         raise ValueError("tape.of: expected at least one tensor, got none")
-    entries = list_entries(_C._tape_of(roots))
+    with without_collections():
+        entries = list_entries(_C._tape_of(roots))
     edges = [_C._gradient_edge(root) for root in roots]
     memory = memory_now()
     assign_modules(entries, model, _running[-1]._calls if _running else None)
@@ -70,7 +71,8 @@ def live(model: Any = None) -> Tape:
     Returns:
         A `Tape` whose ``total_bytes`` is ``memory_stats()["saved_bytes"]``.
     """
-    entries = list_entries(_C._tape_live(0, _EVER))
+    with without_collections():
+        entries = list_entries(_C._tape_live(0, _EVER))
     memory = memory_now()
     assign_modules(entries, model, _running[-1]._calls if _running else None)
     return Tape(entries, "all live entries", memory)
@@ -154,12 +156,14 @@ class record:
         self._before_sweep = None
 
     def _list(self) -> tuple[list[Entry], dict[str, int]]:
-        nodes = _C._tape_live(self._first, _C._next_sequence())
-        return list_entries(_with_leaves(nodes, self._first)), memory_now()
+        with without_collections():
+            nodes = _C._tape_live(self._first, _C._next_sequence())
+            return list_entries(_with_leaves(nodes, self._first)), memory_now()
 
     def _before(self, _: list[Tensor], retain_graph: bool) -> None:
         """Look at the values that a sweep will drop."""
         if not retain_graph and get_ident() == self._thread:
+            self._before_sweep = None  # it would keep the entries of the step before alive
             self._before_sweep = self._list()
 
 

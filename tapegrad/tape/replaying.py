@@ -28,6 +28,11 @@ _LOOKS = (
     *("item", "tolist", "numpy", "nonzero", "equal", "masked_select", "unique"),
     *("__bool__", "__float__", "__int__", "__index__", "__array__", "__dlpack__", "__getitem__"),
 )
+# Those that change a tensor itself, shape or memory, rather than its elements.
+_TURNS = (
+    *("t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_", "as_strided_"),
+    *("resize_", "resize_as_", "set_"),
+)
 
 
 class Replay:
@@ -43,16 +48,22 @@ class Replay:
         self._written: dict[int, Tensor] = {}
         self._at_risk: dict[int, Tensor] = {}  # what is written before the last look
         self._result: Tensor | None = None
+        self._refusal = ""
 
     # ---- capturing
 
     def start(self) -> None:
         """Begin to capture."""
         self._program.__enter__()
-        for name in _LOOKS:
-            original = getattr(Tensor, name)
-            self._originals[name] = original
-            setattr(Tensor, name, self._watched(original))
+        for names, watched in ((_LOOKS, self._watched_look), (_TURNS, self._watched_turn)):
+            for name in names:
+                original = vars(Tensor).get(name)
+                if original is not None:
+                    self._originals[name] = original
+                    setattr(Tensor, name, watched(name, original))
+        data = self._originals["data"] = vars(Tensor)["data"]
+        set_data = self._watched_turn("data =", data.__set__)
+        Tensor.data = property(data.__get__, set_data)  # type: ignore[assignment,misc]
 
     def stop(self) -> None:
         """End capturing, and find out what the block reads and writes."""
@@ -63,7 +74,25 @@ class Replay:
         self._segments.append((self._program, "", 0))
         self._find_memory()
 
-    def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched_turn(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def turn(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if get_ident() == self._thread and self._knows(tensor):
+                self._refusal = f"{name} at {_line_outside()} changed the shape or the memory"
+            return original(tensor, *args, **kwargs)
+
+        return turn
+
+    def _knows(self, tensor: Tensor) -> bool:
+        """Whether a captured call names the tensor."""
+        programs = [program for program, _, _ in self._segments] + [self._program]
+        return any(
+            each is tensor
+            for program in programs
+            for _, inputs, _, outputs in program.steps()
+            for each in (*inputs, *outputs)
+        )
+
+    def _watched_look(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def look(self_: Tensor, *args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._thread:
                 return original(self_, *args, **kwargs)
@@ -77,25 +106,19 @@ class Replay:
 
     def _cut(self, start: int) -> None:
         """End a segment after a look at a value, which began with call `start`."""
-        frame: Any = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
-            frame = frame.f_back
-        where = ""
-        if frame is not None:
-            code = frame.f_code
-            where = f"{code.co_filename}:{frame.f_lineno}, in {code.co_name}"
         self._program.__exit__()
-        self._segments.append((self._program, where, start))
+        self._segments.append((self._program, _line_outside(), start))
         self._program = _C.Program()
         self._program.__enter__()
 
     def _find_memory(self) -> None:
         looks = False
+        whole: set[int] = set()  # storages that the block has filled: what they held is gone
         for number, (program, _, start) in enumerate(self._segments):
             for place, (op, inputs, _, outputs) in enumerate(program.steps()):
                 for tensor in inputs:
                     storage = _C._storage_id(tensor)
-                    if storage not in self._written:
+                    if storage not in whole:
                         self._read.setdefault(storage, tensor)
                 if op == "read":
                     looks = True
@@ -103,7 +126,10 @@ class Replay:
                         self._segments[number] = (program, "", start)
                     self._at_risk = dict(self._written)
                 for tensor in outputs:
-                    self._written.setdefault(_C._storage_id(tensor), tensor)
+                    storage = _C._storage_id(tensor)
+                    self._written.setdefault(storage, tensor)
+                    if tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes():
+                        whole.add(storage)
                     self._result = outputs[0]
         if looks:
             self._at_risk.update({_C._storage_id(each): each for each in self._read.values()})
@@ -112,6 +138,11 @@ class Replay:
 
     def run(self, inputs: Sequence[Any], outputs: Any) -> Any:
         """Run the calls on new inputs; return copies of the outputs."""
+        if self._refusal:
+            raise RuntimeError(
+                f"replay: {self._refusal} of a tensor that an op had used before, so that the ops "
+                "cannot run again; use the op without the underscore there"
+            )
         pairs = self._pairs(inputs)
         wanted = self._wanted(outputs)
         before = {storage: _bytes_of(tensor) for storage, tensor in self._at_risk.items()}
@@ -180,6 +211,16 @@ class Replay:
                     f"replay: expected output {number} to be a tensor that the block computed"
                 )
         return wanted
+
+
+def _line_outside() -> str:
+    """Return the line that called into the library."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
 
 
 # ---- memory

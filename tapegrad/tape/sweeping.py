@@ -13,7 +13,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.grad_mode import no_grad
-from tapegrad.tape.entries import Entry, list_entries
+from tapegrad.tape.entries import Entry, list_entries, without_collections
 
 __all__ = ["Gradients", "Rewind", "Step"]
 
@@ -96,7 +96,8 @@ def run_vjp(roots: Sequence[Edge], entries: Sequence[Entry], g: Any, until: Entr
     if until is not None:
         targets = [_C._edge_tensor(until.node, i) for i in range(len(until.outputs))]
         return tuple(_C.run_backward(outputs, grads, True, False, targets, False))
-    nodes = [node for node in _C._tape_of(outputs) if node.name() == "AccumulateGrad"]
+    with without_collections():
+        nodes = [node for node in _C._tape_of(outputs) if node.name() == "AccumulateGrad"]
     leaves = [(node, node.variable) for node in nodes if node.variable.requires_grad]
     if not leaves:
         return Gradients(())
@@ -195,6 +196,14 @@ class Rewind(Iterator[Step]):
     def waiting(self) -> list[Entry]:
         """The entries for which gradients have arrived, the next to run first."""
         return self._sweep.waiting
+
+    def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
+        """Return what has arrived so far for an output of a waiting entry, None if nothing has."""
+        return self._sweep.adjoint(entry, output_number)
+
+    def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
+        """Replace what has arrived for an output of an entry that is still to run."""
+        self._sweep.set_adjoint(entry, grad, output_number)
 
 
 class _Sweep:

@@ -32,8 +32,12 @@ def note_what_was_saved_before():
     BEFORE = torch.memory_stats()["saved_bytes"]
 
 
+# What these keep beside the entries that gradients flow through.
+KEPT_ELSEWHERE = {"checkpointed": "the inputs of the recomputation, by an entry of their own"}
+
+
 def test_there_are_enough_models():
-    assert len(MODELS) >= 20
+    assert len(MODELS) - len(KEPT_ELSEWHERE) >= 20
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -41,7 +45,10 @@ def test_entries_sum_to_what_the_allocator_counts(name):
     loss = MODELS[name]()
     gc.collect()  # cycles of a forward pass are no part of its graph
     t = tape.of(loss)
-    assert t.total_bytes == saved_bytes() > 0
+    if name in KEPT_ELSEWHERE:
+        assert 0 < t.total_bytes < saved_bytes()
+    else:
+        assert t.total_bytes == saved_bytes() > 0
     assert tape.live().total_bytes == tape.live().memory["saved_bytes"] == saved_bytes() + BEFORE
     for entry in t:
         assert entry.bytes == sum(value.bytes for value in entry.saved)
