@@ -4,12 +4,10 @@ The allocator calls `largest_entries` when it has nothing left to give. So no te
 and nothing that goes wrong comes out.
 """
 
-from typing import Any
-
 from tapegrad import _C
 from tapegrad.tape.entries import Entry, list_entries, without_collections
 from tapegrad.tape.modules import assign_modules
-from tapegrad.tape.recording import _running
+from tapegrad.tape.recording import calls_here
 from tapegrad.tape.report import format_bytes
 
 __all__ = ["largest_entries"]
@@ -46,9 +44,8 @@ def _describe() -> str:
 
 
 def _name_modules(entries: list[Entry]) -> None:
-    calls: Any = _running[-1]._calls if _running else None
     try:
-        assign_modules(entries, calls=calls)
+        assign_modules(entries, calls=calls_here())
     except Exception:  # a module that is half built, say: then without names
         return
 

@@ -378,7 +378,8 @@ class Tape(Sequence[Entry]):
     def to_dict(self) -> dict[str, Any]:
         """Return the tape as plain lists, dicts, numbers and strings, ready for JSON.
 
-        Entries are numbered by their place in this tape; an input from outside it is -1.
+        Entries are numbered by their place in this tape; an input from outside it is -1. An entry's
+        line is ``"file.py:12, in step"``; ``source`` has the text of ``"file.py:12"``.
         """
         places = {entry.sequence: place for place, entry in enumerate(self._entries)}
         storages: dict[int, int] = {}
@@ -494,8 +495,7 @@ def _entry_to_dict(
         "op": entry.op,
         "name": entry.name,
         "sequence": entry.sequence,
-        "line": entry.line,
-        "function": entry.function,
+        "line": entry.where,
         "module": entry.module,
         "inputs": inputs,
         "outputs": [

@@ -55,7 +55,7 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
         entries = list_entries(_C._tape_of(roots))
     edges = [_C._gradient_edge(root) for root in roots]
     memory = memory_now()
-    assign_modules(entries, model, _running[-1]._calls if _running else None)
+    assign_modules(entries, model, calls_here())
     names = sorted({edge[0].name() for edge in edges})
     return Tape(entries, f"tape of {', '.join(names)}", memory, edges)
 
@@ -74,11 +74,19 @@ def live(model: Any = None) -> Tape:
     with without_collections():
         entries = list_entries(_C._tape_live(0, _EVER))
     memory = memory_now()
-    assign_modules(entries, model, _running[-1]._calls if _running else None)
+    assign_modules(entries, model, calls_here())
     return Tape(entries, "all live entries", memory)
 
 
 _running: list["record"] = []
+
+
+def calls_here() -> Calls | None:
+    """Return what the innermost block that records on this thread knows of modules' calls."""
+    for block in reversed(_running):
+        if block._thread == get_ident():
+            return block._calls
+    return None
 
 
 class record:
@@ -119,6 +127,7 @@ class record:
         self._profile = _C._Profile(False) if profile else None
         self._calls = Calls()
         self._first = 0
+        self._thread = 0
         self._before_sweep: tuple[list[Entry], dict[str, int]] | None = None
         self.tape = Tape(title="recorded block")
 

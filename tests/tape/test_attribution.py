@@ -137,3 +137,22 @@ def test_two_graphs():
     assert tape.of(first).total_bytes == 40
     assert tape.of([first, second]).total_bytes == 80
     assert tape.live().total_bytes - BEFORE == saved_bytes() == 80
+
+
+def test_evicted_values_are_listed_and_not_charged():
+    torch._C._budget_start(40_000, False)
+    try:
+        x = torch.randn(64, 64, requires_grad=True)
+        y = x
+        for _ in range(6):
+            y = (y.sin() * y.cos()).tanh()
+        loss = y.sum()
+        t = tape.of(loss)
+        states = [value.state for entry in t for value in entry.saved]
+        assert "evicted" in states and "held" in states
+        assert t.total_bytes == saved_bytes() <= 40_000
+        grads, stepped = t.vjp(), t.rewind().run()
+        loss.backward()
+        assert torch.equal(grads[x], x.grad) and torch.equal(stepped[x], x.grad)
+    finally:
+        torch._C._budget_stop()

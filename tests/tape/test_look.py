@@ -674,7 +674,7 @@ class TestDocument:
         assert set(document["memory"]) == {"live_bytes", "saved_bytes", "peak_saved_bytes"}
         for place, (each, entry) in enumerate(zip(document["entries"], t, strict=True)):
             assert each["index"] == place and each["op"] == entry.op
-            assert each["line"] in document["source"]
+            assert each["line"] == entry.where and entry.line in document["source"]
             assert all(-1 <= producer < place for producer, _ in each["inputs"])
             assert each["bytes"] == sum(value["bytes"] for value in each["saved"])
             for value in each["saved"]:
