@@ -316,6 +316,34 @@ class TestReplay:
         t.replay(torch.full((3,), 4.0))
         assert w.grad.tolist() == [4.0] * 3
 
+    @pytest.mark.parametrize("name", ["SGD", "Adam"])
+    def test_training_goes_on_as_it_would(self, name):
+        batches = [torch.randn(4, 3) for _ in range(6)]
+        models = [torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)]
+        models[1].load_state_dict(models[0].state_dict())
+
+        def prepare(model):
+            optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1)
+
+            def step(x):
+                optimizer.zero_grad(set_to_none=False)
+                model(x).square().sum().backward()
+                optimizer.step()
+
+            return step
+
+        eager, recorded = map(prepare, models)
+        for x in batches:
+            eager(x)
+        recorded(batches[0])
+        x = batches[1].clone()
+        with tape.record(replay=True, inputs=x) as t:
+            recorded(x)
+        for x in batches[2:]:
+            t.replay(x)
+        for mine, other in zip(models[1].parameters(), models[0].parameters(), strict=True):
+            assert torch.equal(mine, other)
+
 
 class TestGuards:
     def record(self, x):
