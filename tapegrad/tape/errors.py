@@ -4,13 +4,15 @@ The allocator calls `largest_entries` when it has nothing left to give. So no te
 and nothing that goes wrong comes out.
 """
 
+from typing import Any
+
 from tapegrad import _C
 from tapegrad.tape.entries import Entry, list_entries, without_collections
 from tapegrad.tape.modules import assign_modules
 from tapegrad.tape.recording import calls_here
 from tapegrad.tape.report import format_bytes
 
-__all__ = ["largest_entries"]
+__all__ = ["largest_entries", "module_of"]
 
 _ROWS = 5
 _EVER = 2**63
@@ -29,9 +31,34 @@ def largest_entries() -> str:
         return ""
 
 
-def _describe() -> str:
+def module_of(node: Any) -> str:
+    """Return the path of the module that an entry belongs to, nothing if it is not known.
+
+    Args:
+        node: the entry, as in ``tensor.grad_fn``.
+
+    Example:
+        >>> from tapegrad.tape.errors import module_of
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        >>> module_of(model(torch.ones(1, 2)).grad_fn)
+        '1'
+    """
+    try:
+        entries = _live_entries()
+        _name_modules(entries)
+        sequence = node._sequence_nr()
+        return next((e.module for e in entries if e.sequence == sequence), None) or ""
+    except BaseException:
+        return ""
+
+
+def _live_entries() -> list[Entry]:
     with without_collections():
-        entries = list_entries(_C._tape_live(0, _EVER))
+        return list_entries(_C._tape_live(0, _EVER))
+
+
+def _describe() -> str:
+    entries = _live_entries()
     total = sum(entry.bytes for entry in entries)
     if not total:
         return ""

@@ -95,6 +95,15 @@ def test_it_never_raises(monkeypatch):
     assert "could not get" in ask_for_too_much()
 
 
+def test_the_module_of_an_entry():
+    model = GPT()
+    logits = model(torch.randint(17, (2, 8)))
+    attention = tape.of(logits).filter(op="scaled_dot_product_attention")[1]
+    assert errors.module_of(attention.node) == "blocks.1"
+    assert errors.module_of(torch.ones(2, requires_grad=True).exp().grad_fn) == ""
+    assert errors.module_of("nonsense") == ""
+
+
 def test_a_failing_backward_names_op_and_line():
     x = torch.ones(2, requires_grad=True)
     y = x.exp()
