@@ -52,9 +52,8 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
     if not roots:
         raise ValueError("tape.of: expected at least one tensor, got none")
     with without_collections():
-        entries = list_entries(_C._tape_of(roots))
+        entries, memory = list_entries(_C._tape_of(roots)), memory_now()
     edges = [_C._gradient_edge(root) for root in roots]
-    memory = memory_now()
     assign_modules(entries, model, calls_here())
     names = sorted({edge[0].name() for edge in edges})
     return Tape(entries, f"tape of {', '.join(names)}", memory, edges)
@@ -72,8 +71,7 @@ def live(model: Any = None) -> Tape:
         A `Tape` whose ``total_bytes`` is ``memory_stats()["saved_bytes"]``.
     """
     with without_collections():
-        entries = list_entries(_C._tape_live(0, _EVER))
-    memory = memory_now()
+        entries, memory = list_entries(_C._tape_live(0, _EVER)), memory_now()
     assign_modules(entries, model, calls_here())
     return Tape(entries, "all live entries", memory)
 

@@ -156,3 +156,21 @@ def test_evicted_values_are_listed_and_not_charged():
         assert torch.equal(grads[x], x.grad) and torch.equal(stepped[x], x.grad)
     finally:
         torch._C._budget_stop()
+
+
+def test_graphs_that_wait_for_the_collector_count():
+    def make_cycle():
+        y = torch.randn(100, requires_grad=True).exp()
+        z = y.sin()
+        y.register_hook(lambda grad: z)
+
+    gc.disable()
+    try:
+        make_cycle()
+        t = tape.live()
+        assert t.total_bytes == t.memory["saved_bytes"] == saved_bytes() + BEFORE >= 400
+        t.release()
+    finally:
+        gc.enable()
+    gc.collect()
+    assert saved_bytes() == 0
