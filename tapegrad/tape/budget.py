@@ -49,9 +49,9 @@ class budget:
         >>> from tapegrad import tape
         >>> model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
         >>> x = torch.randn(128, 64)
-        >>> with tape.budget("100 KiB") as b:
+        >>> with tape.budget("160 KiB") as b:
         ...     model(x).relu().sum().backward()
-        >>> b.peak <= 100 * 1024, b.recomputed > 0
+        >>> b.peak <= 160 * 1024, b.recomputed > 0
         (True, True)
     """
 
