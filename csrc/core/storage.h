@@ -21,11 +21,16 @@ struct StorageContext {
 };
 inline thread_local StorageContext storage_context;
 
+class Storage;
+// Set by the graph layer: a storage of which something is coded is being destroyed (graph/coding.h).
+inline void (*forget_codings)(Storage& storage) noexcept = nullptr;
+
 class Storage {
  public:
   enum Flag : uint32_t {
     kInference = 1,  // made in inference mode: never to meet the tape
     kBatched = 2,    // the bytes stand once for each element of a batch, see core/batch.h
+    kCoded = 64,     // saved values were made of the bytes that may be shared, see graph/coding.h
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -61,6 +66,8 @@ class Storage {
   uint32_t birth_transform() const { return context_.transform; }
   bool is_inference() const { return context_.flags & kInference; }
   bool is_batched() const { return context_.flags & kBatched; }
+  bool is_coded() const { return context_.flags & kCoded; }
+  void set_coded() { context_.flags |= kCoded; }
 
   void retain() { ++references_; }
   void release() noexcept {
@@ -90,6 +97,8 @@ class Storage {
   void destroy() noexcept {
     if (is_batched()) [[unlikely]]
       destroy_batch();
+    if (is_coded()) [[unlikely]]
+      forget_codings(*this);
     if (is_embedded()) return deallocate(data_, header_offset(nbytes_) + sizeof(Storage));
     if (owner_) {
       owner_->free(owner_->object);

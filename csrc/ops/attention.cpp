@@ -98,6 +98,11 @@ struct AttentionBackward final : Node {
     return added.defined() ? added + future : future;
   }
 
+  // The sums of rows and the mask stand in exponents.
+  SavedReading reading(size_t i, const Tensor&) const override {
+    return {i < 4 ? SavedUse::Smooth : SavedUse::Exact};
+  }
+
   static Tensor for_each_head(const Tensor& x, int64_t heads) {
     if (x.size(1) == heads) return x;
     DimVector sizes{x.size(0), x.size(1), heads / x.size(1), x.size(2), x.size(3)};
