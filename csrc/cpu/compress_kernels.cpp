@@ -18,9 +18,11 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <class S>
 using Bits = std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>;
 
-// Below this, the reciprocal of a scale would overflow.
+// Below, the reciprocal of a scale would overflow; above, a multiple of it.
 template <class S>
 inline constexpr S kTiny = sizeof(S) == 8 ? S(0x1p-1000) : S(0x1p-100f);
+template <class S>
+inline constexpr S kHuge = sizeof(S) == 8 ? S(0x1p1020) : S(0x1p124f);
 template <class S>
 inline constexpr Bits<S> kInfinity =
     sizeof(S) == 8 ? Bits<S>(0x7ff0000000000000u) : Bits<S>(0x7f800000u);
@@ -44,7 +46,7 @@ TAPEGRAD_INLINE uint32_t mixed(uint32_t x) {
 TAPEGRAD_INLINE void random_words(uint64_t seed, uint64_t counter, int64_t n, uint32_t* words) {
   const PhiloxBlock key = philox(seed, counter, kDomain);
   for (int64_t i = 0; i < n; ++i)
-    words[i] = mixed(mixed(static_cast<uint32_t>(i) + key.words[0]) ^ key.words[1]);
+    words[i] = mixed(static_cast<uint32_t>(i) + key.words[0]) ^ key.words[1];
 }
 
 // Between 0 and 1 from 15 bits, the ends left out: a sum with a whole number below 256 is exact, so a
@@ -113,7 +115,8 @@ int64_t encode(const QuantizedSpan& span, int64_t begin, int64_t end) {
     }
     const Bits<S> bits = largest_magnitude(values, block);
     const S largest = math::from_bits<S>(bits);
-    const bool scaled = bits == 0 || (bits < kInfinity<S> && largest >= kTiny<S>);
+    // Infinities and NaN are above kHuge by their bits.
+    const bool scaled = bits == 0 || (largest >= kTiny<S> && bits <= math::to_bits(kHuge<S>));
     unscaled += !scaled;
     scales[b] = scaled ? largest / S(kLevels<kBits>) : math::from_bits<S>(kInfinity<S> + 1);
     const S inverse = scaled && bits != 0 ? S(kLevels<kBits>) / largest : S(0);
@@ -175,6 +178,15 @@ int64_t run(const void* source, int64_t n, uint64_t first, uint64_t second) {
   return i;
 }
 
+// Eight bytes of 0 or 1 as the bits of one, and back: each bit is moved by one term of the product.
+TAPEGRAD_INLINE uint8_t gathered(uint64_t flags) {
+  return static_cast<uint8_t>(flags * 0x0102040810204080u >> 56);
+}
+TAPEGRAD_INLINE uint64_t spread(uint8_t bits) {
+  const uint64_t each = bits * 0x0101010101010101u & 0x8040201008040201u;
+  return (each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+}
+
 template <class U>
 void pack(const void* source, int64_t n, uint64_t one, uint8_t* bits) {
   auto* x = static_cast<const U*>(source);
@@ -184,9 +196,9 @@ void pack(const void* source, int64_t n, uint64_t one, uint8_t* bits) {
   for (; i + 64 <= n; i += 64) {
     for (int k = 0; k < 64; ++k) flags[k] = x[i + k] == pattern ? 1 : 0;
     for (int byte = 0; byte < 8; ++byte) {
-      uint8_t value = 0;
-      for (int k = 0; k < 8; ++k) value |= static_cast<uint8_t>(flags[8 * byte + k] << k);
-      bits[i / 8 + byte] = value;
+      uint64_t eight;
+      __builtin_memcpy(&eight, flags + 8 * byte, 8);
+      bits[i / 8 + byte] = gathered(eight);
     }
   }
   for (; i < n; i += 8) {
@@ -200,14 +212,17 @@ void pack(const void* source, int64_t n, uint64_t one, uint8_t* bits) {
 template <class U>
 void unpack(const uint8_t* bits, int64_t n, uint64_t zero, uint64_t one, void* target) {
   auto* x = static_cast<U*>(target);
-  const U off = static_cast<U>(zero), flip = static_cast<U>(zero ^ one);
+  const U off = static_cast<U>(zero), on = static_cast<U>(one);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const U byte = bits[i / 8];
-    for (int k = 0; k < 8; ++k)
-      x[i + k] = static_cast<U>(off ^ (flip & static_cast<U>(-static_cast<U>(byte >> k & 1))));
+  alignas(64) uint8_t flags[64];
+  for (; i + 64 <= n; i += 64) {
+    for (int byte = 0; byte < 8; ++byte) {
+      const uint64_t eight = spread(bits[i / 8 + byte]);
+      __builtin_memcpy(flags + 8 * byte, &eight, 8);
+    }
+    for (int k = 0; k < 64; ++k) x[i + k] = flags[k] != 0 ? on : off;
   }
-  for (; i < n; ++i) x[i] = bits[i / 8] >> (i % 8) & 1 ? static_cast<U>(one) : off;
+  for (; i < n; ++i) x[i] = bits[i / 8] >> (i % 8) & 1 ? on : off;
 }
 
 template <class U>

@@ -5,8 +5,8 @@
 // its scale, and of each value a code: value / scale, rounded up or down at random so that the mean
 // is the value. Codes are stored with a bias, as 1..255 or 1..15. With four bits, a byte holds element i
 // of the block's first half and element i of its second half. The last block is filled up with zeros.
-// A block that cannot be scaled (it has infinities or NaN, or nothing but tiny numbers) gets the
-// scale NaN, and is kept beside the codes as it is.
+// A block that cannot be scaled (it has infinities, NaN or huge numbers, or nothing but tiny ones)
+// gets the scale NaN, and is kept beside the codes as it is.
 #pragma once
 
 #include <cstdint>

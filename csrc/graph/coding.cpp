@@ -7,7 +7,7 @@ namespace tapegrad {
 namespace {
 
 // Never freed: payloads may outlive static objects.
-auto& shared = *new std::unordered_map<const Storage*, std::vector<Payload*>>();
+auto& by_storage = *new std::unordered_map<const Storage*, std::vector<Payload*>>();
 
 [[maybe_unused]] const bool installed = [] {
   forget_codings = [](Storage& storage) noexcept { Payloads::forget(storage); };
@@ -41,49 +41,50 @@ Payload::~Payload() {
 Ref<Payload> Payloads::find(const Tensor& run, Codec codec, int64_t block) {
   const Storage& storage = run->storage();
   if (!storage.is_coded()) return {};
-  auto found = shared.find(&storage);
-  if (found == shared.end()) return {};
+  auto found = by_storage.find(&storage);
+  if (found == by_storage.end()) return {};
   for (Payload* payload : found->second) {
     const bool same_run = payload->version_ == storage.version() &&
                           payload->offset_ == run->offset() && payload->count == run.numel() &&
                           payload->dtype == run.dtype();
-    if (payload->codec == codec && same_run &&
+    if (payload->is_shared_ && payload->codec == codec && same_run &&
         (block == 0 || payload->attributes[1].as_int() == block))
       return Ref<Payload>(payload);
   }
   return {};
 }
 
-void Payloads::share(const Tensor& run, Payload& payload) {
+void Payloads::add(const Tensor& run, Payload& payload, bool is_shared) {
   Storage& storage = run->storage();
   payload.origin_ = &storage;
   payload.version_ = storage.version();
   payload.offset_ = run->offset();
+  payload.is_shared_ = is_shared;
   storage.set_coded();
-  shared[&storage].push_back(&payload);
+  by_storage[&storage].push_back(&payload);
 }
 
 bool Payloads::any(const Storage& storage) {
   if (!storage.is_coded()) return false;
-  auto found = shared.find(&storage);
-  if (found == shared.end()) return false;
+  auto found = by_storage.find(&storage);
+  if (found == by_storage.end()) return false;
   for (const Payload* payload : found->second)
     if (payload->version_ == storage.version()) return true;
   return false;
 }
 
 void Payloads::forget(Storage& storage) noexcept {
-  auto found = shared.find(&storage);
-  if (found == shared.end()) return;
+  auto found = by_storage.find(&storage);
+  if (found == by_storage.end()) return;
   for (Payload* payload : found->second) payload->origin_ = nullptr;
-  shared.erase(found);
+  by_storage.erase(found);
 }
 
 void Payloads::forget(Payload& payload) noexcept {
-  auto found = shared.find(payload.origin_);
-  if (found == shared.end()) return;
+  auto found = by_storage.find(payload.origin_);
+  if (found == by_storage.end()) return;
   std::erase(found->second, &payload);
-  if (found->second.empty()) shared.erase(found);
+  if (found->second.empty()) by_storage.erase(found);
 }
 
 }  // namespace tapegrad

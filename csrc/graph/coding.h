@@ -62,18 +62,20 @@ class Payload {
  private:
   friend class Payloads;
   uint32_t references_ = 1;
-  Storage* origin_ = nullptr;  // while it lives and others may share the payload
+  Storage* origin_ = nullptr;  // what was coded, while it lives
+  bool is_shared_ = false;
   uint32_t version_ = 0;
   int64_t offset_ = 0;
 };
 
-// The payloads that can be shared.
+// The payloads of storages that live.
 class Payloads {
  public:
   // The payload of these elements of the storage, as they are now, in that codec and block; null if there
   // is none.
   static Ref<Payload> find(const Tensor& run, Codec codec, int64_t block);
-  static void share(const Tensor& run, Payload& payload);
+  // Notes where a payload comes from, and whether other values may share it.
+  static void add(const Tensor& run, Payload& payload, bool is_shared);
   // Whether anything of the storage, as it is now, is coded.
   static bool any(const Storage& storage);
   static void forget(Storage& storage) noexcept;

@@ -272,8 +272,9 @@ struct Coding {
   bool is_new;
 };
 
-Coding find_or_encode(const Run& run, const SavedReading& reading, Choice choice, bool has_history,
-                      bool is_data, const CodingPolicy& policy) {
+Coding find_or_encode(const Tensor& x, const Run& run, const SavedReading& reading, Choice choice,
+                      bool has_history, const CodingPolicy& policy) {
+  const bool is_data = !has_history && x->python_object();
   const bool floating = is_floating(run.elements.dtype());
   const Codec codec = floating ? rounded_codec(choice, reading.use, is_data, policy) : Codec::Whole;
   if (Ref<Payload> shared = find_shared(run, reading, codec, policy)) return {shared, false};
@@ -283,7 +284,7 @@ Coding find_or_encode(const Run& run, const SavedReading& reading, Choice choice
   const auto item = static_cast<int64_t>(itemsize(run.elements.dtype()));
   if (payload && payload->nbytes() >= run.elements.numel() * item) payload = {};
   const bool own = reading.sides.defined() || !reading.windows.empty();
-  if (payload && run.in_place && !own) Payloads::share(run.elements, *payload);
+  if (payload) Payloads::add(run.in_place ? run.elements : x, *payload, run.in_place && !own);
   return {payload, true};
 }
 
@@ -317,8 +318,7 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
   }
   const Run run = as_run(x);
   const SavedReading reading = owner.reading(index, run.elements);
-  const bool is_data = !has_history && x->python_object();
-  Coding coding = find_or_encode(run, reading, choice, has_history, is_data, policy);
+  Coding coding = find_or_encode(x, run, reading, choice, has_history, policy);
   count(policy, x, coding.payload.get(), coding.is_new, seen);
   if (!coding.payload) return nullptr;
   return new Coded{coding.payload, DimVector(x.sizes()), run.strides};

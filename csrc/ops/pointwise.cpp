@@ -294,9 +294,9 @@ SavedReading PointwiseNode::reading(size_t i, const Tensor& elements) const {
   if (result.use != SavedUse::Test) return result;
   const GradMode off(false);
   Tensor operands[kGradOperands];
-  operands[0] = ones(elements.sizes(), elements.dtype());
+  operands[0] = alias(ones({}, elements.dtype()), elements.sizes(), DimVector{0}, 0);
   operands[slot] = elements;
-  result.sides = derivative(info_.derivatives[0], operands, true);
+  result.sides = derivative(info_.derivatives[0], operands, false);
   return result;
 }
 

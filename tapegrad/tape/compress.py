@@ -132,9 +132,9 @@ class compress(_GradMode):  # noqa: N801
         }
 
     def __repr__(self) -> str:
-        from tapegrad.utils._units import format_bytes
+        from tapegrad.utils._units import human_bytes
 
-        sizes = f"{format_bytes(self.full_bytes)} in {format_bytes(self.saved_bytes)}"
+        sizes = f"{human_bytes(self.full_bytes)} in {human_bytes(self.saved_bytes)}"
         return f"compress({self.codec!r}): {sizes}, ratio {self.ratio:.3f}"
 
     def round_trip(self, input: Tensor) -> Tensor:
