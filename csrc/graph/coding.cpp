@@ -1,5 +1,6 @@
 #include "graph/coding.h"
 
+#include "graph/budget.h"
 #include "graph/write_log.h"
 
 namespace tapegrad {
@@ -23,7 +24,9 @@ const char* name(Codec codec) {
 }
 
 void Payload::add(Tensor tensor) {
-  add_saver(tensor->storage());
+  if (dispatch_watch & kWatchBudget) [[unlikely]]
+    Budget::admit(tensor->storage());
+  tensor->add_saver();
   parts.push_back(std::move(tensor));
 }
 
@@ -35,7 +38,7 @@ int64_t Payload::nbytes() const {
 
 Payload::~Payload() {
   if (origin_) Payloads::forget(*this);
-  for (const Tensor& part : parts) remove_saver(part->storage());
+  for (const Tensor& part : parts) remove_saver(*part.impl());
 }
 
 Ref<Payload> Payloads::find(const Tensor& run, Codec codec, int64_t block) {

@@ -1,6 +1,8 @@
 #include "graph/saved_value.h"
 
 #include "core/error.h"
+#include "core/op.h"
+#include "graph/budget.h"
 #include "graph/coding.h"
 #include "graph/forward.h"
 #include "graph/record.h"
@@ -35,8 +37,10 @@ void check_savable(const Tensor& tensor) {
 }  // namespace
 
 void SavedValue::hold(Tensor tensor) {
+  if (dispatch_watch & kWatchBudget) [[unlikely]]
+    Budget::admit(tensor->storage());
   version_ = tensor->storage().version();
-  add_saver(tensor->storage());
+  tensor->add_saver();
   content_ = tensor.detach_reference();
 }
 
@@ -59,7 +63,7 @@ bool SavedValue::encode(const Tensor& tensor, const Node& owner, size_t index) {
   const bool has_history = history_ != History::Own;
   // A history that would be lost.
   if (!has_history && requires_grad(tensor)) return false;
-  if (shows_leaf(tensor)) return false;
+  if (tensor->storage().has(Storage::kLeaf) || shows_leaf(tensor)) return false;
   Coded* coded = coding_hooks.encode(tensor, owner, index, has_history);
   if (!coded) return false;
   content_ = coded;
@@ -122,7 +126,7 @@ void SavedValue::free_content() noexcept {
   switch (kind_) {
     case Kind::Whole: {
       Ref<TensorImpl> tensor = Ref<TensorImpl>::adopt(static_cast<TensorImpl*>(content));
-      remove_saver(tensor->storage());
+      remove_saver(*tensor);
       break;
     }
     case Kind::Packed:

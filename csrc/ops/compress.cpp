@@ -9,8 +9,8 @@
 //   integers and bool        bits, bytes in their windows, or as few bytes as their range needs
 //
 // Kept as they are: what is small; parameters and other leaves (the tape is not what keeps them
-// alive); and floats without history that a Python object shows (the program's own data), unless the
-// policy asks for them.
+// alive); and floats without history that somebody else shows, too (the program's own data), unless
+// the policy asks for them.
 #include "ops/compress.h"
 
 #include <algorithm>
@@ -274,7 +274,9 @@ struct Coding {
 
 Coding find_or_encode(const Tensor& x, const Run& run, const SavedReading& reading, Choice choice,
                       bool has_history, const CodingPolicy& policy) {
-  const bool is_data = !has_history && x->python_object();
+  // Memory that somebody else shows, too, is not the op's own.
+  const bool is_data =
+      !has_history && (x->python_object() || x->storage().use_count() > 1 + run.in_place);
   const bool floating = is_floating(run.elements.dtype());
   const Codec codec = floating ? rounded_codec(choice, reading.use, is_data, policy) : Codec::Whole;
   if (Ref<Payload> shared = find_shared(run, reading, codec, policy)) return {shared, false};

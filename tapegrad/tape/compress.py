@@ -1,8 +1,8 @@
-"""Saved values in fewer bytes: quantised in blocks where derivatives bear it, exact where they do not.
+"""Saved values in fewer bytes: quantised where derivatives bear it, exact where they do not.
 
-The codes are made and read in the native core (csrc/ops/compress.cpp says which value becomes what). A
-`compress` block puts a policy in force on its thread; policies for modules are kept by hooks that
-change the policy's codec as the modules of a model begin and end.
+The codes are made and read in the native core (csrc/ops/compress.cpp says which value becomes
+what). A `compress` block puts a policy in force on its thread; policies for modules are kept by
+hooks that change the policy's codec as the modules of a model begin and end.
 """
 
 import threading
@@ -20,16 +20,18 @@ _CODECS = ("int8", "int4", "bf16", "exact")
 _BLOCKS = {"int8": 256, "int4": 64}
 _LARGEST_BLOCK = 4096
 
-_ByPath = Mapping[str, str | None] | Callable[[str], str | None | EllipsisType]
+_Choose = Callable[[str], str | EllipsisType | None]
+_ByPath = Mapping[str, str | None] | _Choose
 
 
-class compress(_GradMode):  # noqa: N801
+class compress(_GradMode):
     """Keep what operations save for backward in fewer bytes, inside a block or a function.
 
-    Activations become 8-bit or 4-bit numbers with a scale per block, rounded at random so that their
-    mean is right, or bfloat16. What a derivative only tests (ReLU), masks of dropout, bool tensors,
-    places of maxima and small integers become bits or bytes, without loss. Parameters, small values
-    and the program's own data stay as they are. docs/tape/compress.md has the rules and the errors.
+    Activations become 8-bit or 4-bit numbers with a scale per block, rounded at random so that
+    their mean is right, or bfloat16. What a derivative only tests (ReLU), masks of dropout, bool
+    tensors, places of maxima and small integers become bits or bytes, without loss. Parameters,
+    small values and the program's own data stay as they are. docs/tape/compress.md has the rules
+    and the errors.
 
     Args:
         codec: ``"int8"``, ``"int4"``, ``"bf16"``, or ``"exact"`` for the lossless codings alone;
@@ -234,9 +236,7 @@ class _ModulePolicies:
                 return
 
 
-def _chooser(
-    model: Any, modules: Mapping[str, str | None]
-) -> Callable[[str], str | None | EllipsisType]:
+def _chooser(model: Any, modules: Mapping[str, str | None]) -> _Choose:
     known = {path for path, _ in model.named_modules()}
     for path, codec in modules.items():
         _expect_codec(codec)

@@ -1,0 +1,1 @@
+"""The tape as an object, one file per part of tapegrad/tape."""

@@ -239,4 +239,6 @@ def test_results_do_not_depend_on_threads():
         torch.manual_seed(3)
         found.append([round_trip(x, codec) for codec in ("int8", "int4", "bf16")])
     torch.set_num_threads(threads)
-    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    assert all(
+        torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)
+    )
