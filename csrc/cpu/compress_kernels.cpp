@@ -42,11 +42,13 @@ TAPEGRAD_INLINE uint32_t mixed(uint32_t x) {
   return x ^ (x >> 15);
 }
 
-// One word for two values of a block.
-TAPEGRAD_INLINE void random_words(uint64_t seed, uint64_t counter, int64_t n, uint32_t* words) {
-  const PhiloxBlock key = philox(seed, counter, kDomain);
-  for (int64_t i = 0; i < n; ++i)
-    words[i] = mixed(static_cast<uint32_t>(i) + key.words[0]) ^ key.words[1];
+// One word for two values of a block, from what is random for the call and the number of the block.
+TAPEGRAD_INLINE void random_words(const PhiloxBlock& call, int64_t number, int64_t n,
+                                  uint32_t* words) {
+  const auto low = static_cast<uint32_t>(number), high = static_cast<uint32_t>(number >> 32);
+  const uint32_t start = mixed(mixed(low + call.words[0]) ^ (high + call.words[1]));
+  const uint32_t flip = mixed(mixed(low + call.words[2]) ^ (high + call.words[3]));
+  for (int64_t i = 0; i < n; ++i) words[i] = mixed(static_cast<uint32_t>(i) + start) ^ flip;
 }
 
 // Between 0 and 1 from 15 bits, the ends left out: a sum with a whole number below 256 is exact, so a
@@ -102,6 +104,7 @@ int64_t encode(const QuantizedSpan& span, int64_t begin, int64_t end) {
   alignas(64) uint32_t words[kLargestBlock / 2];
   const int64_t block = span.block;
   auto* scales = static_cast<S*>(span.scales);
+  const PhiloxBlock call = philox(span.seed, span.counter, kDomain);
   int64_t unscaled = 0;
   for (int64_t b = begin; b < end; ++b) {
     auto* from = static_cast<const T*>(span.values) + b * block;
@@ -125,7 +128,7 @@ int64_t encode(const QuantizedSpan& span, int64_t begin, int64_t end) {
       for (int64_t i = 0; i < block * kBits / 8; ++i) codes[i] = 0;
       continue;
     }
-    random_words(span.seed, span.counter + static_cast<uint64_t>(b), block / 2, words);
+    random_words(call, b, block / 2, words);
     encode_block<S, kBits>(values, block, inverse, words, codes);
   }
   return unscaled;

@@ -24,7 +24,7 @@ struct QuantizedSpan {
   int64_t block;  // values in a block, a multiple of 32
   uint8_t* codes;
   void* scales;
-  uint64_t seed, counter;  // of the first block's random numbers
+  uint64_t seed, counter;  // what the random numbers are made of
 };
 
 struct QuantizeKernels {

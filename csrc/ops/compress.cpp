@@ -181,7 +181,7 @@ Ref<Payload> encode_blocks(const Tensor& run, Codec codec, int64_t block) {
   Tensor codes = make(DType::UInt8, blocks * block * bits / 8);
   Tensor scales = make(run.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, blocks);
   Tensor unscaled = make(DType::Int64, 1);
-  const RandomStream stream = default_generator().reserve_aside(static_cast<uint64_t>(blocks));
+  const RandomStream stream = default_generator().reserve_aside(1);
   dispatch(quantize_op, {run}, {bits, block, stream.seed, stream.offset},
            {codes, scales, unscaled});
   Ref<Payload> payload = new_payload(codec, dequantize_op, run);
@@ -285,7 +285,9 @@ Coding find_or_encode(const Tensor& x, const Run& run, const SavedReading& readi
   // Nothing is gained by codes that are not smaller.
   const auto item = static_cast<int64_t>(itemsize(run.elements.dtype()));
   if (payload && payload->nbytes() >= run.elements.numel() * item) payload = {};
-  const bool own = reading.sides.defined() || !reading.windows.empty();
+  // Nor is memory shared that may be written without a word.
+  const bool own =
+      reading.sides.defined() || !reading.windows.empty() || x->storage().is_borrowed();
   if (payload) Payloads::add(run.in_place ? run.elements : x, *payload, run.in_place && !own);
   return {payload, true};
 }

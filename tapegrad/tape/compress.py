@@ -77,8 +77,8 @@ class compress(_GradMode):
             )
         self.codec = codec
         base, by_op = _codecs_of_ops(codec, ops)
-        blocks = [block or _BLOCKS[name] for name in ("int8", "int4")]
-        self._policy = _C._CodingPolicy(_native(base), min_bytes, *blocks, inputs, by_op)
+        block8, block4 = block or _BLOCKS["int8"], block or _BLOCKS["int4"]
+        self._policy = _C._CodingPolicy(_native(base), min_bytes, block8, block4, inputs, by_op)
         self._is_off = codec is None and not by_op and modules is None
         self._modules = _ModulePolicies(self._policy, model, modules) if modules else None
         self._entered: list[tuple[Any, str]] = []
