@@ -1,8 +1,6 @@
-"""The tape as an object: where its values live, and what they cost.
+"""The tape as an object: look at it, price it, keep it under a budget or in fewer bytes."""
 
-- `compress` keeps saved values in fewer bytes.
-"""
-
+from tapegrad.tape.budget import BudgetWarning, budget
 from tapegrad.tape.compress import compress
 
-__all__ = ["compress"]
+__all__ = ["BudgetWarning", "budget", "compress"]

@@ -613,6 +613,27 @@ def test_anomaly_mode():
     assert leaf.grad.isfinite().all()
 
 
+def test_under_a_budget():
+    """Codes are values that can be evicted and made again: to the same codes."""
+    weights = [torch.randn(128, 128, requires_grad=True) for _ in range(6)]
+
+    def run(limit):
+        torch.manual_seed(3)
+        x = torch.randn(256, 128, requires_grad=True)
+        with torch.tape.budget(limit) as b:
+            with compress("int8"):
+                y = x
+                for weight in weights:
+                    y = torch.tanh(y @ weight)
+            y.sum().backward()
+        return x.grad, b
+
+    free, unlimited = run("1 GiB")
+    tight, limited = run(unlimited.peak // 2)
+    assert limited.evictions > 0
+    assert torch.equal(free, tight)
+
+
 # ---- randomness
 
 
