@@ -3973,6 +3973,9 @@ def _set_coding(policy: object | None) -> Any:
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""
 
+def _set_saved_peak(peak: builtins.int) -> builtins.int:
+    """Makes the peak of saved bytes start at a number again; returns how it was."""
+
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
     """Attaches a tangent to the tensor itself."""
 

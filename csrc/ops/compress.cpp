@@ -315,7 +315,8 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
   const Choice choice = choice_for(policy, owner);
   const auto bytes = x.numel() * static_cast<int64_t>(itemsize(x.dtype()));
   const bool kept = choice.codec == Codec::Whole || bytes < policy.min_bytes || bytes == 0 ||
-                    is_complex(x.dtype()) || (dispatch_watch & kWatchBatch);
+                    is_complex(x.dtype()) || (dispatch_watch & kWatchBatch) ||
+                    !quantize_op.kernels[static_cast<int>(x->device())];
   if (kept) {
     count(policy, x, nullptr, false, seen);
     return nullptr;

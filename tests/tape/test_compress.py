@@ -613,8 +613,12 @@ def test_anomaly_mode():
     assert leaf.grad.isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore::tapegrad.tape.budget.BudgetWarning")
 def test_under_a_budget():
-    """Codes are values that can be evicted and made again: to the same codes."""
+    """Codes are values that can be evicted and made again: to the same codes.
+
+    What they are made of is larger than they are, so a limit may be passed meanwhile.
+    """
     weights = [torch.randn(128, 128, requires_grad=True) for _ in range(6)]
 
     def run(limit):
