@@ -8,9 +8,9 @@
 //   read by Python           the same, unless the policy names the function
 //   integers and bool        bits, bytes in their windows, or as few bytes as their range needs
 //
-// Kept as they are: what is small; parameters and other leaves (the tape is not what keeps them
-// alive); and floats without history that somebody else shows, too (the program's own data), unless
-// the policy asks for them.
+// Kept as they are: what is small; what another entry keeps as it is; parameters and other leaves (the
+// tape is not what keeps them alive); and floats without history that somebody else shows, too (the
+// program's own data), unless the policy asks for them.
 #include "ops/compress.h"
 
 #include <algorithm>
@@ -276,7 +276,7 @@ Coding find_or_encode(const Tensor& x, const Run& run, const SavedReading& readi
                       bool has_history, const CodingPolicy& policy) {
   // Memory that somebody else shows, too, is not the op's own.
   const bool is_data =
-      !has_history && (x->python_object() || x->storage().use_count() > 1 + run.in_place);
+      !has_history && (x->python_object() || x->storage().use_count() > (run.in_place ? 2u : 1u));
   const bool floating = is_floating(run.elements.dtype());
   const Codec codec = floating ? rounded_codec(choice, reading.use, is_data, policy) : Codec::Whole;
   if (Ref<Payload> shared = find_shared(run, reading, codec, policy)) return {shared, false};
@@ -314,8 +314,10 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
   const bool seen = Payloads::any(x->storage()) || x->storage().savers() != 0;
   const Choice choice = choice_for(policy, owner);
   const auto bytes = x.numel() * static_cast<int64_t>(itemsize(x.dtype()));
-  const bool kept = choice.codec == Codec::Whole || bytes < policy.min_bytes || bytes == 0 ||
-                    is_complex(x.dtype()) || (dispatch_watch & kWatchBatch) ||
+  // What another entry keeps whole costs nothing more.
+  const bool kept = x->storage().savers() != 0 || choice.codec == Codec::Whole ||
+                    bytes < policy.min_bytes || bytes == 0 || is_complex(x.dtype()) ||
+                    (dispatch_watch & kWatchBatch) ||
                     !quantize_op.kernels[static_cast<int>(x->device())];
   if (kept) {
     count(policy, x, nullptr, false, seen);
