@@ -161,6 +161,9 @@ class Node:
     def variable(self) -> Any:
         """The leaf behind an AccumulateGrad."""
 
+class OutOfMemoryError:
+    """Memory ran out, or a budget of it."""
+
 class Program:
     """A list of op calls, captured as they ran."""
 
@@ -3835,9 +3838,6 @@ def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
 def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
     """Every channel shifted and scaled; also its mean and its biased variance."""
 
-def _budget_irreducible() -> str:
-    """The largest saved values that cannot be evicted, and why."""
-
 def _budget_start(limit: builtins.int, strict: builtins.bool) -> None:
     """Keeps the tape under a number of bytes from now on, on this thread."""
 
@@ -3897,6 +3897,9 @@ def _increment_version(tensor: Tensor) -> None:
 
 def _is_batched_at(tensor: Tensor, level: builtins.int) -> builtins.bool:
     """Whether the tensor differs over the batch of a vmap."""
+
+def _is_charged(tensor: Tensor) -> builtins.bool:
+    """Whether the tape will be charged for a tensor's memory when it saves it."""
 
 def _is_inference() -> builtins.bool:
     """Whether this thread is in inference mode."""
@@ -3981,6 +3984,9 @@ def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
 
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""
+
+def _storage_uses(storage: builtins.int) -> builtins.int:
+    """How many hold the memory with this number (_storage_id); the caller must."""
 
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""

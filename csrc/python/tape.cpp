@@ -160,6 +160,7 @@ nb::dict budget_stats() {
   result["recomputed"] = stats.recomputed;
   result["recompute_seconds"] = static_cast<double>(stats.recompute_time) * 1e-9;
   result["shortfall"] = stats.shortfall;
+  result["obstacles"] = stats.obstacles;
   result["evicted"] = evicted_storages;
   return result;
 }
@@ -193,8 +194,12 @@ void bind_tape(Binder& b) {
              "Keeps the tape under a number of bytes from now on, on this thread.");
   b.function("_budget_stop", Budget::stop, "Ends the innermost budget.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
-  b.function("_budget_irreducible", Budget::irreducible,
-             "The largest saved values that cannot be evicted, and why.");
+  b.function("_storage_uses", [](uintptr_t id) {
+    return reinterpret_cast<const Storage*>(id)->use_count();
+  }, "storage"_a, "How many hold the memory with this number (_storage_id); the caller must.");
+  b.function("_is_charged", [](const Tensor& x) {
+    return x->storage().savers() == 0 && !x->storage().has(Storage::kLeaf);
+  }, "tensor"_a, "Whether the tape will be charged for a tensor's memory when it saves it.");
   b.function("_set_saved_peak", [](int64_t peak) {
     return std::exchange(saved_bytes.peak, std::max(peak, saved_bytes.live));
   }, "peak"_a, "Makes the peak of saved bytes start at a number again; returns how it was.");
