@@ -177,7 +177,8 @@ def train_all(steps: int, seeds: tuple[int, ...]) -> dict[str, Any]:
         for codec in (None, "int8", "int4", "bf16"):
             curves = [train(codec, seed, steps) for seed in seeds]
             finals = [statistics.mean(curve[-LAST:]) for curve in curves]
-            table[name][codec or "none"] = {"finals": finals, "curve": curves[0]}
+            curve = [round(value, 4) for value in curves[0]]
+            table[name][codec or "none"] = {"finals": finals, "curve": curve}
             print(name, codec, [round(final, 5) for final in finals], flush=True)
     return table
 
