@@ -1,4 +1,4 @@
-"""The tape as an object: look at it, price it, budget, compress and offload it, compute it again."""
+"""The tape as an object: price it, budget it, compress it, offload it, compute it again."""
 
 from tapegrad.tape.budget import BudgetWarning, budget
 from tapegrad.tape.compress import compress
