@@ -100,7 +100,8 @@ void describe_saved(Node& node, nb::list& result) {
     const Coded* coded = value.coded();
     for (size_t part = 0; coded && part < coded->payload->parts.size(); ++part) {
       const Storage& storage = coded->payload->parts[part]->storage();
-      result.append(nb::make_tuple(name, role, "coded", IntList{coded->sizes},
+      const std::string part_name = name + " (" + tapegrad::name(coded->payload->codec) + ")";
+      result.append(nb::make_tuple(part_name, role, state_of(storage), IntList{coded->sizes},
                                    coded->payload->dtype, storage.nbytes(),
                                    reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
     }

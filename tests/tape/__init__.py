@@ -1,1 +1,1 @@
-"""The tape as an object, one file per part of tapegrad/tape."""
+"""Tests of the tape as an object."""

@@ -718,13 +718,23 @@ def test_the_tapes_listing_shows_codes():
     _, x = hidden(64, 64)
     with compress("int8") as c:
         y = torch.sin(x)
-    (row,) = torch._C._tape_describe([y.grad_fn])
-    saved = row[5]
-    assert [(value[0], value[2], tuple(value[3])) for value in saved] == [
-        ("self", "coded", (64, 64)),
-        ("self", "coded", (64, 64)),
+    entry = torch.tape.of(y)[-1]
+    assert [(value.name, value.state, value.shape) for value in entry.saved] == [
+        ("self (int8)", "held", (64, 64)),  # codes
+        ("self (int8)", "held", (64, 64)),  # scales
     ]
-    assert sum(value[7] for value in saved) == c.saved_bytes
+    assert entry.bytes == c.saved_bytes
+
+
+def test_the_tapes_bytes_are_the_allocators():
+    gc.collect()
+    before = torch.memory_stats()["saved_bytes"]
+    layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.1, batch_first=True)
+    with compress("int8"):
+        y = layer(hidden(8, 32, 64)[1]).relu()
+    kept = torch.memory_stats()["saved_bytes"] - before
+    assert sum(entry.bytes for entry in torch.tape.of(y)) == kept > 0
+    del y
 
 
 # ---- models
