@@ -3776,6 +3776,25 @@ class UntypedStorage:
     def size(self) -> builtins.int:
         """How many bytes there are."""
 
+class _CodingPolicy:
+    """How saved values are coded."""
+
+    def __init__(self, codec: str, min_bytes: builtins.int, block8: builtins.int, block4: builtins.int, inputs: builtins.bool, ops: Sequence[tuple[str, str]]) -> None: ...
+
+    @property
+    def codec(self) -> str: ...
+    @codec.setter
+    def codec(self, value: str) -> None: ...
+
+    def counts(self) -> dict:
+        """{codec: (values, bytes)} of what was saved."""
+
+    @property
+    def full_bytes(self) -> builtins.int: ...
+
+    @property
+    def saved_bytes(self) -> builtins.int: ...
+
 class _EntryLink:
     """What a function's context knows of its entry."""
 
@@ -3830,6 +3849,9 @@ def _budget_stop() -> None:
 
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
+
+def _coded_and_decoded(input: Tensor, policy: _CodingPolicy) -> Tensor:
+    """What becomes of a tensor that is saved under a policy."""
 
 def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
@@ -3947,6 +3969,9 @@ def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
 
 def _set_before_write(hook: object | None) -> None:
     """Calls a function with each tensor that is about to be written in place."""
+
+def _set_coding(policy: object | None) -> Any:
+    """Puts a policy in force on this thread, or none; returns the one before."""
 
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""

@@ -194,6 +194,7 @@ void exit_batch_level() {
 void Storage::destroy_special() noexcept {
   if (is_batched()) Batches::forget(*this);
   if (has(kTracked)) tracking.forget(*this);
+  if (is_coded()) forget_codings(*this);
 }
 
 std::span<const BatchDim> Batches::of(const Storage& storage) {

@@ -27,7 +27,10 @@ class Generator {
   explicit Generator(uint64_t seed = kDefaultSeed) : stream_{seed, 0} {}
 
   uint64_t initial_seed() const { return stream_.seed; }
-  void manual_seed(uint64_t seed) { stream_ = {seed, 0}; }
+  void manual_seed(uint64_t seed) {
+    stream_ = {seed, 0};
+    aside_ = 0;
+  }
   // Takes a seed from the system and returns it.
   uint64_t seed();
 
@@ -40,9 +43,17 @@ class Generator {
     stream_.offset += counters;
     return reserved;
   }
+  // The same for numbers that are not the program's: they leave its stream as it is, and are used
+  // in a domain of their own.
+  RandomStream reserve_aside(uint64_t counters) {
+    RandomStream reserved{stream_.seed, aside_};
+    aside_ += counters;
+    return reserved;
+  }
 
  private:
   RandomStream stream_;
+  uint64_t aside_ = 0;
 };
 
 // The one that ops use when no generator is given.

@@ -45,6 +45,8 @@ struct Tracking {
   void (*distrust)(Storage& storage) = nullptr;         // somebody may write them unseen
 };
 inline Tracking tracking;
+// Set by the graph layer: a storage of which something is coded is being destroyed (graph/coding.h).
+inline void (*forget_codings)(Storage& storage) noexcept = nullptr;
 
 class Storage {
  public:
@@ -56,6 +58,7 @@ class Storage {
     kTracked = 16,   // the budget knows how to compute the bytes, or that nobody does
     kFresh = 32,     // born under a budget and not written yet
     kBorrowed = 64,  // the bytes are somebody else's
+    kCoded = 128,    // saved values were made of the bytes that may be shared, see graph/coding.h
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -118,6 +121,8 @@ class Storage {
   void clear_fresh() { context_.flags &= ~uint32_t{kFresh}; }
   bool is_inference() const { return context_.flags & kInference; }
   bool is_batched() const { return context_.flags & kBatched; }
+  bool is_coded() const { return context_.flags & kCoded; }
+  void set_coded() { context_.flags |= kCoded; }
 
   void retain() { ++references_; }
   void release() noexcept {
@@ -149,7 +154,7 @@ class Storage {
   }
 
   void destroy() noexcept {
-    if (has(kBatched | kTracked)) [[unlikely]]
+    if (has(kBatched | kTracked | kCoded)) [[unlikely]]
       destroy_special();
     if (is_embedded()) return deallocate(data_, header_offset(nbytes_) + sizeof(Storage));
     if (is_borrowed()) {

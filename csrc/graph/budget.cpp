@@ -249,7 +249,7 @@ std::string Budget::irreducible() {
   std::unordered_set<const Storage*> seen;
   for (Node* node = newest_node(); node; node = node->older())
     for (const SavedValue& value : node->saved_values())
-      value.with_tensor([&](const Tensor& x) {
+      value.with_stored([&](const Tensor& x) {
         const Storage& storage = x->storage();
         if (storage.has(Storage::kLeaf | Storage::kEvicted) || !seen.insert(&storage).second)
           return;

@@ -69,11 +69,13 @@ class Node {
   }
   // The edges must be set: the history of a saved input is one of them.
   void save_input(size_t i, const Tensor& tensor) {
-    saved_values()[i] = SavedValue::input(tensor, *this);
+    saved_values()[i] = SavedValue::input(tensor, *this, i);
   }
   void save_output(size_t i, const Tensor& tensor) {
-    saved_values()[i] = SavedValue::output(tensor);
+    saved_values()[i] = SavedValue::output(tensor, *this, i);
   }
+  // How the derivative reads saved value i, whose elements these are in the order of memory.
+  virtual SavedReading reading(size_t, const Tensor&) const { return {}; }
   // What PyTorch calls saved value i: "self" for _saved_self.
   virtual std::string saved_name(size_t i) const;
   // What else the entry knows, readable as _saved_dim and the like.

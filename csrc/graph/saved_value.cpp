@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/budget.h"
+#include "graph/coding.h"
 #include "graph/forward.h"
 #include "graph/record.h"
 #include "graph/view.h"
@@ -51,7 +52,30 @@ void SavedValue::pack(const Tensor& tensor) {
   kind_ = Kind::Packed;
 }
 
-SavedValue SavedValue::input(const Tensor& tensor, const Node& owner) {
+// Whether the bytes are a parameter's, or another leaf's: they live without the tape.
+static bool shows_leaf(const Tensor& tensor) {
+  const AutogradMeta* meta = tensor->meta();
+  if (!meta) return false;
+  if (meta->extra && meta->extra->base.defined()) return shows_leaf(meta->extra->base);
+  return meta->is_leaf && meta->requires_grad;
+}
+
+bool SavedValue::encode(const Tensor& tensor, const Node& owner, size_t index) {
+  if (forward_levels || tensor->storage().is_batched() || tensor->is_wrapped_number()) return false;
+  const bool has_history = history_ != History::Own;
+  // A history that would be lost.
+  if (!has_history && requires_grad(tensor)) return false;
+  if (tensor->storage().has(Storage::kLeaf) || shows_leaf(tensor)) return false;
+  Coded* coded = coding_hooks.encode(tensor, owner, index, has_history);
+  if (!coded) return false;
+  content_ = coded;
+  kind_ = Kind::Coded;
+  return true;
+}
+
+std::span<const Tensor> SavedValue::coded_parts() const { return coded()->payload->parts; }
+
+SavedValue SavedValue::input(const Tensor& tensor, const Node& owner, size_t index) {
   SavedValue value;
   if (!tensor.defined()) return value;
   check_savable(tensor);
@@ -69,17 +93,18 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner) {
     }
   }
   if (packing && !carries_tangents(tensor)) value.pack(tensor);
-  else value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
+  else if (!coding || !value.encode(tensor, owner, index))
+    value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
   return value;
 }
 
-SavedValue SavedValue::output(const Tensor& tensor) {
+SavedValue SavedValue::output(const Tensor& tensor, const Node& owner, size_t index) {
   check_savable(tensor);
   SavedValue value;
   value.number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
   value.history_ = History::Output;
   if (packing && !carries_tangents(tensor)) value.pack(tensor);
-  else value.hold(bare_alias(tensor));
+  else if (!coding || !value.encode(tensor, owner, index)) value.hold(bare_alias(tensor));
   return value;
 }
 
@@ -112,13 +137,16 @@ void SavedValue::free_content() noexcept {
     case Kind::Dropped:
       source_hooks.release(content);
       break;
+    case Kind::Coded:
+      delete static_cast<Coded*>(content);
+      break;
   }
 }
 
 void SavedValue::repack() {
-  TAPEGRAD_CHECK(kind_ == Kind::Whole && content_,
+  TAPEGRAD_CHECK((kind_ == Kind::Whole || kind_ == Kind::Coded) && content_,
                  "register_hooks: the saved value has hooks already, or was dropped");
-  Tensor tensor(impl());
+  Tensor tensor = kind_ == Kind::Coded ? coding_hooks.decode(*coded()) : Tensor(impl());
   SavedValue packed;
   packed.number_ = number_;
   packed.history_ = history_;
@@ -128,7 +156,9 @@ void SavedValue::repack() {
 
 Tensor SavedValue::get(const Node& owner) const {
   if (!content_) return {};
-  Tensor value = kind_ == Kind::Packed ? saved_hooks.unpack(content_) : Tensor(impl());
+  Tensor value = kind_ == Kind::Packed  ? saved_hooks.unpack(content_)
+                 : kind_ == Kind::Coded ? coding_hooks.decode(*coded())
+                                        : Tensor(impl());
   if (kind_ == Kind::Whole && value->storage().version() != version_) [[unlikely]] {
     std::string culprit;
     if (!is_intact(value, version_, culprit))

@@ -5,17 +5,28 @@
 // a bare alias: its history can be had back from the edge, so neither the Python object nor what
 // autograd attached to it must live on. An output is kept likewise, because its history *is* the entry.
 // Leaves and values without history are kept as they are. Under saved_tensors_hooks, what the pack
-// hook returned is kept instead of the tensor.
+// hook returned is kept instead of the tensor. Under a coding policy (graph/coding.h), the codes are.
 #pragma once
 
 #include <cstdint>
 
+#include <vector>
+
+#include "core/saved_use.h"
 #include "core/tensor.h"
 #include "graph/source.h"
 
 namespace tapegrad {
 
 class Node;
+struct Coded;
+
+// What an entry tells of a value that it saves, for codings.
+struct SavedReading {
+  SavedUse use = SavedUse::Smooth;
+  Tensor sides{};                 // of a Test: a value of two kinds that tells the sides apart
+  std::vector<Scalar> windows{};  // of places of maxima: see cpu/compress.h
+};
 
 // Set by the binding layer: packing and unpacking by Python functions.
 struct SavedHooks {
@@ -33,9 +44,9 @@ class SavedValue {
  public:
   SavedValue() = default;
   // An input of the recorded op, whose edges are set already.
-  static SavedValue input(const Tensor& tensor, const Node& owner);
+  static SavedValue input(const Tensor& tensor, const Node& owner, size_t index);
   // An output of the recorded op.
-  static SavedValue output(const Tensor& tensor);
+  static SavedValue output(const Tensor& tensor, const Node& owner, size_t index);
   // What is left once a sweep has dropped the value: the line of that sweep.
   static SavedValue dropped(const SourceLine& sweep_line);
 
@@ -65,6 +76,17 @@ class SavedValue {
     static_assert(sizeof(Tensor) == sizeof(void*));
     if (kind_ == Kind::Whole && content_) look(*reinterpret_cast<const Tensor*>(&content_));
   }
+  // Shows each tensor that the value keeps alive: the tensor, or its codes.
+  template <class Look>
+  void with_stored(Look&& look) const {
+    with_tensor(look);
+    if (kind_ == Kind::Coded && content_)
+      for (const Tensor& part : coded_parts()) look(part);
+  }
+  // The codes, or null.
+  const Coded* coded() const {
+    return kind_ == Kind::Coded ? static_cast<const Coded*>(content_) : nullptr;
+  }
   // The Python object that a pack hook returned, or null.
   void* packed() const { return kind_ == Kind::Packed ? content_ : nullptr; }
   // Where its history comes from: its own, one of the entry's edges, or the entry itself.
@@ -76,10 +98,12 @@ class SavedValue {
   void repack();
 
  private:
-  enum class Kind : uint8_t { Whole, Packed, Dropped };
+  enum class Kind : uint8_t { Whole, Packed, Dropped, Coded };
 
   void hold(Tensor tensor);
   void pack(const Tensor& tensor);
+  bool encode(const Tensor& tensor, const Node& owner, size_t index);
+  std::span<const Tensor> coded_parts() const;
   void free_content() noexcept;
   TensorImpl* impl() const { return static_cast<TensorImpl*>(content_); }
   void swap(SavedValue& other) noexcept {
@@ -90,7 +114,7 @@ class SavedValue {
     std::swap(history_, other.history_);
   }
 
-  void* content_ = nullptr;  // a TensorImpl, a packed object or a code object: counted
+  void* content_ = nullptr;  // a TensorImpl, a packed object, a code object, or Coded: owned
   uint32_t version_ = 0;     // of the storage when it was saved; the line of a dropped value
   uint16_t number_ = 0;      // of the edge or output that is the value's history
   Kind kind_ = Kind::Whole;

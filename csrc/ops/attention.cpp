@@ -39,6 +39,19 @@ Tensor empty_heads(Sizes sizes, DType dtype) {
   return alias(memory, sizes, DimVector{length * heads * width, width, heads * width, 1}, 0);
 }
 
+// The result, and the logarithms of the sums of rows.
+std::pair<Tensor, Tensor> run_attention(std::span<const Tensor> inputs, double scale, bool causal,
+                                        bool masked) {
+  const Tensor &query = inputs[0], &value = inputs[2];
+  const DimVector rows{query.size(0), query.size(1), query.size(2)};
+  const DimVector sizes{rows[0], rows[1], rows[2], value.size(3)};
+  const Tensor outputs[] = {empty_heads(sizes, query.dtype()),
+                            empty("attention", rows, query.dtype())};
+  const Scalar attributes[] = {scale, causal, masked};
+  dispatch(attention_op, inputs, attributes, outputs);
+  return {outputs[0], outputs[1]};
+}
+
 struct AttentionBackward final : Node {
   AttentionBackward(bool causal, double scale, bool masked)
       : causal(causal), scale(scale), masked(masked) {}
@@ -52,7 +65,8 @@ struct AttentionBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (is_differentiating()) return composed(grads[0], grad_inputs);
     Tensor query = with_rows(saved(0)), key = with_rows(saved(1)), value = with_rows(saved(2));
-    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, saved(3), saved(4)};
+    auto [seen, sums] = results(query, key, value);
+    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, seen, sums};
     if (masked) inputs.push_back(saved(5));
     const Tensor outputs[] = {empty_heads(query.sizes(), query.dtype()),
                               empty_heads(key.sizes(), key.dtype()),
@@ -61,6 +75,17 @@ struct AttentionBackward final : Node {
     dispatch(attention_backward_op, inputs, attributes, outputs);
     for (size_t i = 0; i < 3; ++i)
       if (needs(i)) grad_inputs[i] = outputs[i];
+  }
+
+  // What the op returned, and the sums of rows. Of values that were rounded (graph/coding.h) they are
+  // computed again: weights exp(score - sum) with a sum of other scores would not add up to one, and a
+  // rounded score in the exponent can make them as large as it likes.
+  std::pair<Tensor, Tensor> results(const Tensor& query, const Tensor& key,
+                                    const Tensor& value) const {
+    if (!saved_values()[0].coded() && !saved_values()[1].coded()) return {saved(3), saved(4)};
+    std::vector<Tensor> inputs{query, key, value};
+    if (masked) inputs.push_back(saved(5));
+    return run_attention(inputs, scale, causal, masked);
   }
 
   // Of recorded ops, with the whole matrix of scores: a derivative that can be differentiated.
@@ -96,6 +121,11 @@ struct AttentionBackward final : Node {
     if (!causal) return added;
     Tensor future = triu(ones(DimVector{q.size(2), k.size(2)}, q.dtype()), 1) * lowest;
     return added.defined() ? added + future : future;
+  }
+
+  // The sums of rows and the mask stand in exponents.
+  SavedReading reading(size_t i, const Tensor&) const override {
+    return {i < 4 ? SavedUse::Smooth : SavedUse::Exact};
   }
 
   static Tensor for_each_head(const Tensor& x, int64_t heads) {
@@ -149,23 +179,18 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
     if (mask.size(3) > 1 && mask.stride(3) != 1) mask = contiguous(mask);
     inputs.push_back(mask);
   }
-  const DimVector sizes{query.size(0), query.size(1), query.size(2), value.size(3)};
-  const Tensor outputs[] = {
-      empty_heads(sizes, query.dtype()),
-      empty("attention", DimVector{query.size(0), query.size(1), query.size(2)}, query.dtype())};
-  const Scalar attributes[] = {scale, causal, mask.defined()};
-  dispatch(attention_op, inputs, attributes, outputs);
+  auto [seen, sums] = run_attention(inputs, scale, causal, mask.defined());
   if (should_record(query, key, value)) {
-    auto& node = record<AttentionBackward>({&query, &key, &value}, outputs[0], 6, causal, scale,
-                                           mask.defined());
+    auto& node =
+        record<AttentionBackward>({&query, &key, &value}, seen, 6, causal, scale, mask.defined());
     node.save_input(0, query);
     node.save_input(1, key);
     node.save_input(2, value);
-    node.save_output(3, outputs[0]);
-    node.save_input(4, outputs[1]);
+    node.save_output(3, seen);
+    node.save_input(4, sums);
     if (mask.defined()) node.save_input(5, mask);
   }
-  return outputs[0];
+  return seen;
 }
 
 }  // namespace tapegrad

@@ -239,6 +239,7 @@ class PointwiseNode : public Node {
   const PointwiseInfo& info() const { return info_; }
   std::string saved_name(size_t i) const override;
   bool may_save(std::string_view name) const override;
+  SavedReading reading(size_t i, const Tensor& elements) const override;
 
  protected:
   virtual const Scalar* params() const { return nullptr; }
@@ -282,6 +283,21 @@ std::string PointwiseNode::saved_name(size_t i) const {
   for (int slot = 1; slot < kGradOperands; ++slot)
     if ((saved_mask_ >> slot & 1) && i-- == 0) return slot_name(info_, slot);
   return Node::saved_name(i);
+}
+
+// On which side of its limits each element lies is told by the derivative at gradient one.
+SavedReading PointwiseNode::reading(size_t i, const Tensor& elements) const {
+  int slot = 1;
+  while (slot < kGradOperands && !((saved_mask_ >> slot & 1) && i-- == 0)) ++slot;
+  if (slot == kGradOperands) return {};
+  SavedReading result{info_.uses[slot]};
+  if (result.use != SavedUse::Test) return result;
+  const GradMode off(false);
+  Tensor operands[kGradOperands];
+  operands[0] = alias(ones({}, elements.dtype()), elements.sizes(), DimVector{0}, 0);
+  operands[slot] = elements;
+  result.sides = derivative(info_.derivatives[0], operands, false);
+  return result;
 }
 
 bool PointwiseNode::may_save(std::string_view name) const {

@@ -37,6 +37,7 @@ struct PointwiseInfo {
   const char* param_names[kMaxParams];
   Scalar param_defaults[kMaxParams];
   PointwiseOp op;
+  SavedUse uses[kGradOperands];  // how the derivatives read each operand
   PointwiseDerivative derivatives[kMaxArity];
 };
 

@@ -1,4 +1,5 @@
 // The pointwise table as data: names, parameters, texts, kernel records, tensor derivatives.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -62,6 +63,15 @@ void fill_derivative(Derivative& d, PointwiseId id, const char* op_name) {
     d.recorded = recorded_derivative<Rule, I>;
 }
 
+// The use of an operand that asks most of it.
+template <class Rule>
+constexpr SavedUse use_of(std::string_view word) {
+  SavedUse use = SavedUse::Smooth;
+  for (int i = 0; i < Rule::kArity; ++i)
+    use = std::max(use, use_in(Rule::kGrad[i], word, Rule::kArity));
+  return use;
+}
+
 // The public op that a line is a variant of: "clamp" for clamp_between.
 std::string public_name(std::string name) {
   for (const char* suffix : {"_scaled", "_between", "_tensor", "_tanh", "_trunc"})
@@ -104,6 +114,8 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
                         Rule::kDTypes == PointwiseDTypes::Test,
                         {0, 1, 2}};
   const char* backward = strdup((std::string(Rule::kName) + "_backward").c_str());
+  constexpr const char* kWords[] = {"g", Rule::kArity == 1 ? "x" : "a", "b", "c", "y"};
+  for (int slot = 1; slot < kGradOperands; ++slot) info.uses[slot] = use_of<Rule>(kWords[slot]);
   fill_derivative<Rule, 0>(info.derivatives[0], id, backward);
   fill_derivative<Rule, 1>(info.derivatives[1], id, backward);
   fill_derivative<Rule, 2>(info.derivatives[2], id, backward);

@@ -6,6 +6,7 @@
 // stands; it and its transpose are each other's derivative. So double backward needs nothing else.
 #include "ops/pooling.h"
 
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -84,15 +85,29 @@ Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes
 
 // Saved: the places.
 struct PlaneGatherBackward final : Node {
-  PlaneGatherBackward(int64_t rank, DimVector sizes, const char* node_name)
-      : rank(rank), sizes(std::move(sizes)), node_name(node_name) {}
+  PlaneGatherBackward(int64_t rank, DimVector sizes, const char* node_name,
+                      std::optional<Windows> windows)
+      : rank(rank), sizes(std::move(sizes)), node_name(node_name), windows(windows) {}
   const char* name() const override { return node_name; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (grads[0].defined()) grad_inputs[0] = plane_scatter(grads[0], saved(0), rank, sizes, true);
   }
+  // For codings: what tells where in its window a place lies.
+  SavedReading reading(size_t, const Tensor&) const override {
+    SavedReading result{SavedUse::Exact};
+    if (!windows) return result;
+    for (Sizes shape : {Sizes(sizes), output_sizes(0)})
+      for (int64_t d = 0; d < 3; ++d)
+        result.windows.push_back(d < 3 - rank ? 1
+                                              : shape[shape.size() - static_cast<size_t>(3 - d)]);
+    const std::vector<Scalar> attributes = windows->attributes();
+    result.windows.insert(result.windows.end(), attributes.begin() + 1, attributes.begin() + 14);
+    return result;
+  }
   int64_t rank;
   DimVector sizes;
   const char* node_name;
+  std::optional<Windows> windows;
 };
 
 struct PlaneScatterBackward final : Node {
@@ -135,7 +150,8 @@ std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows
            std::span<const Tensor>(outputs, outputs[1].defined() ? 2 : 1));
   Tensor y = as_dtype(outputs[0], x.dtype());
   if (recording)
-    record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), "MaxPoolBackward0")
+    record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), "MaxPoolBackward0",
+                                windows)
         .save_output(0, outputs[1]);
   return {y, wants_indices ? as_dtype(outputs[1], DType::Int64) : Tensor()};
 }
@@ -333,7 +349,8 @@ Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank) {
   const Scalar attributes[] = {rank};
   Tensor y = run(plane_gather_op, x, indices, indices.sizes(), attributes);
   if (should_record(x))
-    record<PlaneGatherBackward>({&x}, y, 1, rank, DimVector(x.sizes()), "MaxPoolDoubleBackward0")
+    record<PlaneGatherBackward>({&x}, y, 1, rank, DimVector(x.sizes()), "MaxPoolDoubleBackward0",
+                                std::nullopt)
         .save_output(0, indices);
   return y;
 }

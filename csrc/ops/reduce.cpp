@@ -55,6 +55,7 @@ struct ProdBackward final : Node {
     Tensor after = exclusive_cumprod(x, dim, true);
     grad_inputs[0] = dims.restore(grads[0]) * before * after;
   }
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   ReducedDims dims;
   int64_t dim;
   const char* node_name;
@@ -63,6 +64,7 @@ struct ProdBackward final : Node {
 struct LogsumexpBackward final : Node {
   explicit LogsumexpBackward(const ReducedDims& dims) : dims(dims) {}
   const char* name() const override { return "LogsumexpBackward0"; }
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = dims.restore(saved(1));
     // Where every x is -inf, so is y: no weight is better than the NaN of their difference.

@@ -37,6 +37,7 @@ struct SharedExtremeBackward final : Node {
     Tensor count = cast(sum(chosen, reduced, true), grads[0].dtype());
     grad_inputs[0] = where(chosen, dims.restore(grads[0]) / count, 0.0);
   }
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   ReducedDims dims;
   const char* node_name;
 };

@@ -42,6 +42,9 @@ struct MomentsBackward final : Node {
   MomentsBackward(const Moments& moments, const ReducedDims& dims, double correction)
       : moments(moments), dims(dims), correction(correction) {}
   const char* name() const override { return moments.node_name; }
+  SavedReading reading(size_t i, const Tensor&) const override {
+    return {i == 0 ? SavedUse::Smooth : SavedUse::Exact};
+  }
   void vjp(Gradients grads, Gradients grad_inputs) override;
 
   const Moments& moments;
@@ -94,6 +97,10 @@ struct NormBackward final : Node {
   NormBackward(const ReducedDims& dims, double p, const char* node_name)
       : dims(dims), p(p), node_name(node_name) {}
   const char* name() const override { return node_name; }
+  SavedReading reading(size_t i, const Tensor&) const override {
+    if (i == 1 || std::isinf(p)) return {SavedUse::Exact};
+    return {p == 2 ? SavedUse::Smooth : SavedUse::Ratio};
+  }
   void vjp(Gradients grads, Gradients grad_inputs) override;
   Tensor extreme(const Tensor& g, const Tensor& x, const Tensor& y) const;
 

@@ -69,6 +69,7 @@ struct CumsumBackward final : ScanNode {
 // See Note [The recurrence behind scan gradients].
 struct CumprodBackward final : ScanNode {
   using ScanNode::ScanNode;
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = saved(1);
     Tensor next = previous(x, course.reversed(), 0);
@@ -88,6 +89,7 @@ struct RecurrenceBackward final : ScanNode {
 
 struct LogcumsumexpBackward final : ScanNode {
   using ScanNode::ScanNode;
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = saved(1);
     // Up to the first finite x, y is -inf: these elements have no weight. Differences of

@@ -263,6 +263,7 @@ struct ScatterReduceBackward final : Node {
   ScatterReduceBackward(int64_t dim, ScatterReduce reduce, bool include_self)
       : dim(dim), reduce(reduce), include_self(include_self) {}
   const char* name() const override { return "ScatterReduceBackward0"; }
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override;
   void mean_vjp(const Tensor& g, Gradients grad_inputs);
   void extremum_vjp(const Tensor& g, Gradients grad_inputs);

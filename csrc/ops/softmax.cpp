@@ -33,6 +33,7 @@ struct LogSoftmaxBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = log_softmax_backward(grads[0], saved(0), dim);
   }
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Ratio}; }
   int64_t dim;
 };
 
@@ -59,6 +60,9 @@ struct LogSoftmaxBackwardDataBackward final : Node {
     Tensor g = saved(0), probabilities = exp(saved(1));
     if (needs(0)) grad_inputs[0] = u - sum_along(u * probabilities, dim);
     if (needs(1)) grad_inputs[1] = -(u * probabilities * sum_along(g, dim));
+  }
+  SavedReading reading(size_t i, const Tensor&) const override {
+    return {i == 1 ? SavedUse::Ratio : SavedUse::Smooth};
   }
   int64_t dim;
 };

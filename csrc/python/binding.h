@@ -116,6 +116,7 @@ void bind_exchange(Binder& b);
 void bind_optimizer(Binder& b);
 void bind_pooling(Binder& b);
 void bind_profiler(Binder& b);
+void bind_compress(Binder& b);
 
 }  // namespace tapegrad::python
 

@@ -35,6 +35,7 @@ class FunctionNode final : public Node {
   const char* name() const override { return name_.c_str(); }
   std::string saved_name(size_t i) const override { return "tensors" + std::to_string(i); }
   void vjp(Gradients grads, Gradients grad_inputs) override;
+  SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Unknown}; }
   void visit(const Visitor& visitor) const override {
     visitor.object(context_.ptr(), visitor.state);
   }

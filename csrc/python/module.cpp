@@ -65,6 +65,7 @@ NB_MODULE(_C, module) {
   bind_optimizer(b);
   bind_pooling(b);
   bind_profiler(b);
+  bind_compress(b);
   release_lock_in_kernels();
 }
 

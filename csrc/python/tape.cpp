@@ -9,6 +9,7 @@
 #include "engine/sweep.h"
 #include "graph/accumulate.h"
 #include "graph/budget.h"
+#include "graph/coding.h"
 #include "graph/record.h"
 #include "python/binding.h"
 #include "python/node_object.h"
@@ -96,6 +97,14 @@ void describe_saved(Node& node, nb::list& result) {
                                    x.dtype(), static_cast<size_t>(x.numel()) * itemsize(x.dtype()),
                                    reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
     });
+    const Coded* coded = value.coded();
+    for (size_t part = 0; coded && part < coded->payload->parts.size(); ++part) {
+      const Storage& storage = coded->payload->parts[part]->storage();
+      const std::string part_name = name + " (" + tapegrad::name(coded->payload->codec) + ")";
+      result.append(nb::make_tuple(part_name, role, state_of(storage), IntList{coded->sizes},
+                                   coded->payload->dtype, storage.nbytes(),
+                                   reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
+    }
   }
   if (Node* inner = node.inner_entry()) describe_saved(*inner, result);
 }

@@ -2,10 +2,12 @@
 
 - `of` gives the tape behind a tensor, `record` that of a block, `live` everything there is.
 - `Tape` is what they give: a sequence of `Entry`.
-- `budget` and `offload` decide where saved values live, `revolve` differentiates long loops.
+- `budget`, `compress` and `offload` decide where and how saved values live, `revolve`
+  differentiates long loops.
 """
 
 from tapegrad.tape.budget import BudgetWarning, budget
+from tapegrad.tape.compress import compress
 from tapegrad.tape.entries import Entry
 from tapegrad.tape.listing import Tape
 from tapegrad.tape.offload import offload
@@ -18,6 +20,7 @@ __all__ = [
     "Entry",
     "Tape",
     "budget",
+    "compress",
     "live",
     "of",
     "offload",

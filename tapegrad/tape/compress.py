@@ -1,0 +1,249 @@
+"""Saved values in fewer bytes: quantised where derivatives bear it, exact where they do not.
+
+The codes are made and read in the native core (csrc/ops/compress.cpp says which value becomes
+what). A `compress` block puts a policy in force on its thread; policies for modules are kept by
+hooks that change the policy's codec as the modules of a model begin and end.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import EllipsisType
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.autograd.grad_mode import _GradMode
+
+__all__ = ["compress"]
+
+_CODECS = ("int8", "int4", "bf16", "exact")
+_BLOCKS = {"int8": 256, "int4": 64}
+_LARGEST_BLOCK = 4096
+
+_Choose = Callable[[str], str | EllipsisType | None]
+_ByPath = Mapping[str, str | None] | _Choose
+
+
+class compress(_GradMode):
+    """Keep what operations save for backward in fewer bytes, inside a block or a function.
+
+    Activations become 8-bit or 4-bit numbers with a scale per block, rounded at random so that
+    their mean is right, or bfloat16. What a derivative only tests (ReLU), masks of dropout, bool
+    tensors, places of maxima and small integers become bits or bytes, without loss. Parameters,
+    small values and the program's own data stay as they are. docs/tape/compress.md has the rules
+    and the errors.
+
+    Args:
+        codec: ``"int8"``, ``"int4"``, ``"bf16"``, or ``"exact"`` for the lossless codings alone;
+            None switches an outer block off.
+        model: the model whose modules `modules` names.
+        modules: codecs by path of a module, for it and what is inside it: a dict, or a function
+            of the path that returns a codec, None, or ``...`` to leave things as they are outside.
+        ops: codecs by name of an op (``"mm"`` for ``MmBackward0``), which go before those of
+            modules; or the names of the only ops whose values are coded.
+        min_bytes: smaller values stay as they are.
+        block: values that share a scale, a multiple of 32 up to 4096; 256 for int8, 64 for int4.
+        inputs: whether floats without a history that Python holds (a batch of data) are coded, too.
+
+    Example:
+        >>> x = torch.ones(64, 64, requires_grad=True)
+        >>> with torch.tape.compress("int8") as c:
+        ...     y = (x * 2).relu().sum()
+        >>> y.backward()
+        >>> x.grad[0, 0].item()
+        2.0
+        >>> c.by_codec()
+        {'bits': {'values': 1, 'saved_bytes': 512}}
+    """
+
+    def __init__(
+        self,
+        codec: str | None = "int8",
+        *,
+        model: Any = None,
+        modules: _ByPath | None = None,
+        ops: Mapping[str, str | None] | Iterable[str] | None = None,
+        min_bytes: int = 1024,
+        block: int | None = None,
+        inputs: bool = False,
+    ) -> None:
+        _expect_codec(codec)
+        if min_bytes < 0:
+            raise ValueError(f"compress: expected min_bytes of at least 0, got {min_bytes}")
+        if block is not None and not (block % 32 == 0 and 32 <= block <= _LARGEST_BLOCK):
+            raise ValueError(
+                f"compress: expected a block of 32 to {_LARGEST_BLOCK} values, a multiple of 32, "
+                f"got {block}"
+            )
+        self.codec = codec
+        base, by_op = _codecs_of_ops(codec, ops)
+        block8, block4 = block or _BLOCKS["int8"], block or _BLOCKS["int4"]
+        self._policy = _C._CodingPolicy(_native(base), min_bytes, block8, block4, inputs, by_op)
+        self._is_off = codec is None and not by_op and modules is None
+        self._modules = _ModulePolicies(self._policy, model, modules) if modules else None
+        self._entered: list[tuple[Any, str]] = []
+
+    def __enter__(self) -> "compress":  # type: ignore[override]
+        outer = _C._set_coding(None if self._is_off else self._policy)
+        self._entered.append((outer, self._policy.codec))
+        if self._modules is not None:
+            self._modules.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._modules is not None:
+            self._modules.stop()
+        outer, self._policy.codec = self._entered.pop()
+        _C._set_coding(outer)
+
+    def _copy(self) -> "compress":
+        """Return what a decorated function enters: the same policy, with a state of its own."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, _entered=[])
+        if self._modules is not None:
+            copy._modules = self._modules.copy()
+        return copy
+
+    # ---- what it brought
+
+    @property
+    def full_bytes(self) -> int:
+        """Bytes that the values saved in the block would have kept alive."""
+        return self._policy.full_bytes
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes that they were saved in; a value that several entries saved counts once."""
+        return self._policy.saved_bytes
+
+    @property
+    def ratio(self) -> float:
+        """Saved bytes over full bytes; 1 where nothing was saved."""
+        return self.saved_bytes / self.full_bytes if self.full_bytes else 1.0
+
+    def by_codec(self) -> dict[str, dict[str, int]]:
+        """Return how many values became what, and in how many bytes.
+
+        ``"bits"``, ``"narrow"`` (integers), ``"places"`` (of maxima) are exact; ``"whole"`` are the
+        values that stayed as they are.
+        """
+        counts = self._policy.counts()
+        return {
+            name: {"values": values, "saved_bytes": saved}
+            for name, (values, saved) in counts.items()
+        }
+
+    def __repr__(self) -> str:
+        from tapegrad.utils._units import human_bytes
+
+        sizes = f"{human_bytes(self.full_bytes)} in {human_bytes(self.saved_bytes)}"
+        return f"compress({self.codec!r}): {sizes}, ratio {self.ratio:.3f}"
+
+    def round_trip(self, input: Tensor) -> Tensor:
+        """Return what a derivative that reads a value smoothly would find of it.
+
+        Args:
+            input: a tensor of any size.
+
+        Returns:
+            The tensor coded and decoded; itself where it would be kept.
+
+        Example:
+            >>> x = torch.linspace(-1, 1, 1000)
+            >>> error = (torch.tape.compress("int8").round_trip(x) - x).abs().max().item()
+            >>> 0 < error < 1.01 / 127
+            True
+        """
+        return input if self._is_off else _C._coded_and_decoded(input, self._policy)
+
+
+def _expect_codec(codec: object) -> None:
+    if codec is not None and codec not in _CODECS:
+        raise ValueError(
+            f"compress: expected a codec of {', '.join(map(repr, _CODECS))}, or None, got {codec!r}"
+        )
+
+
+def _native(codec: str | None) -> str:
+    return "whole" if codec is None else codec
+
+
+def _codecs_of_ops(
+    codec: str | None, ops: Mapping[str, str | None] | Iterable[str] | None
+) -> tuple[str | None, list[tuple[str, str]]]:
+    """Return the codec of all other ops, and (name, codec) of those that are named."""
+    if ops is None:
+        return codec, []
+    if isinstance(ops, str):
+        raise TypeError(f"compress: expected a dict or a list of op names, got the string {ops!r}")
+    if not isinstance(ops, Mapping):
+        return None, [(name, _native(codec)) for name in ops]
+    for each in ops.values():
+        _expect_codec(each)
+    return codec, [(name, _native(each)) for name, each in ops.items()]
+
+
+class _ModulePolicies:
+    """Changes a policy's codec while modules of a model run."""
+
+    def __init__(self, policy: Any, model: Any, modules: _ByPath) -> None:
+        if model is None:
+            raise ValueError("compress: modules= names parts of a model: pass it as model=")
+        self._policy = policy
+        self._model = model
+        self._choose = modules if callable(modules) else _chooser(model, modules)
+        self._paths: dict[int, str] = {}
+        self._running: list[tuple[Any, str]] = []  # modules that run, and the codec outside them
+        self._handles: list[Any] = []
+        self._thread = 0
+
+    def copy(self) -> "_ModulePolicies":
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, _running=[], _handles=[])
+        return copy
+
+    def start(self) -> None:
+        from tapegrad.nn.modules import module as hooks
+
+        self._thread = threading.get_ident()
+        self._paths = {id(module): path for path, module in self._model.named_modules()}
+        self._handles += [
+            hooks.register_module_forward_pre_hook(self._begin),
+            hooks.register_module_forward_hook(self._end, always_call=True),
+        ]
+
+    def stop(self) -> None:
+        for _ in range(2):
+            self._handles.pop().remove()
+        self._running.clear()
+
+    def _begin(self, module: Any, args: Any) -> None:
+        path = self._paths.get(id(module))
+        if path is None or threading.get_ident() != self._thread:
+            return
+        codec = self._choose(path)
+        self._running.append((module, self._policy.codec))
+        if codec is not ...:
+            _expect_codec(codec)
+            self._policy.codec = _native(codec)
+
+    def _end(self, module: Any, args: Any, output: Any) -> None:
+        if id(module) not in self._paths or threading.get_ident() != self._thread:
+            return
+        while self._running:
+            ended, self._policy.codec = self._running.pop()
+            if ended is module:  # others above it ended without a word
+                return
+
+
+def _chooser(model: Any, modules: Mapping[str, str | None]) -> _Choose:
+    known = {path for path, _ in model.named_modules()}
+    for path, codec in modules.items():
+        _expect_codec(codec)
+        if path not in known:
+            import difflib
+
+            near = difflib.get_close_matches(path, known, 3)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise ValueError(f"compress: the model has no module {path!r}{hint}")
+    return lambda path: modules.get(path, ...)
