@@ -103,7 +103,7 @@ _aliases.install(globals(), Tensor)
 newaxis = None
 
 if _TYPE_CHECKING:
-    from tapegrad import optim, profiler, serialization
+    from tapegrad import optim, profiler, serialization, tape
     from tapegrad.serialization import load, save
 else:
 
@@ -113,6 +113,6 @@ else:
 
         if name in ("save", "load"):
             return getattr(import_module("tapegrad.serialization"), name)
-        if name in ("optim", "profiler", "serialization"):
+        if name in ("optim", "profiler", "serialization", "tape"):
             return import_module(f"tapegrad.{name}")
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")

@@ -10,7 +10,7 @@ SIZES = {"float32": 4, "float16": 2, "int64": 8, "bool": 1}
 SOURCE = {
     "model.py:14": "        return self.wte(tokens) + self.wpe(places)",
     "model.py:31": "        q, k, v = self.qkv(x).split(self.width, dim=2)",
-    "model.py:36": "        weights = (q @ k.transpose(-2, -1) * self.scale).masked_fill(self.mask, -inf)",
+    "model.py:36": "        weights = (q @ k.transpose(-2, -1) * scale).masked_fill(mask, -inf)",
     "model.py:37": "        return self.out(self.drop(weights.softmax(-1)) @ v)",
     "model.py:52": "        return self.drop(self.down(gelu(self.up(x))))",
     "model.py:66": "        x = x + self.attn(self.ln1(x))",

@@ -1,5 +1,6 @@
 """Which modules, lines and ops keep the most bytes, as a short table for a terminal."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ def totals(document: Mapping[str, Any], by: str) -> list[tuple[str, int, int]]:
         by: ``"module"``, ``"line"`` or ``"op"``.
 
     Example:
-        >>> entries = [{"op": "mm", "bytes": 8}, {"op": "exp", "bytes": 2}, {"op": "mm", "bytes": 1}]
+        >>> entries = [{"op": op, "bytes": n} for op, n in (("mm", 8), ("exp", 2), ("mm", 1))]
         >>> totals({"entries": entries}, "op")
         [('mm', 9, 2), ('exp', 2, 1)]
     """
@@ -32,13 +33,17 @@ def totals(document: Mapping[str, Any], by: str) -> list[tuple[str, int, int]]:
 
 
 def totals_table(document: Mapping[str, Any], rows: int = 5) -> str:
-    """Return the largest modules, lines and ops of a tape as text."""
+    """Return the largest modules, lines and ops of a tape as text.
+
+    Modules that differ in numbers only, such as the layers of a stack, are one row.
+    """
     entries = document["entries"]
     whole = sum(entry["bytes"] for entry in entries)
+    alike = _alike(document)
     lines = [f"{len(entries):,} entries keep {human_bytes(whole)}"]
     kinds = (("module", "outside any module"), ("line", "no line known"), ("op", ""))
     for by, nameless in kinds:
-        found = [row for row in totals(document, by) if row[1]]
+        found = [row for row in (alike if by == "module" else totals(document, by)) if row[1]]
         if not found or (by == "module" and not any(name for name, _, _ in found)):
             continue
         lines += ["", f"  {'bytes':>10}  {'share':>6}  {'entries':>7}  {by}"]
@@ -51,6 +56,18 @@ def totals_table(document: Mapping[str, Any], rows: int = 5) -> str:
             words = f"{len(found) - rows} others"
             lines.append(f"  {human_bytes(rest):>10}  {rest / whole:>6.1%}  {count:>7,}  {words}")
     return "\n".join(lines)
+
+
+def _alike(document: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Return the totals of modules, those of one pattern together: ``blocks.*.attn (12)``."""
+    groups: dict[str, list[tuple[str, int, int]]] = {}
+    for row in totals(document, "module"):
+        groups.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "*", row[0]), []).append(row)
+    found = []
+    for pattern, rows in groups.items():
+        name = rows[0][0] if len(rows) == 1 else f"{pattern} ({len(rows)})"
+        found.append((name, sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    return sorted(found, key=lambda row: -row[1])
 
 
 def _shortened(name: str) -> str:

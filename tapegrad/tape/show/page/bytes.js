@@ -186,7 +186,7 @@ class BytesView {
       const last = k === way.length - 1;
       const words = last ? `${node.name} · ${asBytes(node.bytes)}` : node.name;
       const part = last ? make("span", {}, words) : make("button", { onclick: () => this.enter(node) }, words);
-      return k ? [" › ", part] : [part];
+      return k ? [" / ", part] : [part];
     });
     if (over) parts.push(make("span", { class: "dim" }, ` — ${this.pathOf(over)}: ${asBytes(over.bytes)}, ${asShare(over.bytes, this.app.tape.total)}`));
     byId("crumbs").replaceChildren(...parts);
