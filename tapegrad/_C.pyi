@@ -71,6 +71,22 @@ short: _dtype
 
 uint8: _dtype
 
+class CallCache:
+    """Results of chosen ops, kept while a function runs and used when it runs again."""
+
+    def __init__(self, wants: object, allow_mutation: builtins.bool = False) -> None: ...
+
+    def __len__(self) -> builtins.int: ...
+
+    def _enter(self, replaying: builtins.bool) -> None:
+        """Begins to keep results, or to use those kept."""
+
+    def _leave(self) -> None:
+        """Ends what _enter began."""
+
+    def clear(self) -> None:
+        """Lets go of all results."""
+
 class Generator:
     """A stream of random numbers, given to random functions as `generator`.
 
@@ -160,7 +176,7 @@ class Program:
         """Executes every call again, on the same tensors."""
 
     def steps(self) -> list:
-        """(op, inputs, attributes, outputs) of each call."""
+        """(op, inputs, attributes, outputs) of each call; op "read" where a value was looked at."""
 
 class SavedTensor:
     """A value that an entry of the tape saved."""
@@ -3774,7 +3790,7 @@ class _Profile:
     def __init__(self, record_shapes: builtins.bool) -> None: ...
 
     def events(self) -> list:
-        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes) of each."""
+        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry) of each."""
 
     def start(self) -> None:
         """Begins to record on this thread."""
@@ -3799,6 +3815,18 @@ def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
 
 def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
     """Every channel shifted and scaled; also its mean and its biased variance."""
+
+def _budget_irreducible() -> str:
+    """The largest saved values that cannot be evicted, and why."""
+
+def _budget_start(limit: builtins.int, strict: builtins.bool) -> None:
+    """Keeps the tape under a number of bytes from now on, on this thread."""
+
+def _budget_stats() -> dict:
+    """What the budget did since it began."""
+
+def _budget_stop() -> None:
+    """Ends the innermost budget."""
 
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
@@ -3866,6 +3894,9 @@ def _make_dual(tensor: Tensor, tangent: Tensor, level: builtins.int) -> Tensor:
 def _make_subclass(cls: object, data: Tensor, require_grad: builtins.bool = False) -> Any:
     """A tensor of a subclass over the memory of data."""
 
+def _next_sequence() -> builtins.int:
+    """The sequence number of the next entry."""
+
 def _node_hooks(node: object, before: builtins.bool) -> Any:
     """The dict of an entry's hooks."""
 
@@ -3925,6 +3956,18 @@ def _storage_id(tensor: Tensor) -> builtins.int:
 
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""
+
+def _tape_describe(nodes: list) -> list:
+    """(name, sequence, line, edges, outputs, saved values, leaf, released) of each entry. An edge is (place in the list or -1, output number), -2 for an entry that is not in the list."""
+
+def _tape_live(first: builtins.int, last: builtins.int) -> list:
+    """The live entries with a sequence number in [first, last), in tape order."""
+
+def _tape_of(tensors: Sequence[Tensor]) -> list:
+    """The entries behind tensors, in tape order."""
+
+def _tape_run(node: object, grads: Sequence[Tensor | None]) -> list:
+    """The gradients that an entry makes of those of its outputs."""
 
 def _tensor_hooks(tensor: Tensor) -> Any:
     """The dict of a tensor's gradient hooks."""
@@ -5406,7 +5449,7 @@ def median(input: Tensor) -> Tensor:
 def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 
 def memory_stats() -> dict:
-    """Bytes and counts of the CPU allocator: live, peak, cached, allocations."""
+    """Bytes and counts of the CPU allocator: live, peak, cached, allocations, and saved by the tape."""
 
 @overload
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -5895,7 +5938,7 @@ def repeat_interleave(input: Tensor, repeats: Tensor, dim: builtins.int | None =
 def repeat_interleave(repeats: Tensor, *, output_size: builtins.int | None = None) -> Tensor: ...
 
 def reset_peak_memory_stats() -> None:
-    """Makes the peak start again at the bytes that are live now."""
+    """Makes the peaks start again at the bytes that are live now."""
 
 def reshape(input: Tensor, shape: builtins.int | Sequence[builtins.int]) -> Tensor:
     """Another shape: a view where that is possible, else a copy."""

@@ -96,7 +96,8 @@ void* system_allocate(SizeClass size) {
   fail<OutOfMemoryError>("allocate: could not get ", nbytes, " bytes of CPU memory; ",
                          stats.live_bytes,
                          " bytes are live in tensors; free tensors that are no longer needed "
-                         "or use smaller ones");
+                         "or use smaller ones",
+                         explain_memory ? explain_memory() : "");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace tapegrad {
 
@@ -28,6 +29,9 @@ void deallocate(void* data, size_t nbytes) noexcept;
 // Returns the cached blocks to the system. Blocks of up to 1 KiB share slabs of 64 KiB, and a slab
 // goes back when none of its blocks is in use.
 void empty_cache() noexcept;
+
+// Set by the binding layer: what an out-of-memory error says about who holds the memory.
+inline std::string (*explain_memory)() = nullptr;
 
 const MemoryStats& memory_stats();
 void reset_peak_memory_stats();

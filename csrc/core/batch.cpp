@@ -191,7 +191,10 @@ void exit_batch_level() {
   watch(kWatchBatch, !batch_levels.empty());
 }
 
-void Storage::destroy_batch() noexcept { Batches::forget(*this); }
+void Storage::destroy_special() noexcept {
+  if (is_batched()) Batches::forget(*this);
+  if (has(kTracked)) tracking.forget(*this);
+}
 
 std::span<const BatchDim> Batches::of(const Storage& storage) {
   if (!storage.is_batched()) return {};
@@ -216,6 +219,7 @@ void Batches::forget(Storage& storage) noexcept {
 
 Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
   Storage& storage = x->storage();
+  storage.expose();
   std::span<const BatchDim> outer = of(storage);
   Batch batch{{outer.begin(), outer.end()}, nullptr, 0, x->storage_ref()};
   merge("vmap", batch.dims,
@@ -232,6 +236,7 @@ Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
 
 Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size) {
   Storage& storage = x->storage();
+  storage.expose();
   const BatchDim* here = find(of(storage), level);
   DimVector sizes(x.sizes()), strides(x.strides());
   sizes.insert(dim, here ? here->size : size);
@@ -311,7 +316,10 @@ bool is_batched_at(const Tensor& x, uint32_t level) {
   return find(Batches::of(x->storage()), level) != nullptr;
 }
 
-void fail_batched_read() {
+void settle_bytes(Storage& storage) {
+  storage.clear_fresh();
+  storage.expose();
+  if (!storage.is_batched()) return;
   fail("vmap: it looks like you're calling .item(), bool(), numpy() or an op whose result's shape "
        "depends on the values, on a tensor that differs over the batch; this has no one answer. "
        "Use torch.where for choices, or move the call out of the vmapped function");

@@ -53,14 +53,17 @@ struct Op {
 class Program {
  public:
   struct Step {
-    const Op* op;
+    const Op* op;  // null where the program looked at a value
     std::vector<Tensor> inputs;
     std::vector<Scalar> attributes;
     std::vector<Tensor> outputs;
+    std::vector<char> seen;  // the bytes it saw there
   };
 
   void append(const OpCall& call);
-  // Executes every step again, on the same tensors.
+  // Somebody looked at the elements of a tensor, so that what follows may depend on them: a guard.
+  void append_read(const Tensor& x);
+  // Executes every step again, on the same tensors. Fails where a guard sees other bytes than before.
   void replay() const;
   const std::vector<Step>& steps() const { return steps_; }
 
@@ -74,10 +77,14 @@ enum DispatchWatch : uint8_t {
   kWatchPending = 2,  // tangents wait to be computed before anything is overwritten
   kWatchBatch = 4,    // a vmap is running
   kWatchProfile = 8,  // a profile notes times and memory (core/profile.h)
+  kWatchReuse = 16,   // results are kept, or taken from those kept (core/call_cache.h)
+  kWatchBudget = 32,  // how values were computed is noted (graph/budget.h)
 };
 inline thread_local uint8_t dispatch_watch = 0;
 // How many storages are batches, on any thread.
 inline uint32_t batched_storages = 0;
+// How many storages have had their bytes evicted, on any thread.
+inline uint32_t evicted_storages = 0;
 
 inline void watch(DispatchWatch what, bool on) {
   dispatch_watch = static_cast<uint8_t>(on ? dispatch_watch | what : dispatch_watch & ~what);
@@ -97,8 +104,22 @@ class CaptureScope {
   Program* outer_;
 };
 
+// To be called where elements are looked at outside a call: by Python, or for a shape.
+inline void note_read(const Tensor& x) {
+  if (capturing) [[unlikely]]
+    capturing->append_read(x);
+}
+
 // Set by the graph layer: computes the tangents that wait.
 inline void (*resolve_pending)() = nullptr;
+// Set by the graph layer: brings evicted operands back before a call, and keeps them during it; notes
+// afterwards how the outputs were computed.
+struct BudgetHooks {
+  void (*before)(const OpCall& call) = nullptr;
+  void (*after)(const OpCall& call, int64_t cost) = nullptr;
+  void (*abandon)(const OpCall& call) noexcept = nullptr;  // the call failed
+};
+inline BudgetHooks budget_hooks;
 
 void dispatch_watched(const OpCall& call, Kernel kernel);
 
@@ -109,7 +130,7 @@ inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
   Kernel kernel = op.kernels[static_cast<int>(device)];
   if (!kernel) [[unlikely]]
     fail_no_kernel(op, device);
-  if (dispatch_watch | batched_storages) [[unlikely]]
+  if (dispatch_watch | batched_storages | evicted_storages) [[unlikely]]
     return dispatch_watched(call, kernel);
   kernel(call);
 }

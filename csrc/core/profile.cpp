@@ -9,14 +9,10 @@
 
 namespace tapegrad {
 
-namespace {
-
-int64_t now() {
+int64_t clock_ticks() {
   using namespace std::chrono;
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
-
-}  // namespace
 
 void Profile::start() {
   TAPEGRAD_CHECK(!profiling, "profile: a profiler is already running on this thread");
@@ -39,14 +35,15 @@ void Profile::stop() {
 
 bool Profile::profiling_here() const { return profiling == this; }
 
-void Profile::open(const char* name, Kind kind) {
+void Profile::open(const char* name, Kind kind, uint64_t sequence) {
   open_.push_back(events_.size());
   events_.push_back({name, kind, sweeps_ > 0, 0});
-  events_.back().start = now();
+  events_.back().sequence = sequence;
+  events_.back().start = clock_ticks();
 }
 
-void Profile::open_range(std::string_view name, Kind kind) {
-  open(names_.emplace(name).first->c_str(), kind);
+void Profile::open_range(std::string_view name, Kind kind, uint64_t sequence) {
+  open(names_.emplace(name).first->c_str(), kind, sequence);
 }
 
 void Profile::open_call(const OpCall& call) {
@@ -67,7 +64,7 @@ void Profile::close() {
   if (open_.empty()) return;
   Event& event = events_[open_.back()];
   open_.pop_back();
-  event.end = now();
+  event.end = clock_ticks();
   // A range has the memory of the events inside it, and none of its own.
   if (event.kind == Kind::Op) settle_memory(event);
 }

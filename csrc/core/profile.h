@@ -17,6 +17,12 @@
 
 namespace tapegrad {
 
+// The sequence number that the next entry of the tape will get.
+inline uint64_t next_sequence = 1;
+
+// Nanoseconds of the steady clock.
+int64_t clock_ticks();
+
 class Profile {
  public:
   enum class Kind : uint8_t { Op, Backward, User };
@@ -27,7 +33,8 @@ class Profile {
     bool in_backward;        // while a sweep was running on this thread
     int64_t start, end = 0;  // nanoseconds of the steady clock
     int64_t allocated = 0, freed = 0;
-    int64_t shapes = -1;  // where the inputs' shapes begin
+    int64_t shapes = -1;    // where the inputs' shapes begin
+    uint64_t sequence = 0;  // of the entry that a backward event runs, or that comes next
   };
 
   explicit Profile(bool record_shapes) : record_shapes_(record_shapes) {}
@@ -43,9 +50,10 @@ class Profile {
   bool is_running() const { return running_; }
 
   // Opens an event inside those that are open; close() ends the innermost.
-  void open(const char* name, Kind kind);
+  void open(const char* name, Kind kind, uint64_t sequence = next_sequence);
   void open_call(const OpCall& call);
-  void open_range(std::string_view name, Kind kind);  // copies the name
+  void open_range(std::string_view name, Kind kind,
+                  uint64_t sequence = next_sequence);  // copies the name
   void close();
   // A sweep begins or ends: events in between are marked.
   void enter_sweep() { ++sweeps_; }
@@ -86,9 +94,10 @@ class ProfileScope {
     profile_->open_call(call);
     depth_ = profile_->depth();
   }
-  ProfileScope(std::string_view name, Profile::Kind kind) : profile_(profiling) {
+  ProfileScope(std::string_view name, Profile::Kind kind, uint64_t sequence = next_sequence)
+      : profile_(profiling) {
     if (!profile_) return;
-    profile_->open_range(name, kind);
+    profile_->open_range(name, kind, sequence);
     depth_ = profile_->depth();
   }
   ~ProfileScope() {

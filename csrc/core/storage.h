@@ -21,11 +21,41 @@ struct StorageContext {
 };
 inline thread_local StorageContext storage_context;
 
+// Note [What the tape is charged]
+// The bytes of every storage that a saved value shows, once each, and not those of leaves: a model's
+// parameters live whether or not something was recorded. Bytes that are evicted are not there to
+// be counted.
+struct SavedBytes {
+  int64_t live = 0;
+  int64_t peak = 0;
+
+  void add(size_t nbytes) {
+    live += static_cast<int64_t>(nbytes);
+    if (live > peak) peak = live;
+  }
+  void remove(size_t nbytes) { live -= static_cast<int64_t>(nbytes); }
+};
+inline SavedBytes saved_bytes;
+
+class Storage;
+// Set by the graph layer: what happens to storages that the budget tracks (graph/budget.h).
+struct Tracking {
+  void (*forget)(Storage& storage) noexcept = nullptr;  // it is being destroyed
+  void (*restore)(Storage& storage) = nullptr;          // its evicted bytes are asked for
+  void (*distrust)(Storage& storage) = nullptr;         // somebody may write them unseen
+};
+inline Tracking tracking;
+
 class Storage {
  public:
   enum Flag : uint32_t {
     kInference = 1,  // made in inference mode: never to meet the tape
     kBatched = 2,    // the bytes stand once for each element of a batch, see core/batch.h
+    kLeaf = 4,       // a leaf of the graph shows it: not the tape's memory
+    kEvicted = 8,    // the bytes are gone and can be computed again, see graph/budget.h
+    kTracked = 16,   // the budget knows how to compute the bytes, or that nobody does
+    kFresh = 32,     // born under a budget and not written yet
+    kBorrowed = 64,  // the bytes are somebody else's
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -39,13 +69,14 @@ class Storage {
   }
   // Bytes owned by somebody else, such as a NumPy array; free_owner(owner) runs at the end.
   static Ref<Storage> borrow(void* data, size_t nbytes, void* owner, void (*free_owner)(void*)) {
-    auto* keeper = new (pool_allocate(sizeof(Owner))) Owner{owner, free_owner};
+    auto* keeper = new (pool_allocate(sizeof(Owner))) Owner{owner, free_owner, nullptr};
     return Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, keeper));
   }
 
   void* data() const { return data_; }
   size_t nbytes() const { return nbytes_; }
-  bool is_borrowed() const { return owner_ != nullptr; }
+  bool has(uint32_t flags) const { return context_.flags & flags; }
+  bool is_borrowed() const { return has(kBorrowed); }
 
   // Any write to the bytes bumps the version; a saved value compares it when it is read.
   uint32_t version() const { return version_; }
@@ -54,11 +85,37 @@ class Storage {
   // How many values that the tape saved show these bytes: while there are any, writes are noted
   // with their place and line (graph/write_log.h).
   uint32_t savers() const { return savers_; }
-  void add_saver() { ++savers_; }
-  void remove_saver() { --savers_; }
+  void add_saver() {
+    if (savers_++ == 0 && !has(kLeaf | kEvicted)) saved_bytes.add(nbytes_);
+  }
+  void remove_saver() {
+    if (--savers_ == 0 && !has(kLeaf | kEvicted)) saved_bytes.remove(nbytes_);
+  }
+  // A leaf shows these bytes.
+  void mark_leaf() {
+    if (savers_ != 0 && !has(kLeaf | kEvicted)) saved_bytes.remove(nbytes_);
+    context_.flags |= kLeaf;
+  }
 
   uint32_t birth_level() const { return context_.level; }
   uint32_t birth_transform() const { return context_.transform; }
+  // What the budget knows of the bytes, while kTracked is set.
+  void* tracker() const { return is_borrowed() ? owner_->tracker : tracker_; }
+  void set_tracker(void* tracker) {
+    (is_borrowed() ? owner_->tracker : tracker_) = tracker;
+    context_.flags |= kTracked;
+  }
+  void clear_tracker() {
+    (is_borrowed() ? owner_->tracker : tracker_) = nullptr;
+    context_.flags &= ~uint32_t{kTracked};
+  }
+  // The address goes to somebody who may write the bytes by a way that the budget does not see.
+  void expose() {
+    if (has(kTracked)) [[unlikely]]
+      tracking.distrust(*this);
+  }
+  // The bytes are written by such a way, before anything else.
+  void clear_fresh() { context_.flags &= ~uint32_t{kFresh}; }
   bool is_inference() const { return context_.flags & kInference; }
   bool is_batched() const { return context_.flags & kBatched; }
 
@@ -70,28 +127,32 @@ class Storage {
 
  private:
   friend class Batches;  // moves the bytes when they become a batch
+  friend class Budget;   // takes the bytes away and gives new ones
   struct Owner {
     void* object;
     void (*free)(void*);
+    void* tracker;
   };
 
   Storage(void* data, size_t nbytes, Owner* owner)
-      : data_(data), nbytes_(nbytes), owner_(owner), context_(storage_context) {}
+      : data_(data), nbytes_(nbytes), owner_(owner), context_(storage_context) {
+    if (owner) context_.flags = (context_.flags & ~uint32_t{kFresh}) | kBorrowed;
+  }
 
   static constexpr size_t kEmbedLimit = 1024;
   static constexpr size_t header_offset(size_t nbytes) { return (nbytes + 7) / 8 * 8; }
   // True while this header lies behind the bytes it describes.
   bool is_embedded() const {
-    return !owner_ && nbytes_ <= kEmbedLimit &&
+    return !is_borrowed() && nbytes_ <= kEmbedLimit &&
            static_cast<char*>(data_) + header_offset(nbytes_) ==
                reinterpret_cast<const char*>(this);
   }
 
   void destroy() noexcept {
-    if (is_batched()) [[unlikely]]
-      destroy_batch();
+    if (has(kBatched | kTracked)) [[unlikely]]
+      destroy_special();
     if (is_embedded()) return deallocate(data_, header_offset(nbytes_) + sizeof(Storage));
-    if (owner_) {
+    if (is_borrowed()) {
       owner_->free(owner_->object);
       pool_free(owner_, sizeof(Owner));
     } else {
@@ -99,13 +160,16 @@ class Storage {
     }
     pool_free(this, sizeof(Storage));
   }
-  void destroy_batch() noexcept;
+  void destroy_special() noexcept;
 
   uint32_t references_ = 1;
   uint32_t version_ = 0;
   void* data_;
   size_t nbytes_;
-  Owner* owner_;
+  union {
+    Owner* owner_;   // of borrowed bytes
+    void* tracker_;  // of others: what the budget knows of them
+  };
   StorageContext context_;
   uint32_t savers_ = 0;
 };

@@ -31,8 +31,9 @@ inline PythonHooks python_hooks;
 class TensorImpl;
 inline void (*destroy_autograd_meta)(TensorImpl*, AutogradMeta*) noexcept = nullptr;
 
-// The bytes of a batch (core/batch.h) are asked for as if they were one tensor's.
-[[noreturn]] void fail_batched_read();
+// The bytes of an unusual storage are asked for: those of a batch (core/batch.h) as if they were one
+// tensor's, which fails; evicted ones, which come back; fresh ones, which cease to be so.
+void settle_bytes(Storage& storage);
 
 class TensorImpl {
  public:
@@ -61,8 +62,8 @@ class TensorImpl {
 
   // The first element.
   void* data() const {
-    if (storage_->is_batched()) [[unlikely]]
-      fail_batched_read();
+    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh)) [[unlikely]]
+      settle_bytes(*storage_);
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
   }
   template <class T>
@@ -76,6 +77,17 @@ class TensorImpl {
     storage_ = std::move(storage);
     dtype_ = dtype;
   }
+
+  // A saved value begins or ends to hold this tensor.
+  void add_saver() {
+    ++savers_;
+    storage_->add_saver();
+  }
+  void remove_saver() {
+    --savers_;
+    storage_->remove_saver();
+  }
+  uint32_t savers() const { return savers_; }
 
   // A Python number turned into a 0-d tensor: weaker in type promotion.
   bool is_wrapped_number() const { return wrapped_number_; }
@@ -116,6 +128,7 @@ class TensorImpl {
   bool contiguous_ = true;
   bool wrapped_number_ = false;
   bool heap_dims_ = false;
+  uint32_t savers_ = 0;  // how many saved values hold this very object
   Ref<Storage> storage_;
   int64_t offset_ = 0;
   int64_t numel_ = 0;

@@ -157,7 +157,7 @@ class LevelScope {
 
 // The same with everything that is rare.
 void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
-  const ProfileScope profiled(node.name(), Profile::Kind::Backward);
+  const ProfileScope profiled(node.name(), Profile::Kind::Backward, node.sequence());
   LevelScope scope(std::max(node.level(), storage_context.level));
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before)
@@ -229,7 +229,7 @@ void run_accumulator(Pending& pending, bool create_graph) {
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), pending.buffers());
   if (!pending.grad.defined()) return;
-  const ProfileScope profiled("AccumulateGrad", Profile::Kind::Backward);
+  const ProfileScope profiled("AccumulateGrad", Profile::Kind::Backward, node.sequence());
   Tensor leaf = leaf_of(node);
   if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
@@ -254,10 +254,12 @@ class RunningScope {
   RunningScope(std::span<const Tensor> roots, const Targets& targets)
       : state_{++last_sweep, roots, &targets, running}, profile_(profiling) {
     running = &state_;
+    ++sweeps_running;
     if (profile_) profile_->enter_sweep();
   }
   ~RunningScope() {
     running = state_.outer;
+    --sweeps_running;
     if (profile_ && profile_ == profiling) profile_->leave_sweep();
   }
   RunningScope(const RunningScope&) = delete;

@@ -38,6 +38,7 @@ Ref<Node> accumulator_of(const Tensor& leaf) {
   Ref<AccumulateGrad> node = Node::create<AccumulateGrad>(0, 0, std::span(&leaf, 1), leaf);
   node->stamp();
   node->set_level();
+  leaf->storage().mark_leaf();
   if (leaf->python_object() && holds_objects(leaf)) node->set_collected();
   meta.node = node.get();
   return node;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/profile.h"
 #include "graph/hooks.h"
 #include "graph/record.h"
 
@@ -11,8 +12,9 @@ namespace tapegrad {
 
 namespace {
 
-uint64_t next_sequence = 1;
 int64_t live_nodes = 0;
+Node* oldest = nullptr;
+Node* newest = nullptr;
 
 // Note [Freeing a long chain]
 // Dropping the last reference to an entry drops references to the entries before it. Done
@@ -24,6 +26,7 @@ bool draining = false;
 }  // namespace
 
 int64_t live_node_count() { return live_nodes; }
+Node* newest_node() { return newest; }
 uint64_t next_sequence_number() { return next_sequence; }
 
 size_t Node::trailing_bytes(size_t edge_count, size_t saved_count,
@@ -36,6 +39,9 @@ size_t Node::trailing_bytes(size_t edge_count, size_t saved_count,
 void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t saved_count,
                   std::span<const Tensor> outputs) {
   ++live_nodes;
+  previous_ = newest;
+  (previous_ ? previous_->next_ : oldest) = this;
+  newest = this;
   bytes_ = static_cast<uint32_t>(bytes);
   edges_offset_ = static_cast<uint16_t>(object_bytes);
   edge_count_ = static_cast<uint32_t>(edge_count);
@@ -88,6 +94,8 @@ void Node::free_now() noexcept {
   for (SavedValue& value : saved_values()) value.~SavedValue();
   for (Edge& edge : edges()) edge.~Edge();
   size_t bytes = bytes_;
+  (previous_ ? previous_->next_ : oldest) = next_;
+  (next_ ? next_->previous_ : newest) = previous_;
   this->~Node();
   pool_free(this, bytes);
   --live_nodes;

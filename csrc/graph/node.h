@@ -40,6 +40,8 @@ struct Unwanted {
   uint64_t inputs = 0;
 };
 inline thread_local Unwanted unwanted;
+// How many sweeps are running on this thread, one inside the other.
+inline thread_local uint32_t sweeps_running = 0;
 
 class Node {
  public:
@@ -126,6 +128,7 @@ class Node {
   uint32_t level() const { return level_; }
 
   uint64_t sequence() const { return sequence_; }
+  Node* older() const { return previous_; }
   // Gives the entry its place in the tape and notes the source line; called once, after the edges
   // are set, because making an edge may itself make entries.
   void stamp();
@@ -175,6 +178,9 @@ class Node {
   static void destroy(Node* node) noexcept;
   void free_now() noexcept;
 
+  // All entries that live, in the order they were made.
+  Node* previous_ = nullptr;
+  Node* next_ = nullptr;
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;
   uint64_t sequence_ = 0;
@@ -197,6 +203,8 @@ class Node {
 };
 
 int64_t live_node_count();
+// The entry made last, of those that live; from there older() leads through all.
+Node* newest_node();
 // Entries made from now on have this sequence number or a larger one.
 uint64_t next_sequence_number();
 

@@ -1,6 +1,8 @@
 #include "graph/saved_value.h"
 
 #include "core/error.h"
+#include "core/op.h"
+#include "graph/budget.h"
 #include "graph/forward.h"
 #include "graph/record.h"
 #include "graph/view.h"
@@ -34,8 +36,10 @@ void check_savable(const Tensor& tensor) {
 }  // namespace
 
 void SavedValue::hold(Tensor tensor) {
+  if (dispatch_watch & kWatchBudget) [[unlikely]]
+    Budget::admit(tensor->storage());
   version_ = tensor->storage().version();
-  add_saver(tensor->storage());
+  tensor->add_saver();
   content_ = tensor.detach_reference();
 }
 
@@ -97,7 +101,7 @@ void SavedValue::free_content() noexcept {
   switch (kind_) {
     case Kind::Whole: {
       Ref<TensorImpl> tensor = Ref<TensorImpl>::adopt(static_cast<TensorImpl*>(content));
-      remove_saver(tensor->storage());
+      remove_saver(*tensor);
       break;
     }
     case Kind::Packed:

@@ -65,6 +65,9 @@ class SavedValue {
   }
   // The Python object that a pack hook returned, or null.
   void* packed() const { return kind_ == Kind::Packed ? content_ : nullptr; }
+  // Where its history comes from: its own, one of the entry's edges, or the entry itself.
+  enum class History : uint8_t { Own, Edge, Output };
+  History history() const { return history_; }
   // The line of the sweep that dropped the value.
   std::string dropped_at() const;
   // Replaces the tensor by what a pack hook makes of it.
@@ -72,7 +75,6 @@ class SavedValue {
 
  private:
   enum class Kind : uint8_t { Whole, Packed, Dropped };
-  enum class History : uint8_t { Own, Edge, Output };
 
   void hold(Tensor tensor);
   void pack(const Tensor& tensor);

@@ -141,4 +141,13 @@ bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit) {
 
 void forget_writes(const Storage& storage) noexcept { logs.erase(&storage); }
 
+void set_memory(TensorImpl& tensor, Ref<Storage> storage, DType dtype) {
+  uint32_t savers = tensor.savers();
+  Ref<Storage> before = tensor.storage_ref();
+  for (uint32_t i = 0; i < savers; ++i) tensor.remove_saver();
+  tensor.set_storage(std::move(storage), dtype);
+  for (uint32_t i = 0; i < savers; ++i) tensor.add_saver();
+  if (savers > 0 && before->savers() == 0) forget_writes(*before);
+}
+
 }  // namespace tapegrad

@@ -33,12 +33,14 @@ bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit);
 // The last saved value of the storage is gone.
 void forget_writes(const Storage& storage) noexcept;
 
-// A saved value begins or ends to show the storage.
-inline void add_saver(Storage& storage) { storage.add_saver(); }
-inline void remove_saver(Storage& storage) noexcept {
-  storage.remove_saver();
+// A saved value no longer holds the tensor.
+inline void remove_saver(TensorImpl& tensor) noexcept {
+  const Storage& storage = tensor.storage();
+  tensor.remove_saver();
   if (storage.savers() == 0 && storage.version() != 0) [[unlikely]]
     forget_writes(storage);
 }
+// Points a tensor at other memory; saved values that hold it go with it.
+void set_memory(TensorImpl& tensor, Ref<Storage> storage, DType dtype);
 
 }  // namespace tapegrad

@@ -176,6 +176,7 @@ bool same_geometry(const Tensor& a, const Tensor& b) {
 bool has_zero(const Tensor& x) {
   Tensor found(TensorImpl::empty(DType::Bool, {}, 1));
   dispatch(has_zero_op, {x}, {}, {found});
+  note_read(found);
   if (!is_batched(found)) return *found.data<bool>();
   BatchDim dim = Batches::of(found->storage()).back();
   return has_zero(logical_not(Batches::reveal(found, 0, dim.level, dim.size)));
@@ -258,7 +259,7 @@ void resize_(const Tensor& self, Sizes sizes) {
         self->storage().nbytes() - static_cast<size_t>(self->offset()) * itemsize(self.dtype());
     std::copy_n(static_cast<const char*>(self->data()), self->storage().data() ? kept : 0,
                 static_cast<char*>(fresh->data()));
-    self->set_storage(fresh->storage_ref(), self.dtype());
+    set_memory(*self.impl(), fresh->storage_ref(), self.dtype());
     self->set_geometry(sizes, contiguous_strides(sizes), 0);
     return;
   }

@@ -307,6 +307,7 @@ Tensor repeat_interleave_indices(const Tensor& repeats, std::optional<int64_t> o
   Tensor counts = contiguous(cast(repeats, DType::Int64));
   Tensor total(TensorImpl::empty(DType::Int64, {}, 1));
   dispatch(total_repeats_op, {counts}, {}, {total});
+  note_read(total);
   int64_t length = *total.data<int64_t>();
   TAPEGRAD_CHECK(length >= 0, "repeat_interleave: repeats can not be negative");
   TAPEGRAD_CHECK(!output_size || *output_size == length, "repeat_interleave: output_size ",

@@ -36,6 +36,7 @@ Counted count(const Tensor& mask) {
   int64_t blocks = (mask.numel() + cpu::kMaskBlock - 1) / cpu::kMaskBlock;
   Counted counted{mask, empty("nonzero", DimVector{blocks}, DType::Int64)};
   dispatch(count_mask_op, {mask}, {}, {counted.counts});
+  note_read(counted.counts);
   for (int64_t b = 0; b < blocks; ++b) counted.total += counted.counts.data<int64_t>()[b];
   return counted;
 }

@@ -153,6 +153,7 @@ Unique unique_of_sorted(const Tensor& rows, const Tensor& order) {
   int64_t n = rows.size(0);
   Tensor numbers = empty("unique", DimVector{n}, DType::Int64);
   dispatch(run_numbers_op, {rows}, {}, {numbers});
+  note_read(numbers);
   int64_t runs = n > 0 ? numbers.data<int64_t>()[n - 1] + 1 : 0;
   Tensor starts = empty("unique", DimVector{runs + 1}, DType::Int64);
   dispatch(run_starts_op, {numbers}, {}, {starts});
@@ -242,6 +243,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   TAPEGRAD_CHECK(extremes.data<int64_t>()[0] >= 0,
                  "bincount: only supports 1-d non-negative integral inputs, got ",
                  extremes.data<int64_t>()[0]);
+  note_read(extremes);
   int64_t length = std::max(minlength, extremes.data<int64_t>()[1] + 1);
   if (!weights.defined()) {
     Tensor counts = zeros(DimVector{length}, DType::Int64);

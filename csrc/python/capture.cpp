@@ -1,8 +1,53 @@
 // Capturing what passes the dispatch point, and running it again.
+#include "core/call_cache.h"
 #include "core/op.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {
+
+namespace {
+
+// A cache with the Python function that chooses.
+struct ChosenCalls {
+  nb::object wants;
+  CallCache cache;
+  // Whether it is in the middle of a block, and what listened before.
+  std::vector<CallCache*> outer;
+
+  ChosenCalls(nb::object function, bool allow_mutation)
+      : wants(std::move(function)), cache(ask, this, allow_mutation) {}
+  static bool ask(void* self, const char* op) {
+    return nb::cast<bool>(static_cast<ChosenCalls*>(self)->wants(op));
+  }
+};
+
+void enter(ChosenCalls& self, bool replaying) {
+  self.cache.start(replaying ? CallCache::Mode::Replay : CallCache::Mode::Record);
+  self.outer.push_back(std::exchange(reusing, &self.cache));
+  watch(kWatchReuse, true);
+}
+
+void leave(ChosenCalls& self) {
+  TAPEGRAD_CHECK(!self.outer.empty() && reusing == &self.cache,
+                 "CallCache: blocks must end in the reverse order of their beginning");
+  reusing = self.outer.back();
+  self.outer.pop_back();
+  watch(kWatchReuse, reusing != nullptr);
+}
+
+void bind_call_cache(Binder& b) {
+  nb::class_<ChosenCalls>(b.module(), "CallCache",
+                          "Results of chosen ops, kept while a function runs and used when it runs "
+                          "again.")
+      .def(nb::init<nb::object, bool>(), "wants"_a, "allow_mutation"_a = false)
+      .def("_enter", enter, "replaying"_a, "Begins to keep results, or to use those kept.")
+      .def("_leave", leave, "Ends what _enter began.")
+      .def("__len__", [](const ChosenCalls& self) {
+    return self.cache.size();
+  }).def("clear", [](ChosenCalls& self) { self.cache.clear(); }, "Lets go of all results.");
+}
+
+}  // namespace
 
 void bind_capture(Binder& b) {
   nb::class_<Program>(b.module(), "Program", "A list of op calls, captured as they ran.")
@@ -22,9 +67,11 @@ void bind_capture(Binder& b) {
   }).def("steps", [](const Program& program) {
     nb::list steps;
     for (const Program::Step& step : program.steps())
-      steps.append(nb::make_tuple(step.op->name, step.inputs, step.attributes, step.outputs));
+      steps.append(nb::make_tuple(step.op ? step.op->name : "read", step.inputs, step.attributes,
+                                  step.outputs));
     return steps;
-  }, "(op, inputs, attributes, outputs) of each call.");
+  }, "(op, inputs, attributes, outputs) of each call; op \"read\" where a value was looked at.");
+  bind_call_cache(b);
 }
 
 }  // namespace tapegrad::python

@@ -95,6 +95,7 @@ nb::object export_tensor(const Tensor& x, bool copied) {
   exported->sizes = x.sizes();
   exported->strides = x.strides();
   M& managed = exported->managed;
+  x->storage().expose();
   managed.tensor = {x->data(),
                     kDeviceCpu,
                     0,

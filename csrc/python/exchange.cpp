@@ -3,6 +3,7 @@
 #include "python/exchange.h"
 
 #include "core/error.h"
+#include "core/op.h"
 #include "python/binding.h"
 #include "python/dlpack.h"
 #include "python/numpy.h"
@@ -70,7 +71,10 @@ class UntypedStorage {
  public:
   explicit UntypedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {}
   size_t nbytes() const { return storage_->nbytes(); }
-  uintptr_t data_ptr() const { return reinterpret_cast<uintptr_t>(storage_->data()); }
+  uintptr_t data_ptr() const {
+    storage_->expose();
+    return reinterpret_cast<uintptr_t>(storage_->data());
+  }
 
  private:
   Ref<Storage> storage_;
@@ -86,6 +90,7 @@ void bind_storage(Binder& b) {
     return UntypedStorage(self->storage_ref());
   }, "The bytes under the tensor, which its views share.");
   b.method("data_ptr", [](const Tensor& self) {
+    self->storage().expose();
     return self.numel() == 0 ? uintptr_t{0} : reinterpret_cast<uintptr_t>(self->data());
   }, "The address of the first element.");
 }
@@ -93,6 +98,7 @@ void bind_storage(Binder& b) {
 }  // namespace
 
 Scalar element_of(const Tensor& tensor) {
+  note_read(tensor);
   return read_element(static_cast<const char*>(tensor->data()), tensor.dtype());
 }
 
@@ -146,6 +152,7 @@ Example:
     2.5
 )");
   b.method("tolist", [](const Tensor& self) {
+    note_read(self);
     PyObject* list = to_list(self, 0, static_cast<const char*>(self->data()));
     if (!list) throw nb::python_error();
     return nb::steal(list);

@@ -45,6 +45,7 @@ NB_MODULE(_C, module) {
   bind_function(b);
   bind_transforms(b);
   bind_capture(b);
+  bind_tape(b);
   bind_system(b);
   bind_reduce(b);
   bind_softmax(b);

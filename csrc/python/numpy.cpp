@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/op.h"
 #include "graph/record.h"
 #include "ops/view.h"
 
@@ -199,6 +200,8 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
                     "numpy: NumPy has no bfloat16; call .float() first");
   size_t rank = tensor.sizes().size();
   std::vector<size_t> shape(tensor.sizes().begin(), tensor.sizes().end());
+  note_read(tensor);
+  tensor->storage().expose();
   // The array holds on to the bytes, not to the tensor, which may be given others.
   Storage& storage = tensor->storage();
   storage.retain();

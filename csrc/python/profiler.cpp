@@ -25,7 +25,7 @@ nb::list events_of(const Profile& profile) {
   for (const Profile::Event& event : profile.events())
     result.append(nb::make_tuple(event.name, kKinds[static_cast<int>(event.kind)],
                                  event.in_backward, event.start, event.end, event.allocated,
-                                 event.freed, shapes_of(profile, event)));
+                                 event.freed, shapes_of(profile, event), event.sequence));
   return result;
 }
 
@@ -48,7 +48,8 @@ void bind_profiler(Binder& b) {
       .def("start", &Profile::start, "Begins to record on this thread.")
       .def("stop", &Profile::stop, "Ends recording.")
       .def("events", events_of,
-           "(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes) of each.")
+           "(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence "
+           "number of the entry) of each.")
       .def_prop_ro("thread", &Profile::thread);
   b.function("_open_range", open_range, "name"_a,
              "Opens a range in this thread's profile; returns what closes it, 0 if there is none.");

@@ -1,6 +1,7 @@
 // Threads, memory, build facts, default dtype.
 #include "core/allocator.h"
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "cpu/blas.h"
 #include "cpu/isa.h"
 #include "graph/node.h"
@@ -21,6 +22,8 @@ nb::dict stats_dict() {
   result["allocations"] = stats.allocations;
   result["system_allocations"] = stats.system_allocations;
   result["live_allocations"] = stats.live_allocations;
+  result["saved_bytes"] = saved_bytes.live;
+  result["peak_saved_bytes"] = saved_bytes.peak;
   return result;
 }
 
@@ -56,9 +59,12 @@ void bind_system(Binder& b) {
   b.function("set_num_threads", [](int count) { set_num_threads(count); }, "num_threads"_a,
              "Sets how many threads a kernel may use.");
   b.function("memory_stats", stats_dict,
-             "Bytes and counts of the CPU allocator: live, peak, cached, allocations.");
-  b.function("reset_peak_memory_stats", reset_peak_memory_stats,
-             "Makes the peak start again at the bytes that are live now.");
+             "Bytes and counts of the CPU allocator: live, peak, cached, allocations, and saved by "
+             "the tape.");
+  b.function("reset_peak_memory_stats", [] {
+    reset_peak_memory_stats();
+    saved_bytes.peak = saved_bytes.live;
+  }, "Makes the peaks start again at the bytes that are live now.");
   b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
   b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");
   b.function("live_counts", [] {

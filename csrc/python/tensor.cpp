@@ -1,6 +1,7 @@
 // Methods that every tensor has: geometry, copies, casts.
 #include "core/error.h"
 #include "graph/record.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/view.h"
@@ -113,7 +114,7 @@ void bind_copies(Binder& b) {
   b.method("set_", [](Tensor self, const Tensor& source) {
     TAPEGRAD_CHECK(self.dtype() == source.dtype(), "set_: expected a source of dtype ",
                    name(self.dtype()), ", got ", name(source.dtype()));
-    self->set_storage(source->storage_ref(), source.dtype());
+    set_memory(*self.impl(), source->storage_ref(), source.dtype());
     self->set_geometry(source.sizes(), source.strides(), source->offset());
     return self;
   }, "source"_a, "Makes this tensor show the memory of source.");

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "graph/hooks.h"
 #include "graph/record.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
@@ -116,7 +117,7 @@ int put_data(PyObject* self, PyObject* value, void*) {
                    "dtype, got ",
                    name(source.dtype()));
     TensorImpl* impl = impl_of(self);
-    impl->set_storage(source->storage_ref(), source.dtype());
+    set_memory(*impl, source->storage_ref(), source.dtype());
     impl->set_geometry(source.sizes(), source.strides(), source->offset());
     return Py_None;
   })

@@ -88,16 +88,19 @@ class FunctionEvent(_Times):
         input_shapes: the sizes of an op's inputs, if they were asked for.
         cpu_parent: the event around it, or None.
         cpu_children: the events right inside it.
+        sequence_nr: of a backward event, the number of its tape entry; of others, the number that
+            the next entry gets.
         cpu_memory_usage: bytes allocated in it.
         self_cpu_memory_usage: bytes allocated in it, but in none of its children.
     """
 
     def __init__(self, number: int, thread: int, fields: tuple[Any, ...]) -> None:
-        name, kind, in_backward, start, end, allocated, freed, shapes = fields
+        name, kind, in_backward, start, end, allocated, freed, shapes, sequence = fields
         self.id = number
         self.name = self.key = name
         self.kind = kind
         self.is_backward = in_backward
+        self.sequence_nr = sequence
         self.thread = thread
         self.time_range = Interval(start / 1000, end / 1000)
         self.input_shapes: list[list[int]] = shapes or []

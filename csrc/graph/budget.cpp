@@ -1,0 +1,291 @@
+#include "graph/budget.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "graph/node.h"
+
+namespace tapegrad {
+
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+// Smaller storages lie in one block with their header.
+constexpr size_t kSmallest = 1024;
+
+struct Limit {
+  int64_t bytes = kNoLimit;
+  bool strict = false;
+};
+std::vector<Limit> outer_limits;
+Limit limit;
+Budget::Stats statistics;
+int64_t time_spent = 0;
+std::vector<Value*> candidates;
+
+// ---- components of evicted values: a forest whose roots know the cost of all in them
+
+struct Component {
+  int32_t parent;
+  double cost;
+};
+std::vector<Component> components;
+uint32_t generation = 0;  // components of an earlier one are no more
+
+int32_t root_of(int32_t component) {
+  while (components[static_cast<size_t>(component)].parent != component) {
+    int32_t& parent = components[static_cast<size_t>(component)].parent;
+    parent = components[static_cast<size_t>(parent)].parent;
+    component = parent;
+  }
+  return component;
+}
+
+int32_t component_of(const Value& value) {
+  bool has_one = value.component >= 0 && value.generation == generation;
+  return has_one ? root_of(value.component) : -1;
+}
+
+void put_into(Value& value, int32_t component) {
+  value.component = component;
+  value.generation = generation;
+}
+
+void join(int32_t a, int32_t b) {
+  a = root_of(a);
+  b = root_of(b);
+  if (a == b) return;
+  components[static_cast<size_t>(b)].parent = a;
+  components[static_cast<size_t>(a)].cost += components[static_cast<size_t>(b)].cost;
+}
+
+// Calls look(value) for each absent value next to this one.
+template <class Look>
+void each_neighbour(const Value& value, const Survey& survey, Look&& look) {
+  for (Value* input : survey.neighbours) look(*input);
+  for (const Value::Dependent& dependent : value.dependents)
+    for (const Recipe::Operand& output : dependent.recipe->outputs())
+      if (output.value && !output.value->is_present()) look(*output.value);
+}
+
+// ---- what to evict
+
+// Why the storage cannot be evicted whatever it was computed from.
+const char* plain_obstacle(const Storage& storage) {
+  if (storage.nbytes() <= kSmallest) return "it is not larger than 1 KiB";
+  if (storage.is_borrowed()) return "its memory is not the library's";
+  if (storage.is_batched()) return "it is a batch of vmap";
+  if (storage.use_count() != storage.savers()) return "the program still holds it";
+  return nullptr;
+}
+
+struct Choice {
+  double score;
+  Value* value;
+};
+
+// The smaller the better; negative if the value must stay.
+double score_of(Value& value, Survey& survey) {
+  const Storage& storage = *value.storage;
+  if (value.locks > 0 || storage.savers() == 0 || storage.has(Storage::kLeaf) ||
+      plain_obstacle(storage))
+    return -1;
+  Recipes::survey(value, survey);
+  if (!survey.possible || survey.held >= value.nbytes) return -1;
+  double cost = static_cast<double>(survey.cost);
+  constexpr size_t kMany = 8;
+  int32_t seen[kMany];
+  size_t count = 0;
+  each_neighbour(value, survey, [&](const Value& neighbour) {
+    int32_t component = component_of(neighbour);
+    if (component < 0 || std::find(seen, seen + count, component) != seen + count) return;
+    if (count < kMany) seen[count++] = component;
+    cost += components[static_cast<size_t>(component)].cost;
+  });
+  auto gain = static_cast<double>(value.nbytes - survey.held);
+  return (cost + 1) / (gain * static_cast<double>(time_spent - value.last_use + 1));
+}
+
+void evict(Value& value, const Survey& survey) {
+  auto component = static_cast<int32_t>(components.size());
+  components.push_back({component, static_cast<double>(survey.cost)});
+  put_into(value, component);
+  for (Value* gone : survey.gone) put_into(*gone, component);
+  each_neighbour(value, survey, [&](const Value& neighbour) {
+    int32_t other = component_of(neighbour);
+    if (other >= 0) join(component, other);
+  });
+  Recipes::evict(value);
+  ++statistics.evictions;
+}
+
+// One look at all candidates, from the best on, until the tape keeps at most `target` bytes. A value
+// whose neighbour was evicted just now may have become dear: it waits for the next look.
+bool evict_some(int64_t target) {
+  static std::vector<Choice> choices;
+  Survey survey;
+  choices.clear();
+  for (Value* value : candidates)
+    if (double score = score_of(*value, survey); score >= 0) choices.push_back({score, value});
+  std::sort(choices.begin(), choices.end(),
+            [](const Choice& a, const Choice& b) { return a.score < b.score; });
+  constexpr double kPatience = 2;
+  bool any = false;
+  for (const Choice& choice : choices) {
+    if (saved_bytes.live <= target) break;
+    // An eviction may end the life of what was only held for others.
+    if (choice.value->place < 0) continue;
+    double score = score_of(*choice.value, survey);
+    if (score < 0 || (any && score > kPatience * choice.score)) continue;
+    evict(*choice.value, survey);
+    any = true;
+  }
+  return any;
+}
+
+[[maybe_unused]] const bool installed = [] {
+  budget_hooks = {Recipes::before, Recipes::after, Recipes::abandon};
+  tracking = {Recipes::forget, [](Storage& storage) {
+    Recipes::bring_back(*Recipes::find(storage));
+  }, Recipes::distrust};
+  return true;
+}();
+
+}  // namespace
+
+void Budget::start(int64_t bytes, bool strict) {
+  outer_limits.push_back(limit);
+  limit = {bytes, strict};
+  if (outer_limits.size() == 1) statistics = {};
+  watch(kWatchBudget, true);
+  storage_context.flags |= Storage::kFresh;
+  make_room(0);
+}
+
+void Budget::stop() {
+  TAPEGRAD_CHECK(!outer_limits.empty(), "budget: none is active");
+  // What was evicted comes back later under the limit that it was evicted for.
+  if (outer_limits.size() > 1 || evicted_storages == 0) limit = outer_limits.back();
+  outer_limits.pop_back();
+  if (!outer_limits.empty()) return;
+  watch(kWatchBudget, false);
+  storage_context.flags &= ~uint32_t{Storage::kFresh};
+}
+
+const Budget::Stats& Budget::stats() { return statistics; }
+
+void Budget::make_room(size_t nbytes) {
+  if (limit.bytes == kNoLimit) return;
+  int64_t allowed = limit.bytes - static_cast<int64_t>(nbytes);
+  if (saved_bytes.live <= allowed) return;
+  // A little more than asked, so that the next value does not have to look again.
+  int64_t target = allowed - limit.bytes / 32;
+  while (saved_bytes.live > allowed)
+    if (!evict_some(target)) break;
+  int64_t shortfall = saved_bytes.live - allowed;
+  if (shortfall <= 0) return;
+  statistics.shortfall = std::max(statistics.shortfall, shortfall);
+  if (limit.strict)
+    fail<OutOfMemoryError>("budget: the tape needs ", saved_bytes.live + int64_t(nbytes),
+                           " bytes, which is ", shortfall, " more than the budget of ", limit.bytes,
+                           "; the rest cannot be computed again:", irreducible());
+}
+
+const char* Budget::obstacle(const Storage& storage) {
+  if (const char* reason = plain_obstacle(storage)) return reason;
+  Value* value = Recipes::find(storage);
+  if (!value) return "it was not computed under the budget";
+  if (value->locks > 0) return "it is in use";
+  Survey survey;
+  Recipes::survey(*value, survey);
+  if (!value->recipe) return "it was not computed under the budget, or written by other means";
+  if (!survey.possible) return "what it was computed from is gone";
+  if (survey.held >= value->nbytes) return "what it is computed from takes as much memory";
+  return nullptr;
+}
+
+std::string Budget::irreducible() {
+  struct Row {
+    size_t nbytes;
+    const Node* node;
+    const char* reason;
+  };
+  std::vector<Row> rows;
+  std::unordered_set<const Storage*> seen;
+  for (Node* node = newest_node(); node; node = node->older())
+    for (const SavedValue& value : node->saved_values())
+      value.with_tensor([&](const Tensor& x) {
+        const Storage& storage = x->storage();
+        if (storage.has(Storage::kLeaf | Storage::kEvicted) || !seen.insert(&storage).second)
+          return;
+        if (const char* reason = obstacle(storage))
+          rows.push_back({storage.nbytes(), node, reason});
+      });
+  std::sort(rows.begin(), rows.end(),
+            [](const Row& a, const Row& b) { return a.nbytes > b.nbytes; });
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
+    text += concat("\n  ", rows[i].nbytes, " bytes saved by ", rows[i].node->name(), " at ",
+                   rows[i].node->line(), ": ", rows[i].reason);
+  if (rows.size() > kShown) text += concat("\n  and ", rows.size() - kShown, " more");
+  return text;
+}
+
+void Budget::add_candidate(Value& value) {
+  if (value.place >= 0 || !value.recipe || value.nbytes <= kSmallest) return;
+  value.place = static_cast<int32_t>(candidates.size());
+  candidates.push_back(&value);
+}
+
+void Budget::drop_candidate(Value& value) noexcept {
+  if (value.place < 0) return;
+  Value* last = candidates.back();
+  candidates[static_cast<size_t>(value.place)] = last;
+  last->place = value.place;
+  candidates.pop_back();
+  value.place = -1;
+}
+
+void Budget::leave_component(Value& value) noexcept {
+  int32_t component = component_of(value);
+  value.component = -1;
+  if (component < 0) return;
+  double& cost = components[static_cast<size_t>(component)].cost;
+  cost = std::max(0.0, cost - static_cast<double>(value.recipe->cost()));
+}
+
+int64_t Budget::clock() { return time_spent; }
+void Budget::advance(int64_t cost) { time_spent += cost; }
+
+void Budget::count_recomputed(int64_t cost) {
+  ++statistics.recomputed;
+  statistics.recompute_time += cost;
+}
+
+void Budget::count_evicted(int change) noexcept {
+  evicted_storages = static_cast<uint32_t>(static_cast<int>(evicted_storages) + change);
+  if (evicted_storages > 0) return;
+  components.clear();
+  ++generation;
+  if (outer_limits.empty()) limit = {};
+}
+
+void Budget::take_bytes(Storage& storage) noexcept {
+  if (storage.savers() > 0) saved_bytes.remove(storage.nbytes());
+  deallocate(storage.data_, storage.nbytes());
+  storage.data_ = nullptr;
+  storage.context_.flags |= Storage::kEvicted;
+  count_evicted(1);
+}
+
+void Budget::give_bytes(Storage& storage) {
+  storage.data_ = allocate(storage.nbytes());
+  storage.context_.flags &= ~uint32_t{Storage::kEvicted};
+  if (storage.savers() > 0) saved_bytes.add(storage.nbytes());
+  count_evicted(-1);
+}
+
+}  // namespace tapegrad

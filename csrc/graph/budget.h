@@ -1,0 +1,58 @@
+// The budget: how many bytes the tape may keep, and what goes when there are more.
+//
+// While one is active, every call is noted (recipe.h). When a value is about to be saved and the limit
+// would be passed, others are evicted: their storage stays, its bytes go. Whoever asks for the bytes
+// later, a derivative or the user, has them computed again; so nothing above this layer knows.
+//
+// Which to evict is the rule of dynamic tensor rematerialization (Kirisame et al., 2021): the one
+// with the smallest cost / (size * staleness). The cost is that of the calls to be made again: its own,
+// those whose results are gone already, and those of neighbouring evicted values, kept as sums over
+// components that only ever grow together until everything is back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/recipe.h"
+
+namespace tapegrad {
+
+class Budget {
+ public:
+  struct Stats {
+    int64_t evictions = 0;
+    int64_t recomputed = 0;      // calls made again
+    int64_t recompute_time = 0;  // nanoseconds
+    int64_t shortfall = 0;       // by how many bytes the limit was passed, at most
+  };
+
+  // Begins and ends on this thread. One inside another replaces it.
+  static void start(int64_t limit, bool strict);
+  static void stop();
+  static const Stats& stats();
+
+  // A storage is about to be saved: makes room for it.
+  static void admit(const Storage& storage) {
+    if (storage.savers() == 0 && !storage.has(Storage::kLeaf)) make_room(storage.nbytes());
+  }
+  // Evicts until this many bytes more may be kept.
+  static void make_room(size_t nbytes);
+  // Why a saved storage cannot be evicted; null if it can.
+  static const char* obstacle(const Storage& storage);
+  // The largest saved values that cannot be evicted, with the reason, one a line.
+  static std::string irreducible();
+
+  // For recipe.cpp: values that might be evicted; time spent in calls; storages without bytes.
+  static void add_candidate(Value& value);
+  static void drop_candidate(Value& value) noexcept;
+  static void leave_component(Value& value) noexcept;
+  static int64_t clock();
+  static void advance(int64_t cost);
+  static void count_recomputed(int64_t cost);
+  static void count_evicted(int change) noexcept;
+  static void take_bytes(Storage& storage) noexcept;
+  static void give_bytes(Storage& storage);
+};
+
+}  // namespace tapegrad

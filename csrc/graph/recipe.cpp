@@ -1,0 +1,612 @@
+#include "graph/recipe.h"
+
+#include <cstring>
+#include <deque>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/profile.h"
+#include "graph/budget.h"
+#include "graph/grad_mode.h"
+#include "graph/node.h"
+
+namespace tapegrad {
+
+namespace {
+
+// Sources up to this size are held for good as soon as something was computed from them: numbers that
+// took part in an op are such.
+constexpr size_t kTiny = 1024;
+// A value up to this size is copied when it is overwritten and would be expensive to compute again,
+// larger ones only if they are needed: running statistics are such.
+constexpr size_t kSmall = size_t{64} << 10;
+constexpr int64_t kExpensive = 100'000;  // nanoseconds
+
+// As Note [Freeing a long chain]: values that wait to be freed.
+std::vector<Value*> doomed;
+bool draining = false;
+uint64_t visit_number = 0;
+
+// ---- what is needed
+
+void hold(Value& value) {
+  if (value.is_held) return;
+  value.is_held = true;
+  value.storage->retain();
+  value.storage->add_saver();
+}
+
+void let_go(Value& value) noexcept {
+  if (!value.is_held || value.is_pinned) return;
+  value.is_held = false;
+  Storage* storage = value.storage;
+  storage->remove_saver();
+  storage->release();
+}
+
+// The inputs of a value are needed from now on: it is wanted, and absent.
+void need_inputs(Value& first) {
+  std::vector<Value*> waiting{&first};
+  while (!waiting.empty()) {
+    Value& value = *waiting.back();
+    waiting.pop_back();
+    for (Recipe::Operand& operand : value.recipe->read()) {
+      Value& input = *operand.value;
+      bool was_wanted = input.is_wanted();
+      if (input.needed++ > 0) continue;
+      if (input.is_present()) hold(input);
+      else if (!was_wanted) waiting.push_back(&input);
+    }
+  }
+}
+
+// They are no longer: it is present again, or nobody wants it.
+void release_inputs(Value& first) noexcept {
+  std::vector<Value*> waiting{&first};
+  while (!waiting.empty()) {
+    Value& value = *waiting.back();
+    waiting.pop_back();
+    for (Recipe::Operand& operand : value.recipe->read()) {
+      Value& input = *operand.value;
+      if (--input.needed > 0) continue;
+      if (input.is_present()) let_go(input);
+      else if (!input.is_wanted()) waiting.push_back(&input);
+    }
+  }
+}
+
+// A value that can no longer be computed forgets how it was: so chains that nobody can follow do not
+// stay in memory.
+void drop_if_lost(Value& value) noexcept {
+  if (!value.recipe || value.is_wanted()) return;
+  for (const Recipe::Operand& operand : value.recipe->read())
+    if (operand.value->is_lost()) {
+      value.recipe = nullptr;
+      return;
+    }
+}
+
+// ---- values and their storages
+
+void attach(Value& value, Storage& storage) {
+  value.storage = &storage;
+  value.retain();
+  storage.set_tracker(&value);
+}
+
+// The value of a storage; a new source if the storage was not known.
+Value& value_of(Storage& storage) {
+  if (Value* known = Recipes::find(storage)) return *known;
+  auto source = Ref<Value>::adopt(new Value(storage.nbytes()));
+  attach(*source, storage);
+  return *source;
+}
+
+// Puts a copy of the bytes in place of the storage, which is about to be overwritten.
+void keep_copy(Value& value, const Storage& storage) {
+  Ref<Storage> copy = Storage::allocate(storage.nbytes());
+  copy->clear_fresh();
+  std::memcpy(copy->data(), storage.data(), storage.nbytes());
+  attach(value, *copy);
+  hold(value);
+}
+
+// The storage is about to be overwritten: from now on its value is absent, unless it must be kept. The
+// call that overwrites it counts among its readers if `is_read`.
+void detach_for_write(Value& value, bool is_read) {
+  Storage& storage = *value.storage;
+  Ref<Value> keep(&value);
+  Budget::drop_candidate(value);
+  value.is_pinned = false;
+  let_go(value);
+  value.storage = nullptr;
+  storage.clear_tracker();
+  value.release();
+  Survey survey;
+  Recipes::survey(value, survey);
+  bool is_dear = !survey.possible || survey.cost > kExpensive;
+  if (value.needed > 0) {
+    if (survey.possible) return need_inputs(value);
+    keep_copy(value, storage);
+  } else if (is_dear && value.nbytes <= kSmall && (is_read || !value.dependents.empty())) {
+    keep_copy(value, storage);
+    value.is_pinned = true;
+  }
+  if (is_dear) value.recipe = nullptr;
+}
+
+// ---- a call as it runs
+
+struct Frame {
+  bool is_recording = false;
+  std::vector<Ref<Value>> inputs;
+  std::vector<Recipe::Base> bases;
+  std::vector<Ref<Value>> locked;  // present until the call has ended
+};
+// Calls may nest; frames keep their memory from call to call. Freed only with the thread, hence by
+// hand.
+struct Frames {
+  std::deque<Frame> all;
+  size_t depth = 0;
+
+  Frame& push() {
+    if (depth == all.size()) all.emplace_back();
+    return all[depth++];
+  }
+  Frame& top() { return all[depth - 1]; }
+  void pop() noexcept {
+    Frame& frame = top();
+    for (Ref<Value>& value : frame.locked) --value->locks;
+    frame.inputs.clear();
+    frame.bases.clear();
+    frame.locked.clear();
+    --depth;
+  }
+};
+thread_local Frames* frames = nullptr;
+
+bool is_recording() {
+  return (dispatch_watch & kWatchBudget) && (grad_enabled || sweeps_running == 0);
+}
+
+void lock(Frame& frame, Value& value) {
+  ++value.locks;
+  value.last_use = Budget::clock();
+  frame.locked.emplace_back(&value);
+}
+
+// Whether the outputs of the call can be computed again from what it read.
+bool can_record(const OpCall& call, const Frame& frame) {
+  for (const TensorImpl* input : call.inputs)
+    if (input->storage().is_batched()) return false;
+  for (const TensorImpl* output : call.outputs)
+    if (output->storage().is_batched()) return false;
+  for (const Ref<Value>& value : frame.inputs)
+    if (value->is_lost()) return false;
+  for (const Recipe::Base& base : frame.bases)
+    if (base.value->is_lost()) return false;
+  return call.inputs.size() < UINT16_MAX / 4 && call.outputs.size() < UINT16_MAX / 4;
+}
+
+void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
+  for (const Ref<Value>& value : frame.inputs)
+    if (!value->recipe && value->nbytes <= kTiny && value->is_present() &&
+        !value->storage->has(Storage::kLeaf)) {
+      hold(*value);
+      value->is_pinned = true;
+    }
+  Ref<Recipe> recipe = Recipe::create(call, frame.inputs, frame.bases, cost);
+  std::span<Recipe::Operand> outputs = recipe->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Storage& storage = call.outputs[i]->storage();
+    if (storage.nbytes() == 0 || storage.has(Storage::kLeaf)) continue;
+    Value* value = Recipes::find(storage);  // two outputs may lie in one storage
+    if (!value) {
+      auto made = Ref<Value>::adopt(new Value(storage.nbytes()));
+      value = made.get();
+      value->recipe = recipe;
+      value->last_use = Budget::clock();
+      attach(*value, storage);
+      Budget::add_candidate(*value);
+    }
+    outputs[i].value = value;
+  }
+}
+
+}  // namespace
+
+// ---- Value
+
+Value::~Value() {
+  if (recipe)
+    for (Recipe::Operand& output : recipe->outputs())
+      if (output.value == this) output.value = nullptr;
+}
+
+void Value::release() noexcept {
+  if (--count_ > 0) {
+    // A storage counts its value: one that is held for good goes when nobody else does.
+    if (count_ == 1 && is_pinned && storage) {
+      is_pinned = false;
+      let_go(*this);
+    }
+    return;
+  }
+  doomed.push_back(this);
+  if (draining) return;
+  draining = true;
+  while (!doomed.empty()) {
+    Value* next = doomed.back();
+    doomed.pop_back();
+    delete next;
+  }
+  draining = false;
+}
+
+// ---- Recipe
+
+void Recipe::note_geometry(Operand& operand, const TensorImpl& tensor, uint32_t& at) {
+  operand.offset = tensor.offset();
+  operand.dtype = tensor.dtype();
+  operand.rank = static_cast<uint8_t>(tensor.dim());
+  operand.dims = at;
+  std::copy(tensor.sizes().begin(), tensor.sizes().end(), dims() + at);
+  std::copy(tensor.strides().begin(), tensor.strides().end(), dims() + at + operand.rank);
+  at += 2 * operand.rank;
+}
+
+void Recipe::note_read(uint32_t number, Value& value) {
+  Operand& operand = operands()[number];
+  operand.value = &value;
+  value.retain();
+  operand.link = static_cast<uint32_t>(value.dependents.size());
+  value.dependents.push_back({this, number});
+}
+
+Ref<Recipe> Recipe::create(const OpCall& call, std::span<const Ref<Value>> inputs,
+                           std::span<const Base> bases, int64_t cost) {
+  size_t words = 0;
+  for (const TensorImpl* input : call.inputs) words += 2 * static_cast<size_t>(input->dim());
+  for (const TensorImpl* output : call.outputs) words += 2 * static_cast<size_t>(output->dim());
+  size_t operand_count = inputs.size() + bases.size() + call.outputs.size();
+  size_t bytes = sizeof(Recipe) + operand_count * sizeof(Operand) +
+                 call.attributes.size() * sizeof(Scalar) + words * sizeof(int64_t);
+  auto recipe = Ref<Recipe>::adopt(new (pool_allocate(bytes)) Recipe());
+  recipe->op_ = &call.op;
+  recipe->cost_ = cost;
+  recipe->bytes_ = static_cast<uint32_t>(bytes);
+  recipe->input_count_ = static_cast<uint16_t>(inputs.size());
+  recipe->read_count_ = static_cast<uint16_t>(inputs.size() + bases.size());
+  recipe->output_count_ = static_cast<uint16_t>(call.outputs.size());
+  recipe->attribute_count_ = static_cast<uint16_t>(call.attributes.size());
+  for (size_t i = 0; i < operand_count; ++i) new (recipe->operands() + i) Operand();
+  for (size_t i = 0; i < call.attributes.size(); ++i)
+    new (recipe->attributes().data() + i) Scalar(call.attributes[i]);
+  uint32_t at = 0, number = 0;
+  for (const Ref<Value>& input : inputs) {
+    recipe->note_read(number, *input);
+    recipe->note_geometry(recipe->operands()[number], *call.inputs[number], at);
+    ++number;
+  }
+  for (const Base& base : bases) {
+    recipe->note_read(number, *base.value);
+    recipe->operands()[number++].offset = static_cast<int64_t>(base.output);
+  }
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    recipe->note_geometry(recipe->outputs()[i], *call.outputs[i], at);
+  return recipe;
+}
+
+Ref<TensorImpl> Recipe::tensor(const Operand& operand, Ref<Storage> storage) const {
+  const int64_t* at = dims() + operand.dims;
+  return TensorImpl::create(std::move(storage), operand.dtype, {at, operand.rank},
+                            {at + operand.rank, operand.rank}, operand.offset);
+}
+
+void Recipe::destroy() noexcept {
+  for (const Operand& operand : read()) {
+    std::vector<Value::Dependent>& links = operand.value->dependents;
+    links[operand.link] = links.back();
+    links.pop_back();
+    if (operand.link < links.size()) {
+      const Value::Dependent& moved = links[operand.link];
+      moved.recipe->operands()[moved.operand].link = operand.link;
+    }
+    operand.value->release();
+  }
+  size_t bytes = bytes_;
+  this->~Recipe();
+  pool_free(this, bytes);
+}
+
+// ---- noting calls
+
+namespace {
+
+// The value of an operand, locked; null if nothing is known of it and nothing is to be.
+Value* lock_operand(Frame& frame, Storage& storage) {
+  bool known = frame.is_recording && !storage.has(Storage::kFresh) && storage.nbytes() > 0;
+  Value* value = known ? &value_of(storage) : Recipes::find(storage);
+  if (value) lock(frame, *value);
+  return value;
+}
+
+// Outputs that had a content before the call get a new one.
+void open_outputs(const OpCall& call, Frame& frame) {
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    Value* value = Recipes::find(call.outputs[i]->storage());
+    if (!value) continue;
+    Ref<Value> before(value);
+    // What is written to a leaf cannot be evicted: nobody will ask what was there before.
+    bool is_base = frame.is_recording && !call.outputs[i]->storage().has(Storage::kLeaf);
+    detach_for_write(*value, is_base);
+    if (is_base) frame.bases.push_back({std::move(before), i});
+  }
+}
+
+}  // namespace
+
+void Recipes::before(const OpCall& call) {
+  if (!frames) frames = new Frames();
+  Frame& frame = frames->push();
+  frame.is_recording = is_recording();
+  try {
+    for (const TensorImpl* input : call.inputs) {
+      Storage& storage = input->storage();
+      Value* value = lock_operand(frame, storage);
+      // Memory that nobody has written is as good as a source.
+      if (frame.is_recording) frame.inputs.emplace_back(value ? value : &value_of(storage));
+    }
+    for (const TensorImpl* output : call.outputs) {
+      Storage& storage = output->storage();
+      if (!storage.has(Storage::kLeaf) || find(storage)) lock_operand(frame, storage);
+      storage.clear_fresh();
+    }
+    for (size_t i = 0; i < frame.locked.size(); ++i)
+      if (!frame.locked[i]->is_present()) bring_back(*frame.locked[i]);
+    open_outputs(call, frame);
+  } catch (...) {
+    frames->pop();
+    throw;
+  }
+}
+
+void Recipes::after(const OpCall& call, int64_t cost) {
+  Budget::advance(cost);
+  const Frame& frame = frames->top();
+  if (frame.is_recording && can_record(call, frame)) note_call(call, frame, cost);
+  frames->pop();
+}
+
+void Recipes::abandon(const OpCall&) noexcept { frames->pop(); }
+
+// ---- eviction
+
+void Recipes::survey(Value& value, Survey& survey) {
+  survey.possible = static_cast<bool>(value.recipe);
+  survey.held = 0;
+  survey.cost = 0;
+  survey.gone.clear();
+  survey.neighbours.clear();
+  if (!survey.possible) return;
+  ++visit_number;
+  survey.gone.push_back(&value);
+  for (size_t at = 0; at < survey.gone.size(); ++at) {
+    const Recipe& recipe = *survey.gone[at]->recipe;
+    survey.cost += recipe.cost();
+    for (const Recipe::Operand& operand : recipe.read()) {
+      Value& input = *operand.value;
+      if (input.visited == visit_number) continue;
+      input.visited = visit_number;
+      if (input.is_present()) {
+        if (input.storage->savers() == 0 && !input.storage->has(Storage::kLeaf))
+          survey.held += input.nbytes;
+      } else if (input.is_wanted()) {
+        survey.neighbours.push_back(&input);
+      } else if (input.recipe) {
+        survey.gone.push_back(&input);
+      } else {
+        survey.possible = false;
+        return;
+      }
+    }
+  }
+  survey.gone.erase(survey.gone.begin());
+}
+
+void Recipes::evict(Value& value) {
+  Budget::drop_candidate(value);
+  Budget::take_bytes(*value.storage);
+  need_inputs(value);
+  let_go(value);
+}
+
+void Recipes::distrust(Storage& storage) {
+  Value& value = *find(storage);
+  if (storage.has(Storage::kEvicted)) bring_back(value);
+  Budget::drop_candidate(value);
+  value.recipe = nullptr;
+}
+
+void Recipes::forget(Storage& storage) noexcept {
+  Value& value = *find(storage);
+  Budget::drop_candidate(value);
+  if (storage.has(Storage::kEvicted)) {
+    Budget::count_evicted(-1);
+    value.storage = nullptr;
+    if (value.needed == 0) release_inputs(value);
+  }
+  value.storage = nullptr;
+  drop_if_lost(value);
+  value.release();
+}
+
+// ---- making calls again
+
+namespace {
+
+// Whether a call that is made again is to fill in a value.
+bool is_awaited(const Value* value) { return value && !value->is_present() && value->is_wanted(); }
+
+// The storage in which an awaited value will lie.
+Ref<Storage> give_place(Value& value) {
+  Budget::make_room(value.nbytes);
+  if (value.storage) {
+    Ref<Storage> storage(value.storage);
+    Budget::give_bytes(*storage);
+    if (value.needed > 0) hold(value);
+    return storage;
+  }
+  Ref<Storage> storage = Storage::allocate(value.nbytes);
+  storage->clear_fresh();
+  attach(value, *storage);
+  hold(value);
+  return storage;
+}
+
+// How many bytes an output reaches over, for one whose value is gone.
+size_t reach(const Recipe& recipe, const Recipe::Operand& output) {
+  Ref<TensorImpl> shape = recipe.tensor(output, Ref<Storage>());
+  int64_t last = output.offset;
+  for (size_t d = 0; d < output.rank; ++d)
+    if (shape->size(d) > 0) last += (shape->size(d) - 1) * shape->stride(d);
+  return static_cast<size_t>(last + 1) * itemsize(output.dtype);
+}
+
+// A call as it is made again: the storages of its outputs. Awaited values get their bytes, other
+// results go nowhere.
+struct Remade {
+  explicit Remade(const Recipe& recipe) : recipe(recipe) {
+    try {
+      for (const Recipe::Operand& output : recipe.outputs()) add(output);
+      for (const Recipe::Operand& base : recipe.bases()) {
+        const Storage& before = *base.value->storage;
+        std::memcpy(storages[static_cast<size_t>(base.offset)]->data(), before.data(),
+                    before.nbytes());
+      }
+    } catch (...) {
+      undo();
+      throw;
+    }
+  }
+
+  // Where an input is read: memory that the call overwrites is read there, as it was the first time.
+  Ref<Storage> storage_of(const Recipe::Operand& input) const {
+    for (const Recipe::Operand& base : recipe.bases())
+      if (base.value == input.value) return storages[static_cast<size_t>(base.offset)];
+    return Ref<Storage>(input.value->storage);
+  }
+
+  void run() {
+    std::vector<Ref<TensorImpl>> tensors;
+    std::vector<TensorImpl*> operands;
+    for (const Recipe::Operand& input : recipe.inputs())
+      tensors.push_back(recipe.tensor(input, storage_of(input)));
+    for (size_t i = 0; i < storages.size(); ++i)
+      tensors.push_back(recipe.tensor(recipe.outputs()[i], storages[i]));
+    for (const Ref<TensorImpl>& tensor : tensors) operands.push_back(tensor.get());
+    std::span<TensorImpl* const> all(operands);
+    OpCall call{recipe.op(), all.first(recipe.inputs().size()), recipe.attributes(),
+                all.subspan(recipe.inputs().size())};
+    int64_t start = clock_ticks();
+    try {
+      recipe.op().kernels[static_cast<int>(DeviceType::CPU)](call);
+    } catch (...) {
+      undo();
+      throw;
+    }
+    int64_t cost = clock_ticks() - start;
+    Budget::advance(cost);
+    Budget::count_recomputed(cost);
+    for (const Filled& place : filled) {
+      Value* value = place.value;
+      value->last_use = Budget::clock();
+      Budget::leave_component(*value);
+      Budget::add_candidate(*value);
+      release_inputs(*value);
+    }
+  }
+
+  const Recipe& recipe;
+  std::vector<Ref<Storage>> storages;
+  struct Filled {
+    Value* value;
+    bool is_new;  // whether its storage is
+  };
+  std::vector<Filled> filled;
+
+ private:
+  void add(const Recipe::Operand& output) {
+    std::span<Recipe::Operand> outputs = recipe.outputs();
+    for (size_t k = 0; output.value && k < storages.size(); ++k)
+      if (outputs[k].value == output.value) return storages.push_back(storages[k]);
+    if (is_awaited(output.value)) {
+      bool is_new = !output.value->storage;
+      storages.push_back(give_place(*output.value));
+      filled.push_back({output.value, is_new});
+      return;
+    }
+    size_t nbytes = output.value ? output.value->nbytes : reach(recipe, output);
+    for (const Recipe::Operand& base : recipe.bases())
+      if (static_cast<size_t>(base.offset) == storages.size()) nbytes = base.value->nbytes;
+    storages.push_back(Storage::allocate(nbytes));
+    storages.back()->clear_fresh();
+  }
+  void undo() noexcept {
+    for (const Filled& place : filled) {
+      if (!place.is_new) Budget::take_bytes(*place.value->storage);
+      let_go(*place.value);
+    }
+    filled.clear();
+  }
+};
+
+// A value on the way to be computed. What it is computed from stays until it is there.
+struct Step {
+  Ref<Value> value;
+  Ref<Recipe> opened;
+};
+
+void open(Step& step) {
+  step.opened = step.value->recipe;
+  TAPEGRAD_CHECK(step.opened, "budget: an evicted value of ", step.value->nbytes,
+                 " bytes cannot be computed again: its history was lost");
+  for (const Recipe::Operand& operand : step.opened->read()) ++operand.value->locks;
+}
+
+void close(Step& step) noexcept {
+  if (!step.opened) return;
+  for (const Recipe::Operand& operand : step.opened->read()) --operand.value->locks;
+  step.opened = nullptr;
+}
+
+}  // namespace
+
+void Recipes::bring_back(Value& target) {
+  NoBlockingSection keep_lock;  // nobody else may see values half-way
+  std::vector<Step> steps;
+  steps.push_back({Ref<Value>(&target), {}});
+  try {
+    while (!steps.empty()) {
+      if (steps.back().value->is_present()) {
+        close(steps.back());
+        steps.pop_back();
+        continue;
+      }
+      if (!steps.back().opened) open(steps.back());
+      Ref<Recipe> recipe = steps.back().opened;
+      size_t before = steps.size();
+      for (const Recipe::Operand& operand : recipe->read())
+        if (!operand.value->is_present()) steps.push_back({Ref<Value>(operand.value), {}});
+      if (steps.size() == before) Remade(*recipe).run();
+    }
+  } catch (...) {
+    while (!steps.empty()) {
+      close(steps.back());
+      steps.pop_back();
+    }
+    throw;
+  }
+}
+
+}  // namespace tapegrad

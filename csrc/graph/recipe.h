@@ -1,0 +1,159 @@
+// How bytes were computed: what a budget (budget.h) computes them again by.
+//
+// Data structure. A Value is the content of a storage between two writes. A Recipe is a call that
+// passed the dispatch point (core/op.h): by Note [What a call means], its outputs are a function of
+// the bytes that it read and of its attributes, random numbers included. So Values and Recipes form
+// a graph of their own, below that of the gradients: a Value refers to the Recipe that wrote it, a
+// Recipe to the Values that it read. A call that writes memory which had a content before starts a
+// new Value; the one before it counts among what the call read, its `base`.
+//
+// A Value is *present* while its bytes can be read in some storage, and *absent* otherwise: evicted,
+// overwritten, or freed because nobody held it. A Value without a recipe is a *source*: it was there
+// before the budget, or was written by a way that calls do not take. A source that is absent is lost,
+// and so is what can only be computed from it.
+//
+// Invariant. A Value is *wanted* if an evicted storage waits for it, or if it is needed to compute
+// one that is wanted and absent. Every Value that a wanted, absent one was computed from counts it in
+// `needed`; one that is needed and present is held, so that its bytes cannot go away unnoticed.
+// Hence whatever is evicted can always be computed again.
+//
+// Start reading at Recipes::record() for how a call is noted, at Recipes::bring_back() for how it is
+// used. All of it runs under Note [The GIL guards handles].
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/op.h"
+
+namespace tapegrad {
+
+class Recipe;
+
+class Value {
+ public:
+  explicit Value(size_t nbytes) : nbytes(nbytes) {}
+  ~Value();
+  Value(const Value&) = delete;
+  Value& operator=(const Value&) = delete;
+
+  bool is_present() const { return storage && !storage->has(Storage::kEvicted); }
+  bool is_lost() const { return !recipe && !is_present(); }
+  // Whether its inputs are counted as needed.
+  bool is_wanted() const { return needed > 0 || storage; }
+
+  void retain() { ++count_; }
+  void release() noexcept;
+
+  size_t nbytes;
+  Storage* storage = nullptr;  // that has the bytes, or has had them and waits for them
+  Ref<Recipe> recipe;
+  uint32_t needed = 0;      // by how many wanted, absent values
+  uint32_t locks = 0;       // calls that use it right now
+  bool is_held = false;     // by this object, because it is needed
+  bool is_pinned = false;   // held for good: too small to be worth a thought
+  int32_t place = -1;       // among the candidates for eviction
+  int32_t component = -1;   // of neighbouring evicted values, see budget.cpp
+  uint32_t generation = 0;  // of components
+  int64_t last_use = 0;
+  uint64_t visited = 0;
+  struct Dependent {
+    Recipe* recipe;
+    uint32_t operand;
+  };
+  std::vector<Dependent> dependents;  // recipes that read it
+
+ private:
+  friend class Recipes;
+  uint32_t count_ = 1;
+};
+
+// A call that can be made again. One block of memory: this, operands, attributes, dimensions.
+class Recipe {
+ public:
+  struct Operand {
+    Value* value = nullptr;  // counted where it was read, not where it was written
+    int64_t offset = 0;
+    uint32_t dims = 0;  // where its sizes and strides begin
+    uint32_t link = 0;  // its place among the value's dependents
+    DType dtype{};
+    uint8_t rank = 0;
+  };
+
+  // What an output showed before the call.
+  struct Base {
+    Ref<Value> value;
+    size_t output;
+  };
+  static Ref<Recipe> create(const OpCall& call, std::span<const Ref<Value>> inputs,
+                            std::span<const Base> bases, int64_t cost);
+
+  const Op& op() const { return *op_; }
+  int64_t cost() const { return cost_; }
+  // What the call read: its inputs, and then what its outputs showed before, whose `offset` is the
+  // number of the output.
+  std::span<Operand> read() const { return {operands(), read_count_}; }
+  std::span<Operand> inputs() const { return {operands(), input_count_}; }
+  std::span<Operand> bases() const { return read().subspan(input_count_); }
+  std::span<Operand> outputs() const { return {operands() + read_count_, output_count_}; }
+  std::span<Scalar> attributes() const {
+    return {reinterpret_cast<Scalar*>(operands() + read_count_ + output_count_), attribute_count_};
+  }
+  Ref<TensorImpl> tensor(const Operand& operand, Ref<Storage> storage) const;
+
+  void retain() { ++count_; }
+  void release() noexcept {
+    if (--count_ == 0) destroy();
+  }
+
+ private:
+  Recipe() = default;
+  ~Recipe() = default;
+  Operand* operands() const { return reinterpret_cast<Operand*>(const_cast<Recipe*>(this) + 1); }
+  int64_t* dims() const {
+    return reinterpret_cast<int64_t*>(attributes().data() + attribute_count_);
+  }
+  void note_geometry(Operand& operand, const TensorImpl& tensor, uint32_t& at);
+  void note_read(uint32_t number, Value& value);
+  void destroy() noexcept;
+
+  const Op* op_ = nullptr;
+  int64_t cost_ = 0;
+  uint32_t count_ = 1;
+  uint32_t bytes_ = 0;
+  uint16_t input_count_ = 0, read_count_ = 0, output_count_ = 0, attribute_count_ = 0;
+};
+
+// What it would take to compute a value again.
+struct Survey {
+  bool possible = true;
+  size_t held = 0;                 // bytes to be held for it that nobody holds now
+  int64_t cost = 0;                // of its call, and of those whose results are gone
+  std::vector<Value*> gone;        // those results
+  std::vector<Value*> neighbours;  // evicted values that it is computed from
+};
+
+// The graph of values and recipes: noting calls, and making them again.
+class Recipes {
+ public:
+  // Before and after every call while there is a budget or something evicted: BudgetHooks.
+  static void before(const OpCall& call);
+  static void after(const OpCall& call, int64_t cost);
+  static void abandon(const OpCall& call) noexcept;
+
+  static Value* find(const Storage& storage) {
+    return storage.has(Storage::kTracked) ? static_cast<Value*>(storage.tracker()) : nullptr;
+  }
+  // Fills in what it would take to compute the value again.
+  static void survey(Value& value, Survey& survey);
+  // Takes the bytes away. To be called only if survey() says that it is possible.
+  static void evict(Value& value);
+  // Computes evicted bytes again, and before them what they are computed from.
+  static void bring_back(Value& target);
+  // Somebody may write the storage unseen: what it shows was not computed by a call.
+  static void distrust(Storage& storage);
+  // The storage is being destroyed.
+  static void forget(Storage& storage) noexcept;
+};
+
+}  // namespace tapegrad

@@ -1,0 +1,194 @@
+// The tape seen from outside: which entries there are, and what each of them is and keeps. What
+// tapegrad/tape stands on.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/allocator.h"
+#include "core/profile.h"
+#include "engine/sweep.h"
+#include "graph/accumulate.h"
+#include "graph/budget.h"
+#include "graph/record.h"
+#include "python/binding.h"
+#include "python/node_object.h"
+
+namespace tapegrad::python {
+
+namespace {
+
+using Nodes = std::vector<Node*>;
+
+// In tape order, as Python's objects.
+nb::list to_list(Nodes nodes) {
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node* a, const Node* b) { return a->sequence() < b->sequence(); });
+  nb::list list;
+  for (Node* node : nodes) list.append(nb::steal(wrap_node(node)));
+  return list;
+}
+
+Nodes to_nodes(const nb::list& objects) {
+  Nodes nodes;
+  for (nb::handle object : objects) {
+    nodes.push_back(node_from(object.ptr()));
+    TAPEGRAD_CHECK_AS(TypeError, nodes.back(), "tape: expected entries of the tape, got ",
+                      Py_TYPE(object.ptr())->tp_name);
+  }
+  return nodes;
+}
+
+// All entries that gradients of the tensors flow through.
+nb::list tape_of(const std::vector<Tensor>& tensors) {
+  std::unordered_set<Node*> seen;
+  Nodes waiting, found;
+  std::vector<Ref<Node>> roots;  // a leaf's accumulating entry may be made just for this
+  auto visit = [&](Node* node) {
+    if (node && seen.insert(node).second) waiting.push_back(node);
+  };
+  for (const Tensor& tensor : tensors) {
+    roots.push_back(real_edge(tensor).node);
+    visit(roots.back().get());
+  }
+  while (!waiting.empty()) {
+    Node* node = waiting.back();
+    waiting.pop_back();
+    found.push_back(node);
+    for (const Edge& edge : node->edges()) visit(edge.node.get());
+  }
+  return to_list(std::move(found));
+}
+
+// All entries that live and whose sequence number lies in [first, last).
+nb::list tape_live(uint64_t first, uint64_t last) {
+  Nodes found;
+  for (Node* node = newest_node(); node; node = node->older())
+    if (node->count() > 0 && node->sequence() >= first && node->sequence() < last &&
+        node->sequence() > 0)
+      found.push_back(node);
+  return to_list(std::move(found));
+}
+
+constexpr const char* kRoles[] = {"value", "input", "output"};
+
+const char* state_of(const Storage& storage) {
+  if (storage.has(Storage::kLeaf)) return "leaf";
+  return storage.has(Storage::kEvicted) ? "evicted" : "held";
+}
+
+// (name, role, state, shape, dtype, bytes, storage, bytes of the storage) of each saved value.
+void describe_saved(Node& node, nb::list& result) {
+  std::span<SavedValue> values = node.saved_values();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const SavedValue& value = values[i];
+    std::string name = node.saved_name(i);
+    const char* role = value.is_number() ? "number" : kRoles[static_cast<int>(value.history())];
+    if (value.packed()) {
+      result.append(nb::make_tuple(name, role, "packed", nb::none(), nb::none(), 0, 0, 0));
+    } else if (!value.defined()) {
+      if (node.released())
+        result.append(nb::make_tuple(name, role, "dropped", nb::none(), nb::none(), 0, 0, 0));
+      continue;
+    }
+    value.with_tensor([&](const Tensor& x) {
+      const Storage& storage = x->storage();
+      result.append(nb::make_tuple(name, role, state_of(storage), IntList{DimVector(x.sizes())},
+                                   x.dtype(), static_cast<size_t>(x.numel()) * itemsize(x.dtype()),
+                                   reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
+    });
+  }
+  if (Node* inner = node.inner_entry()) describe_saved(*inner, result);
+}
+
+nb::tuple describe(Node& node, const std::unordered_map<const Node*, int64_t>& places) {
+  nb::list edges, outputs, saved;
+  for (const Edge& edge : node.edges()) {
+    auto found = places.find(edge.node.get());
+    edges.append(nb::make_tuple(edge.node ? found == places.end() ? -2 : found->second : -1,
+                                edge.output_number));
+  }
+  for (size_t i = 0; i < node.output_count(); ++i)
+    outputs.append(nb::make_tuple(IntList{DimVector(node.output_sizes(i))}, node.output_dtype(i)));
+  describe_saved(node, saved);
+  nb::object leaf = nb::none();
+  if (node.is_accumulator()) leaf = nb::steal(wrap(leaf_of(node)));
+  return nb::make_tuple(node.name(), node.sequence(), node.line(), edges, outputs, saved, leaf,
+                        node.released());
+}
+
+nb::list tape_describe(const nb::list& objects) {
+  Nodes nodes = to_nodes(objects);
+  std::unordered_map<const Node*, int64_t> places;
+  for (size_t i = 0; i < nodes.size(); ++i) places.emplace(nodes[i], static_cast<int64_t>(i));
+  nb::list result;
+  for (Node* node : nodes) result.append(describe(*node, places));
+  return result;
+}
+
+// Runs an entry alone, without hooks: the step of a debugger.
+nb::list tape_run(nb::handle object, const std::vector<std::optional<Tensor>>& grads) {
+  Node* node = node_from(object.ptr());
+  TAPEGRAD_CHECK_AS(TypeError, node && !node->is_accumulator(),
+                    "tape: expected an entry that has inputs");
+  TAPEGRAD_CHECK(grads.size() == node->output_count(), "tape: ", node->name(), " has ",
+                 node->output_count(), " outputs, but ", grads.size(), " gradients were given");
+  std::vector<Tensor> in(grads.size()), out(node->edges().size());
+  for (size_t i = 0; i < grads.size(); ++i)
+    if (grads[i]) in[i] = *grads[i];
+  node->vjp(in, out);
+  nb::list result;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Edge& edge = node->edges()[i];
+    bool wanted = edge.node && out[i].defined();
+    result.append(wanted ? nb::steal(wrap(validated(out[i], *node, edge))) : nb::none());
+  }
+  return result;
+}
+
+nb::dict budget_stats() {
+  const Budget::Stats& stats = Budget::stats();
+  nb::dict result;
+  result["evictions"] = stats.evictions;
+  result["recomputed"] = stats.recomputed;
+  result["recompute_seconds"] = static_cast<double>(stats.recompute_time) * 1e-9;
+  result["shortfall"] = stats.shortfall;
+  result["evicted"] = evicted_storages;
+  return result;
+}
+
+// What an out-of-memory error says besides: the largest entries, found by tapegrad.tape.
+std::string explain() {
+  if (!Py_IsInitialized() || !PyGILState_Check()) return {};
+  try {
+    nb::object module = nb::module_::import_("tapegrad.tape.errors");
+    return nb::cast<std::string>(module.attr("largest_entries")());
+  } catch (...) {
+    PyErr_Clear();
+    return {};  // the error itself is what matters
+  }
+}
+
+}  // namespace
+
+void bind_tape(Binder& b) {
+  explain_memory = explain;
+  b.function("_tape_of", tape_of, "tensors"_a, "The entries behind tensors, in tape order.");
+  b.function("_tape_live", tape_live, "first"_a, "last"_a,
+             "The live entries with a sequence number in [first, last), in tape order.");
+  b.function("_tape_describe", tape_describe, "nodes"_a,
+             "(name, sequence, line, edges, outputs, saved values, leaf, released) of each entry. "
+             "An edge is (place in the list or -1, output number), -2 for an entry that is not in "
+             "the list.");
+  b.function("_tape_run", tape_run, "node"_a, "grads"_a,
+             "The gradients that an entry makes of those of its outputs.");
+  b.function("_budget_start", Budget::start, "limit"_a, "strict"_a,
+             "Keeps the tape under a number of bytes from now on, on this thread.");
+  b.function("_budget_stop", Budget::stop, "Ends the innermost budget.");
+  b.function("_budget_stats", budget_stats, "What the budget did since it began.");
+  b.function("_budget_irreducible", Budget::irreducible,
+             "The largest saved values that cannot be evicted, and why.");
+  b.function("_next_sequence", [] { return next_sequence; },
+             "The sequence number of the next entry.");
+}
+
+}  // namespace tapegrad::python
