@@ -1,8 +1,8 @@
 """The command ``tapegrad``: train a small language model, watch it, and let it write; show a tape.
 
 ``import tapegrad`` does not load this package. Where to start reading: `loop` is the training,
-`model` the network, `text` the data, `run_folder` what a run leaves on disk, `report` its page. `tape` runs a
-script of the user's and shows the tape of its last backward.
+`model` the network, `text` the data, `run_folder` what a run leaves on disk, `report` its page.
+`tape` runs a script of the user's and shows the tape of its last backward.
 """
 
 import os

@@ -134,9 +134,9 @@ def _add_tape(commands: Any) -> None:
     parser = commands.add_parser(
         "tape",
         help="run a script and show what its last backward keeps in memory",
-        description="Run a script as `python SCRIPT ARGS` does, and write a page of the tape of its "
-        "last backward:\nthe graph, live bytes along the tape, and which modules, lines and ops "
-        "keep them.",
+        description="Run a script as `python SCRIPT ARGS` does, and write a page of the tape of\n"
+        "its last backward: the graph, live bytes along the tape, and which modules, lines and\n"
+        "ops keep them.",
         epilog=_TAPE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

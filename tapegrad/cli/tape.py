@@ -80,7 +80,9 @@ def _traceback(error: BaseException, script: Path) -> str:
 
 def _nothing(watcher: LastBackward) -> str:
     if watcher.only is not None and watcher.count:
-        return f"the script ran {watcher.count} backwards, so there is none with number {watcher.only}"
+        return (
+            f"the script ran {watcher.count} backwards, so there is none with number {watcher.only}"
+        )
     return (
         "the script ran no backward, so there is no tape to show; "
         "it must call loss.backward() or autograd.backward(...)"

@@ -49,8 +49,8 @@ def _options() -> _Options:
     parser = _Options(
         prog="%%tape",
         add_help=False,
-        description="Run the cell and show the tape of its last backward, or what it recorded if no "
-        "backward ran.",
+        description="Run the cell and show the tape of its last backward, or what it recorded if "
+        "no backward ran.",
     )
     parser.add_argument("-o", "--out", metavar="FILE", help="write the page to a file, too")
     parser.add_argument("--height", type=int, default=_HEIGHT, help=f"in pixels ({_HEIGHT})")

@@ -138,6 +138,23 @@ def test_graphviz_reads_it(document):
     subprocess.run(["dot", "-Tcanon"], input=text.encode(), check=True, capture_output=True)
 
 
+# ---- a few lines for a notebook
+
+
+def test_short_html(document):
+    found = show.short_html(document)
+    assert len(found) < 2_000
+    assert f"{len(document['entries']):,} entries keep " in found
+    tags = re.findall(r"</?(\w+)", found)
+    assert set(tags) <= {"p", "b", "table", "tr", "th", "td", "code"}
+    assert found.count("<") == len(tags)  # what is not a tag is escaped
+
+
+def test_short_html_names_the_largest_line():
+    rows = re.findall(r"<code>(.*?)</code>", show.short_html(gpt(2)))
+    assert rows[0] == "model.py:37, in forward" and len(rows) == 5
+
+
 # ---- JSON
 
 
@@ -215,6 +232,31 @@ def test_trace_says_which_times_are_known():
 
 
 # ---- totals
+
+
+def test_lines_stay_apart():
+    lines = [
+        "/a/x/net.py:1",
+        "/b/x/net.py:1",
+        "net.py:1",
+        "/b/y/train.py:7, in step",
+        "no line",
+        "",
+    ]
+    short = show.short_lines(lines)
+    assert list(short.values()) == [
+        "a/x/net.py:1",
+        "b/x/net.py:1",
+        "net.py:1",
+        "train.py:7, in step",
+        "no line",
+        "",
+    ]
+    assert show.short_lines(["/net.py:1", "net.py:1", "C:\\m\\t.py:3"]) == {
+        "/net.py:1": "/net.py:1",
+        "net.py:1": "net.py:1",
+        "C:\\m\\t.py:3": "t.py:3",
+    }
 
 
 @pytest.mark.parametrize("by", ["module", "line", "op"])

@@ -6,6 +6,8 @@ can be written down in one place and looked at in another.
 
 from tapegrad.tape.show.dot import dot_text, write_dot
 from tapegrad.tape.show.json_file import write_json
+from tapegrad.tape.show.lines import short_lines
+from tapegrad.tape.show.notebook import short_html
 from tapegrad.tape.show.page import html_page, write_html
 from tapegrad.tape.show.timeline import Timeline, timeline
 from tapegrad.tape.show.totals import totals, totals_table
@@ -15,6 +17,8 @@ __all__ = [
     "Timeline",
     "dot_text",
     "html_page",
+    "short_html",
+    "short_lines",
     "timeline",
     "totals",
     "totals_table",

@@ -15,6 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tapegrad.tape.show.lines import short_lines
+
 __all__ = ["html_page", "write_html"]
 
 # In order: each may use the ones before.
@@ -78,13 +80,15 @@ def _pack(document: Mapping[str, Any]) -> dict[str, Any]:
         return types((strings(value["dtype"]), *value["shape"]))
 
     saved = [value for entry in entries for value in entry["saved"]]
+    source = document.get("source") or {}
+    short = short_lines([*(entry.get("line") or "" for entry in entries), *source])
     packed = {
         "title": _title(document),
         "memory": document.get("memory", {}),
         "op": [strings(entry["op"]) for entry in entries],
         "name": [strings(entry["name"]) for entry in entries],
         "module": [strings(entry.get("module") or "") for entry in entries],
-        "line": [strings(entry.get("line") or "") for entry in entries],
+        "line": [strings(short[entry.get("line") or ""]) for entry in entries],
         "leaf": [-1 if entry.get("leaf") is None else strings(entry["leaf"]) for entry in entries],
         "sequence": _differences(entry["sequence"] for entry in entries),
         "bytes": [sum(value["bytes"] for value in entry["saved"]) for entry in entries],
@@ -100,7 +104,8 @@ def _pack(document: Mapping[str, Any]) -> dict[str, Any]:
         "saved_storage": _storages(saved),
         "forward_us": _times(entries, "forward_us"),
         "backward_us": _times(entries, "backward_us"),
-        "source": document.get("source") or {},
+        "source": {short[line]: text for line, text in source.items()},
+        "lines": {name: line for line, name in short.items() if name != line},
     }
     return packed | {"strings": list(strings.known), "types": list(types.known)}
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.tape.show.lines import short_lines
 from tapegrad.utils._units import human_bytes
 
 __all__ = ["totals", "totals_table"]
@@ -41,6 +42,7 @@ def totals_table(document: Mapping[str, Any], rows: int = 5) -> str:
     whole = sum(entry["bytes"] for entry in entries)
     alike = _alike(document)
     lines = [f"{len(entries):,} entries keep {human_bytes(whole)}"]
+    short = short_lines(entry.get("line") or "" for entry in entries)
     kinds = (("module", "outside any module"), ("line", "no line known"), ("op", ""))
     for by, nameless in kinds:
         found = [row for row in (alike if by == "module" else totals(document, by)) if row[1]]
@@ -48,7 +50,8 @@ def totals_table(document: Mapping[str, Any], rows: int = 5) -> str:
             continue
         lines += ["", f"  {'bytes':>10}  {'share':>6}  {'entries':>7}  {by}"]
         for name, size, count in found[:rows]:
-            shown = _shortened(name or nameless)
+            shown = _shortened(short.get(name, name) if by == "line" else name)
+            shown = shown or nameless
             lines.append(f"  {human_bytes(size):>10}  {size / whole:>6.1%}  {count:>7,}  {shown}")
         if len(found) > rows:
             rest = sum(size for _, size, _ in found[rows:])

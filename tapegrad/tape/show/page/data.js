@@ -44,6 +44,7 @@ class Tape {
     this.forward = p.forward_us;
     this.backward = p.backward_us;
     this.source = p.source || {};
+    this.fullLines = p.lines || {}; // by their short forms, where they differ
     this.total = 0;
     this.most = 0;
     for (const bytes of this.bytes) {

@@ -35,14 +35,14 @@ class DetailView {
     const { app } = this;
     const { tape } = app;
     const swatch = make("span", { class: "swatch", style: `background: var(--c${tape.colour[i]})` });
-    const source = tape.source[tape.place(i)];
+    const [line, source] = [tape.text("line", i), tape.source[tape.place(i)]];
     return [
       make("h2", {}, swatch, tape.text("op", i), make("span", { class: "dim" }, ` #${i}`)),
       make("p", { class: "dim" }, `${tape.text("name", i)} · sequence ${asCount(tape.sequence[i])}`),
       this.facts([
         ["leaf", tape.text("leaf", i)],
         ["module", this.link(tape.text("module", i), () => app.search(`module:${tape.text("module", i)}`))],
-        ["line", this.link(tape.text("line", i), () => app.search(`line:${tape.place(i)}`))],
+        ["line", this.link(line, () => app.search(`line:${tape.place(i)}`), tape.fullLines[line])],
         ["saved", `${asBytes(tape.bytes[i])}, ${asShare(tape.bytes[i], tape.total)} of the tape`],
         ["forward", asTime(tape.time("forward", i))],
         ["backward", asTime(tape.time("backward", i))],
@@ -62,8 +62,8 @@ class DetailView {
     return make("dl", {}, ...rows);
   }
 
-  link(text, action) {
-    return text ? make("button", { class: "link", onclick: action }, text) : "";
+  link(text, action, title = null) {
+    return text ? make("button", { class: "link", title, onclick: action }, text) : "";
   }
 
   outputs(i) {
