@@ -480,18 +480,25 @@ def test_the_timeline_selects(open_page):
 
 @pytest.mark.parametrize("by", ["module", "line", "op"])
 def test_areas_are_bytes(open_page, by):
-    document = small()
-    page = open_page(document)
+    b = Builder("siblings")
+    for size in (100, 3, 90, 75, 0, 60, 50, 40):
+        value = b.value([size, 256])
+        b.op("exp", [], [[1]], save=[("result", "value", value)], line="a.py:3, in f", module="net")
+    page = open_page(b.document())
     page.click("#tab-bytes")
     page.click(f"[data-by={by}]")
     rects = page.run(
         "return tapePage.views.bytes.rects.map(({node, x, y, w, h}) => [node.entry, x, y, w, h])"
     )
-    paying = {e["index"]: e["bytes"] for e in document["entries"] if e["bytes"]}
-    assert {rect[0] for rect in rects} == paying.keys()
+    paying = {entry["index"]: entry["bytes"] for entry in b.entries if entry["bytes"]}
+    assert sorted(rect[0] for rect in rects) == sorted(paying) and len(paying) == 7
     areas = {entry: w * h for entry, _, _, w, h in rects}
-    for a, b in ((1, 2), (1, 5), (2, 5)):  # frames around groups take some of the room
-        assert areas[a] / areas[b] == pytest.approx(paying[a] / paying[b], rel=0.15)
+    for entry, size in paying.items():
+        assert areas[entry] / areas[0] == pytest.approx(size / paying[0], rel=1e-6)
+    for entry, x, y, w, h in rects:
+        for other, ox, oy, ow, oh in rects:
+            apart = ox >= x + w - 1e-6 or x >= ox + ow - 1e-6 or oy >= y + h - 1e-6
+            assert entry == other or apart or y >= oy + oh - 1e-6
     entry, x, y, w, h = rects[0]
     page.move("#bytes", x + w / 2, y + h / 2, click=True)
     assert page.selected == entry
@@ -618,3 +625,27 @@ def test_controls_have_names(page):
         """
     )
     assert nameless == []
+
+
+def test_it_works_inside_a_frame_of_a_notebook(driver, tmp_path, large):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    from tapegrad.tape.magic import page_frame
+
+    driver.get_log("browser")
+    host = tmp_path / "notebook.html"
+    text = f"<!DOCTYPE html><meta charset=utf-8><title>notebook</title>{page_frame(large, 500)}"
+    host.write_text(text, encoding="utf-8")
+    driver.get(host.as_uri())
+    try:
+        driver.switch_to.frame(driver.find_element("tag name", "iframe"))
+        ready = "return Boolean(window.tapePage && tapePage.readyAfter)"
+        WebDriverWait(driver, 60, 0.02).until(lambda d: d.execute_script(ready))
+        page = Page(driver)
+        assert page.text("#facts").startswith(f"{len(large['entries']):,} entries")
+        assert page.search("op:gelu").startswith("27 · ")
+        with pytest.raises(Exception, match=r"sandboxed|SecurityError|cross-origin"):
+            page.run("return parent.document.title")
+    finally:
+        driver.switch_to.default_content()
+    assert driver.get_log("browser") == []
