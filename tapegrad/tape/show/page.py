@@ -1,7 +1,7 @@
 """The page of a tape: one file of HTML that needs nothing outside itself.
 
 The tape goes in as columns of small numbers with one table of strings, deflated and in base64,
-which no text of the tape can break out of; the scripts in ``page/`` draw it.
+which no text of the tape can break out of; the scripts in ``assets/`` draw it.
 """
 
 import base64
@@ -52,7 +52,7 @@ def _title(document: Mapping[str, Any]) -> str:
 
 @cache
 def _resource(name: str) -> str:
-    return (files("tapegrad.tape.show") / "page" / name).read_text(encoding="utf-8")
+    return (files("tapegrad.tape.show") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -169,6 +169,7 @@ class GraphView {
     this.legible = 12 * scale >= LEAST_TEXT;
     for (const [group, box] of this.frames) this.drawFrame(pen, group, box);
     this.drawEdges(pen);
+    if (this.legible) for (const [group, box] of this.frames) this.drawTitle(pen, group, box);
     for (const [item, box] of this.leaves) this.drawBox(pen, item, box);
     pen.setTransform(1, 0, 0, 1, 0, 0);
   }
@@ -213,17 +214,22 @@ class GraphView {
     pen.fill();
     pen.globalAlpha = 1;
     pen.stroke();
-    if (!this.legible) return;
+  }
+
+  // Titles stand on top of the edges, which they keep at a distance.
+  drawTitle(pen, group, box) {
     pen.textBaseline = "middle";
-    pen.font = BOLD;
-    pen.fillStyle = over ? palette.accent : palette.dim;
-    pen.textAlign = "left";
-    pen.fillText(`− ${clipped(group.name, BOLD, box.width - 100)}`, box.x + 10, box.y + 14);
-    pen.font = SMALL;
-    pen.textAlign = "right";
-    pen.fillStyle = palette.faint;
-    pen.fillText(asBytes(group.bytes), box.x + box.width - 10, box.y + 14);
-    pen.textAlign = "left";
+    pen.lineJoin = "round";
+    pen.lineWidth = 5;
+    pen.strokeStyle = palette.frame;
+    const write = (text, font, align, x, colour) => {
+      [pen.font, pen.textAlign, pen.fillStyle] = [font, align, colour];
+      pen.strokeText(text, x, box.y + 14);
+      pen.fillText(text, x, box.y + 14);
+    };
+    const name = `− ${clipped(group.name, BOLD, box.width - 100)}`;
+    write(name, BOLD, "left", box.x + 10, this.hoverGroup === group ? palette.accent : palette.dim);
+    write(asBytes(group.bytes), SMALL, "right", box.x + box.width - 10, palette.faint);
   }
 
   // Whether an edge touches what is selected or under the cursor.
