@@ -397,6 +397,21 @@ class TestGraph:
         page.click("#leaves")
         assert str(leaf) in page.boxes()
 
+    def test_folded_by_order(self, page, large):
+        page.run("fold.value = 'order'; fold.dispatchEvent(new Event('change'))")
+        page.flush()
+        first, *_, last = page.run(
+            "return tapePage.modules.root.children.map(({ name, count }) => [name, count])"
+        )
+        assert first == ["#0 – #59", 60]  # noqa: RUF001
+        assert last[0].endswith(f"#{len(large['entries']) - 1}")
+        page.search("op:gelu")
+        groups = "return tapePage.modules.root.children.map((g) => tapePage.matchesIn(g))"
+        assert sum(page.run(groups)) == sum(e["op"] == "gelu" for e in large["entries"])
+        page.run("fold.value = 'module'; fold.dispatchEvent(new Event('change'))")
+        page.flush()
+        assert "blocks.3" in page.boxes()
+
     def test_show_in_graph_opens_what_hides_an_entry(self, page, large):
         name = next(
             e["index"]

@@ -143,7 +143,7 @@ class DetailView {
       make("div", { class: "actions" },
         make("button", { onclick: () => app.toggleGroup(group) }, group.open ? "Close" : "Open"),
         group.run ? null : make("button", { onclick: () => app.search(`module:${group.path}`) }, "Find its entries")),
-      this.shares("By op", this.sums(entries, (i) => app.tape.text("op", i)), (name) => `op:${name} module:${group.path}`),
+      this.shares("By op", this.sums(entries, (i) => app.tape.text("op", i)), (name) => `op:${name}${group.path ? ` module:${group.path}` : ""}`),
       this.shares("By source line", this.sums(entries, (i) => app.tape.text("line", i)), (name) => `line:${name.split(", in ")[0]}`),
     ];
   }

@@ -48,6 +48,7 @@ class GraphView {
   }
 
   layout() {
+    this.hoverGroup = null;
     this.made = new Layout(this.app.modules, this.shown, (item) => this.sizeOf(item));
     const next = this.app.modules.boxesIfOpened(this.shown);
     byId("expand").disabled = next.closed === 0 || next.boxes > MOST_BOXES;
@@ -407,6 +408,7 @@ class GraphView {
     canvas.addEventListener("pointercancel", () => (drag = null));
     canvas.addEventListener("pointerleave", () => this.point(null));
     byId("leaves").addEventListener("change", (event) => this.change(() => (this.shown.leaves = event.target.checked)));
+    byId("fold").addEventListener("change", (event) => this.change(() => app.foldBy(event.target.value, this.shown)));
     byId("collapse").addEventListener("click", () => this.change(() => app.modules.closeAll()));
     byId("expand").addEventListener("click", () => this.change(() => app.modules.openOneLevel()));
     byId("in").addEventListener("click", () => this.zoom(1.3));

@@ -89,6 +89,12 @@ class App {
     this.redraw();
   }
 
+  foldBy(by, shown) {
+    this.modules = new Modules(this.tape, by);
+    this.modules.openFirst(shown);
+    this.group = this.counts = null;
+  }
+
   showInGraph(i) {
     this.open("graph");
     const { graph } = this.views;
@@ -175,7 +181,7 @@ class App {
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
     const input = byId("search");
     const typing = event.target === input;
     const along = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];

@@ -1,19 +1,21 @@
 // The tree of modules: entries are numbered 0 to n - 1, groups from n on; the first group is the root.
 //
 // A group with more children than anybody can look at is cut into runs of neighbours, so that the
-// layout never meets a large set at once, whatever the tape.
+// layout never meets a large set at once, whatever the tape. A tape can also be folded by its order
+// alone: a loop that calls the same modules again and again is easier to follow so.
 
 const MOST_CHILDREN = 150;
 const CHILDREN_OF_A_RUN = 60;
 const OPEN_AT_FIRST = 80;
 
 class Modules {
-  constructor(tape) {
+  constructor(tape, by = "module") {
     this.tape = tape;
     this.groups = [];
     this.byPath = new Map();
     this.root = this.add("", "", null);
-    for (let i = 0; i < tape.count; i++) this.groupOf(this.pathOf(i)).children.push(i);
+    const pathOf = by === "module" ? (i) => this.pathOf(i) : () => "";
+    for (let i = 0; i < tape.count; i++) this.groupOf(pathOf(i)).children.push(i);
     this.moduleCount = this.byPath.size;
     this.merge(this.root);
     this.cut(this.root);
