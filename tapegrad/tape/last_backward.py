@@ -1,8 +1,10 @@
 """The tape of the last backward that some code runs, described before the sweep empties it."""
 
+import gc
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tapegrad
@@ -80,4 +82,17 @@ class LastBackward:
         caller = sys._getframe(2)
         self.place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         self.number = self.count
-        self.document = tapegrad.tape.of(tensors).to_dict()
+        with _without_collector():
+            self.document = tapegrad.tape.of(tensors).to_dict()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the collector, which would walk the whole tape again for every few hundred objects."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
