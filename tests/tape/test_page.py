@@ -549,6 +549,21 @@ class TestTable:
         order = page.run("return tapePage.views.table.order")
         assert order == [e["index"] for e in sorted(large["entries"], key=lambda e: e["op"])]
 
+    def test_up_and_down_go_by_its_order(self, page):
+        from selenium.webdriver import Keys
+
+        page.click("#tab-table")
+        page.search("op:softmax")
+        page.click("[data-key=backward]")
+        order = page.run("return tapePage.views.table.order")
+        for key, place in ((Keys.ARROW_DOWN, 0), (Keys.ARROW_DOWN, 1), (Keys.ARROW_DOWN, 2)):
+            page.press(key)
+            assert page.selected == order[place]
+        page.press(Keys.ARROW_UP)
+        assert page.selected == order[1]
+        page.press(Keys.ARROW_RIGHT)
+        assert page.selected == order[1] + 1
+
     def test_only_rows_in_sight_exist(self, open_page, huge):
         page = open_page(huge)
         page.click("#tab-table")
@@ -597,6 +612,30 @@ def test_the_details_of_an_entry(open_page):
     page.click("#detail [data-to='5']")
     assert page.text("#detail h2") == "exp #5"
     assert page.selected == 5
+
+
+def test_values_that_are_gone(open_page):
+    document = small()
+    for state in ("packed", "dropped", "evicted"):
+        value = {"name": state, "role": "value", "state": state, "bytes": 0, "storage": 0}
+        value |= (
+            {"shape": None, "dtype": None}
+            if state != "evicted"
+            else {"shape": [2], "dtype": "int8"}
+        )
+        document["entries"][6]["saved"].append(value)
+    page = open_page(document)
+    page.run("tapePage.select(6)")
+    page.flush()
+    shown = page.text("#detail")
+    for part in (
+        "packed by hooks",
+        "a sweep has read it",
+        "evicted, recomputed",
+        "int8[2]",
+        "unknown[]",
+    ):
+        assert part in shown
 
 
 def test_the_whole_says_where_the_bytes_are(page, large):

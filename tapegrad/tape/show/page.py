@@ -77,7 +77,8 @@ def _pack(document: Mapping[str, Any]) -> dict[str, Any]:
     strings, types = _Numbers(), _Numbers()
 
     def type_of(value: Mapping[str, Any]) -> int:
-        return types((strings(value["dtype"]), *value["shape"]))
+        # What hooks packed or a sweep dropped has no type any more.
+        return types((strings(value["dtype"] or "unknown"), *(value["shape"] or ())))
 
     saved = [value for entry in entries for value in entry["saved"]]
     source = document.get("source") or {}

@@ -8,7 +8,7 @@ const STATES = {
   packed: "packed by hooks",
   dropped: "dropped: a sweep has read it",
 };
-const ROLES = { input: "an input of the op", output: "the op's output", value: "computed for the gradient" };
+const ROLES = { input: "an input of the op", output: "the op's output", value: "computed for the gradient", number: "a number" };
 
 class DetailView {
   constructor(app) {

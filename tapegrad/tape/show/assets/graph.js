@@ -377,16 +377,29 @@ class GraphView {
   listen() {
     const { canvas, app } = this;
     let drag = null;
+    const fingers = new Map(); // two of them zoom
+    const spread = () => {
+      const [a, b] = [...fingers.values()];
+      return [Math.hypot(a.x - b.x, a.y - b.y), (a.x + b.x) / 2, (a.y + b.y) / 2];
+    };
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       const step = event.deltaMode === 1 ? 16 * event.deltaY : event.deltaY;
       this.zoom(Math.exp(-Math.max(-120, Math.min(120, step)) * 0.0022), event.offsetX, event.offsetY);
     }, { passive: false });
     canvas.addEventListener("pointerdown", (event) => {
-      drag = { x: event.clientX, y: event.clientY, far: false };
+      fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+      drag = { x: event.clientX, y: event.clientY, far: fingers.size > 1 };
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
+      if (fingers.size === 2) {
+        const [before] = spread();
+        fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+        const [after, x, y] = spread();
+        if (before && after) this.zoom(after / before, x, y);
+        return;
+      }
       if (drag) {
         const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
         if (!drag.far && Math.hypot(dx, dy) < 4) return;
@@ -401,11 +414,15 @@ class GraphView {
     });
     canvas.addEventListener("pointerup", (event) => {
       const click = drag && !drag.far;
+      fingers.delete(event.pointerId);
       drag = null;
       canvas.classList.remove("drag");
       if (click) this.press(this.at(event.offsetX, event.offsetY));
     });
-    canvas.addEventListener("pointercancel", () => (drag = null));
+    canvas.addEventListener("pointercancel", (event) => {
+      fingers.delete(event.pointerId);
+      drag = null;
+    });
     canvas.addEventListener("pointerleave", () => this.point(null));
     byId("leaves").addEventListener("change", (event) => this.change(() => (this.shown.leaves = event.target.checked)));
     byId("fold").addEventListener("change", (event) => this.change(() => app.foldBy(event.target.value, this.shown)));

@@ -195,7 +195,10 @@ class App {
     } else if (event.target.closest("aside") && event.key.startsWith("Arrow")) return;
     else if (event.key === "/") input.focus();
     else if (event.target.closest("[role=tab]") && (event.key === "ArrowLeft" || event.key === "ArrowRight")) this.nextTab(along);
-    else if (along && this.tape.count) {
+    else if (this.tab === "table" && /Up|Down/.test(event.key)) {
+      const by = { ArrowUp: -1, ArrowDown: 1, PageUp: -20, PageDown: 20 }[event.key];
+      this.select(this.views.table.beside(this.selected, by));
+    } else if (along && this.tape.count) {
       const from = this.selected < 0 ? (along > 0 ? -1 : this.tape.count) : this.selected;
       this.select(Math.max(0, from + along));
     } else if (event.key === "Home" && this.tape.count) this.select(0);

@@ -115,10 +115,22 @@ class TableView {
     this.body.replaceChildren(...rows);
   }
 
+  // The row of an entry, or undefined.
+  rowOf(entry) {
+    if (!this.placeOf) this.placeOf = new Map(this.order.map((i, place) => [i, place]));
+    return this.placeOf.get(entry);
+  }
+
+  // The entry some rows further, from one that may not be in the table.
+  beside(entry, by) {
+    const place = this.rowOf(entry);
+    const next = place === undefined ? 0 : place + by;
+    return this.order[Math.max(0, Math.min(this.order.length - 1, next))] ?? -1;
+  }
+
   // Scrolls to an entry.
   follow(entry) {
-    if (!this.placeOf) this.placeOf = new Map(this.order.map((i, place) => [i, place]));
-    const place = this.placeOf.get(entry);
+    const place = this.rowOf(entry);
     if (place === undefined || !this.box.clientHeight) return;
     const [top, room] = [place * ROW, this.box.clientHeight - 34];
     if (top < this.box.scrollTop) this.box.scrollTop = top;
