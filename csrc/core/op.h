@@ -36,8 +36,9 @@ using Kernel = void (*)(const OpCall&);
 
 // What dispatch must know of an op when it runs over a batch (core/batch.h).
 enum OpTrait : uint8_t {
-  kAnyRank = 1,  // works element by element: further leading dimensions change nothing
-  kRandom = 2,   // draws random numbers
+  kAnyRank = 1,     // works element by element: further leading dimensions change nothing
+  kRandom = 2,      // draws random numbers
+  kOverwrites = 4,  // may write its first output over its first input, if they are laid out alike
 };
 
 // The record of an op: what the system may ask of it below autograd.

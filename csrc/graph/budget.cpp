@@ -24,6 +24,30 @@ Limit limit;
 Budget::Stats statistics;
 int64_t time_spent = 0;
 std::vector<Value*> candidates;
+std::vector<Value*> quiet_values;
+
+// Whether the program has let go of a value that is held quietly, besides saved values.
+bool is_newly_sole(const Value& value) {
+  return value.storage->use_count() == value.storage->savers() + 1;
+}
+
+// The bytes that are to be counted because of that.
+int64_t newly_sole() {
+  int64_t nbytes = 0;
+  for (const Value* value : quiet_values)
+    if (is_newly_sole(*value) && value->storage->savers() == 0)
+      nbytes += static_cast<int64_t>(value->nbytes);
+  return nbytes;
+}
+
+void count_newly_sole() {
+  for (size_t i = quiet_values.size(); i-- > 0;) {
+    Value& value = *quiet_values[i];
+    if (!is_newly_sole(value)) continue;
+    Budget::end_quiet(value);
+    value.storage->add_saver();
+  }
+}
 
 // ---- components of evicted values: a forest whose roots know the cost of all in them
 
@@ -74,7 +98,7 @@ void each_neighbour(const Value& value, const Survey& survey, Look&& look) {
 
 // Why the storage cannot be evicted whatever it was computed from.
 const char* plain_obstacle(const Storage& storage) {
-  if (storage.nbytes() <= kSmallest) return "it is not larger than 1 KiB";
+  if (Budget::is_too_small(storage.nbytes())) return "it is not larger than 1 KiB";
   if (storage.is_borrowed()) return "its memory is not the library's";
   if (storage.is_batched()) return "it is a batch of vmap";
   if (storage.use_count() != storage.savers()) return "the program still holds it";
@@ -93,7 +117,7 @@ double score_of(Value& value, Survey& survey) {
       plain_obstacle(storage))
     return -1;
   Recipes::survey(value, survey);
-  if (!survey.possible || survey.held >= value.nbytes) return -1;
+  if (!survey.possible) return -1;
   double cost = static_cast<double>(survey.cost);
   constexpr size_t kMany = 8;
   int32_t seen[kMany];
@@ -104,8 +128,8 @@ double score_of(Value& value, Survey& survey) {
     if (count < kMany) seen[count++] = component;
     cost += components[static_cast<size_t>(component)].cost;
   });
-  auto gain = static_cast<double>(value.nbytes - survey.held);
-  return (cost + 1) / (gain * static_cast<double>(time_spent - value.last_use + 1));
+  auto staleness = static_cast<double>(time_spent - value.last_use + 1);
+  return (cost + 1) / (static_cast<double>(value.nbytes) * staleness);
 }
 
 void evict(Value& value, const Survey& survey) {
@@ -158,7 +182,7 @@ bool evict_some(int64_t target) {
 void Budget::start(int64_t bytes, bool strict) {
   outer_limits.push_back(limit);
   limit = {bytes, strict};
-  if (outer_limits.size() == 1) statistics = {};
+  statistics.shortfall = 0;
   watch(kWatchBudget, true);
   storage_context.flags |= Storage::kFresh;
   make_room(0);
@@ -176,16 +200,20 @@ void Budget::stop() {
 
 const Budget::Stats& Budget::stats() { return statistics; }
 
-void Budget::make_room(size_t nbytes) {
-  if (limit.bytes == kNoLimit) return;
-  int64_t allowed = limit.bytes - static_cast<int64_t>(nbytes);
-  if (saved_bytes.live <= allowed) return;
+bool Budget::try_room(size_t nbytes) {
+  if (limit.bytes == kNoLimit) return true;
+  int64_t allowed = limit.bytes - static_cast<int64_t>(nbytes) - newly_sole();
   // A little more than asked, so that the next value does not have to look again.
   int64_t target = allowed - limit.bytes / 32;
   while (saved_bytes.live > allowed)
     if (!evict_some(target)) break;
-  int64_t shortfall = saved_bytes.live - allowed;
-  if (shortfall <= 0) return;
+  count_newly_sole();
+  return saved_bytes.live <= limit.bytes - static_cast<int64_t>(nbytes);
+}
+
+void Budget::make_room(size_t nbytes) {
+  if (try_room(nbytes)) return;
+  int64_t shortfall = saved_bytes.live + static_cast<int64_t>(nbytes) - limit.bytes;
   statistics.shortfall = std::max(statistics.shortfall, shortfall);
   if (limit.strict)
     fail<OutOfMemoryError>("budget: the tape needs ", saved_bytes.live + int64_t(nbytes),
@@ -202,7 +230,6 @@ const char* Budget::obstacle(const Storage& storage) {
   Recipes::survey(*value, survey);
   if (!value->recipe) return "it was not computed under the budget, or written by other means";
   if (!survey.possible) return "what it was computed from is gone";
-  if (survey.held >= value->nbytes) return "what it is computed from takes as much memory";
   return nullptr;
 }
 
@@ -273,12 +300,43 @@ void Budget::count_evicted(int change) noexcept {
   if (outer_limits.empty()) limit = {};
 }
 
+bool Budget::is_too_small(size_t nbytes) { return nbytes <= kSmallest; }
+
+void Budget::hold_quietly(Value& value) {
+  value.quiet = static_cast<int32_t>(quiet_values.size());
+  quiet_values.push_back(&value);
+}
+
+void Budget::end_quiet(Value& value) noexcept {
+  Value* last = quiet_values.back();
+  quiet_values[static_cast<size_t>(value.quiet)] = last;
+  last->quiet = value.quiet;
+  quiet_values.pop_back();
+  value.quiet = -1;
+}
+
+Ref<Storage> Budget::empty_storage(size_t nbytes) {
+  auto* storage = new (pool_allocate(sizeof(Storage))) Storage(nullptr, nbytes, nullptr);
+  storage->context_.flags =
+      (storage->context_.flags & ~uint32_t{Storage::kFresh}) | Storage::kEvicted;
+  count_evicted(1);
+  return Ref<Storage>::adopt(storage);
+}
+
 void Budget::take_bytes(Storage& storage) noexcept {
   if (storage.savers() > 0) saved_bytes.remove(storage.nbytes());
   deallocate(storage.data_, storage.nbytes());
   storage.data_ = nullptr;
   storage.context_.flags |= Storage::kEvicted;
   count_evicted(1);
+}
+
+void Budget::move_bytes(Storage& from, Storage& to) noexcept {
+  if (from.savers() > 0) saved_bytes.remove(from.nbytes());
+  if (to.savers() > 0) saved_bytes.add(to.nbytes());
+  to.data_ = std::exchange(from.data_, nullptr);
+  from.context_.flags |= Storage::kEvicted;
+  to.context_.flags &= ~uint32_t{Storage::kEvicted};
 }
 
 void Budget::give_bytes(Storage& storage) {

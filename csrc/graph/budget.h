@@ -36,8 +36,10 @@ class Budget {
   static void admit(const Storage& storage) {
     if (storage.savers() == 0 && !storage.has(Storage::kLeaf)) make_room(storage.nbytes());
   }
-  // Evicts until this many bytes more may be kept.
+  // Evicts until this many bytes more may be kept; notes by how much that fell short.
   static void make_room(size_t nbytes);
+  // The same; false if it cannot be.
+  static bool try_room(size_t nbytes);
   // Why a saved storage cannot be evicted; null if it can.
   static const char* obstacle(const Storage& storage);
   // The largest saved values that cannot be evicted, with the reason, one a line.
@@ -51,8 +53,15 @@ class Budget {
   static void advance(int64_t cost);
   static void count_recomputed(int64_t cost);
   static void count_evicted(int change) noexcept;
+  static bool is_too_small(size_t nbytes);
+  // Values that are held while the program holds them too.
+  static void hold_quietly(Value& value);
+  static void end_quiet(Value& value) noexcept;
+  // A storage whose bytes are absent.
+  static Ref<Storage> empty_storage(size_t nbytes);
   static void take_bytes(Storage& storage) noexcept;
   static void give_bytes(Storage& storage);
+  static void move_bytes(Storage& from, Storage& to) noexcept;
 };
 
 }  // namespace tapegrad

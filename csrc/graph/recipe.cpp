@@ -29,18 +29,23 @@ uint64_t visit_number = 0;
 
 // ---- what is needed
 
-void hold(Value& value) {
+// Bytes that the program holds as well cost nothing until it lets go of them. `ours` references are
+// those of the caller.
+void hold(Value& value, uint32_t ours = 0) {
   if (value.is_held) return;
   value.is_held = true;
-  value.storage->retain();
-  value.storage->add_saver();
+  Storage& storage = *value.storage;
+  if (storage.use_count() == storage.savers() + ours) storage.add_saver();
+  else Budget::hold_quietly(value);
+  storage.retain();
 }
 
 void let_go(Value& value) noexcept {
   if (!value.is_held || value.is_pinned) return;
   value.is_held = false;
   Storage* storage = value.storage;
-  storage->remove_saver();
+  if (value.quiet >= 0) Budget::end_quiet(value);
+  else storage->remove_saver();
   storage->release();
 }
 
@@ -108,7 +113,7 @@ void keep_copy(Value& value, const Storage& storage) {
   copy->clear_fresh();
   std::memcpy(copy->data(), storage.data(), storage.nbytes());
   attach(value, *copy);
-  hold(value);
+  hold(value, 1);
 }
 
 // The storage is about to be overwritten: from now on its value is absent, unless it must be kept. The
@@ -384,7 +389,6 @@ void Recipes::abandon(const OpCall&) noexcept { frames->pop(); }
 
 void Recipes::survey(Value& value, Survey& survey) {
   survey.possible = static_cast<bool>(value.recipe);
-  survey.held = 0;
   survey.cost = 0;
   survey.gone.clear();
   survey.neighbours.clear();
@@ -398,10 +402,8 @@ void Recipes::survey(Value& value, Survey& survey) {
       Value& input = *operand.value;
       if (input.visited == visit_number) continue;
       input.visited = visit_number;
-      if (input.is_present()) {
-        if (input.storage->savers() == 0 && !input.storage->has(Storage::kLeaf))
-          survey.held += input.nbytes;
-      } else if (input.is_wanted()) {
+      if (input.is_present()) continue;
+      if (input.is_wanted()) {
         survey.neighbours.push_back(&input);
       } else if (input.recipe) {
         survey.gone.push_back(&input);
@@ -448,20 +450,27 @@ namespace {
 // Whether a call that is made again is to fill in a value.
 bool is_awaited(const Value* value) { return value && !value->is_present() && value->is_wanted(); }
 
-// The storage in which an awaited value will lie.
-Ref<Storage> give_place(Value& value) {
-  Budget::make_room(value.nbytes);
-  if (value.storage) {
-    Ref<Storage> storage(value.storage);
-    Budget::give_bytes(*storage);
-    if (value.needed > 0) hold(value);
-    return storage;
-  }
-  Ref<Storage> storage = Storage::allocate(value.nbytes);
-  storage->clear_fresh();
+// The storage in which an awaited value will lie, without bytes yet.
+Ref<Storage> place_for(Value& value) {
+  if (value.storage) return Ref<Storage>(value.storage);
+  Ref<Storage> storage = Budget::empty_storage(value.nbytes);
   attach(value, *storage);
-  hold(value);
   return storage;
+}
+
+// The first input of the call, if the first output may be written over it: nobody else needs it now.
+Value* find_donor(const Recipe& recipe) {
+  if (!(recipe.op().traits & kOverwrites) || recipe.inputs().empty() || !recipe.bases().empty())
+    return nullptr;
+  const Recipe::Operand &input = recipe.inputs()[0], &output = recipe.outputs()[0];
+  Value& donor = *input.value;
+  bool suits = donor.recipe && donor.locks == 1 && donor.is_sole() && output.value &&
+               donor.nbytes == output.value->nbytes && !donor.storage->has(Storage::kLeaf) &&
+               recipe.is_alike(input, output) && !Budget::is_too_small(donor.nbytes);
+  if (!suits) return nullptr;
+  Survey survey;
+  Recipes::survey(donor, survey);
+  return survey.possible ? &donor : nullptr;
 }
 
 // How many bytes an output reaches over, for one whose value is gone.
@@ -492,6 +501,7 @@ struct Remade {
 
   // Where an input is read: memory that the call overwrites is read there, as it was the first time.
   Ref<Storage> storage_of(const Recipe::Operand& input) const {
+    if (input.value == donor) return storages[0];
     for (const Recipe::Operand& base : recipe.bases())
       if (base.value == input.value) return storages[static_cast<size_t>(base.offset)];
     return Ref<Storage>(input.value->storage);
@@ -518,8 +528,7 @@ struct Remade {
     int64_t cost = clock_ticks() - start;
     Budget::advance(cost);
     Budget::count_recomputed(cost);
-    for (const Filled& place : filled) {
-      Value* value = place.value;
+    for (Value* value : filled) {
       value->last_use = Budget::clock();
       Budget::leave_component(*value);
       Budget::add_candidate(*value);
@@ -529,33 +538,44 @@ struct Remade {
 
   const Recipe& recipe;
   std::vector<Ref<Storage>> storages;
-  struct Filled {
-    Value* value;
-    bool is_new;  // whether its storage is
-  };
-  std::vector<Filled> filled;
+  std::vector<Value*> filled;
+  Value* donor = nullptr;  // whose bytes became those of the first output
 
  private:
   void add(const Recipe::Operand& output) {
     std::span<Recipe::Operand> outputs = recipe.outputs();
     for (size_t k = 0; output.value && k < storages.size(); ++k)
       if (outputs[k].value == output.value) return storages.push_back(storages[k]);
-    if (is_awaited(output.value)) {
-      bool is_new = !output.value->storage;
-      storages.push_back(give_place(*output.value));
-      filled.push_back({output.value, is_new});
-      return;
-    }
+    if (is_awaited(output.value)) return fill(*output.value);
     size_t nbytes = output.value ? output.value->nbytes : reach(recipe, output);
     for (const Recipe::Operand& base : recipe.bases())
       if (static_cast<size_t>(base.offset) == storages.size()) nbytes = base.value->nbytes;
     storages.push_back(Storage::allocate(nbytes));
     storages.back()->clear_fresh();
   }
+  void fill(Value& value) {
+    bool may_overwrite = storages.empty() && !Budget::try_room(value.nbytes);
+    if (may_overwrite) donor = find_donor(recipe);
+    if (!donor) Budget::make_room(value.nbytes);
+    Ref<Storage> place = place_for(value);
+    if (donor && may_overwrite) give_away(*place);
+    else Budget::give_bytes(*place);
+    if (value.needed > 0) hold(value, 1);
+    filled.push_back(&value);
+    storages.push_back(std::move(place));
+  }
+  // The donor is absent from now on, as if evicted.
+  void give_away(Storage& to) {
+    Ref<Storage> from(donor->storage);
+    Budget::drop_candidate(*donor);
+    Budget::move_bytes(*from, to);
+    need_inputs(*donor);
+    let_go(*donor);
+  }
   void undo() noexcept {
-    for (const Filled& place : filled) {
-      if (!place.is_new) Budget::take_bytes(*place.value->storage);
-      let_go(*place.value);
+    for (Value* value : filled) {
+      Budget::take_bytes(*value->storage);
+      let_go(*value);
     }
     filled.clear();
   }

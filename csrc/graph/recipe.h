@@ -21,6 +21,7 @@
 // used. All of it runs under Note [The GIL guards handles].
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,8 @@ class Value {
 
   bool is_present() const { return storage && !storage->has(Storage::kEvicted); }
   bool is_lost() const { return !recipe && !is_present(); }
+  // Whether only the tape holds the bytes.
+  bool is_sole() const { return storage->use_count() == storage->savers(); }
   // Whether its inputs are counted as needed.
   bool is_wanted() const { return needed > 0 || storage; }
 
@@ -52,6 +55,7 @@ class Value {
   uint32_t locks = 0;       // calls that use it right now
   bool is_held = false;     // by this object, because it is needed
   bool is_pinned = false;   // held for good: too small to be worth a thought
+  int32_t quiet = -1;       // its place among those held that the program holds too
   int32_t place = -1;       // among the candidates for eviction
   int32_t component = -1;   // of neighbouring evicted values, see budget.cpp
   uint32_t generation = 0;  // of components
@@ -100,6 +104,11 @@ class Recipe {
     return {reinterpret_cast<Scalar*>(operands() + read_count_ + output_count_), attribute_count_};
   }
   Ref<TensorImpl> tensor(const Operand& operand, Ref<Storage> storage) const;
+  // Whether two operands lie at the same places of their storages.
+  bool is_alike(const Operand& a, const Operand& b) const {
+    return a.dtype == b.dtype && a.offset == b.offset && a.rank == b.rank &&
+           std::equal(dims() + a.dims, dims() + a.dims + 2 * a.rank, dims() + b.dims);
+  }
 
   void retain() { ++count_; }
   void release() noexcept {
@@ -127,7 +136,6 @@ class Recipe {
 // What it would take to compute a value again.
 struct Survey {
   bool possible = true;
-  size_t held = 0;                 // bytes to be held for it that nobody holds now
   int64_t cost = 0;                // of its call, and of those whose results are gone
   std::vector<Value*> gone;        // those results
   std::vector<Value*> neighbours;  // evicted values that it is computed from

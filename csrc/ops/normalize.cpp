@@ -19,7 +19,7 @@ namespace {
 
 const Op layer_norm_op{"layer_norm", {cpu::layer_norm, nullptr}};
 const Op layer_norm_backward_op{"layer_norm_backward", {cpu::layer_norm_backward, nullptr}};
-const Op batch_norm_op{"batch_norm", {cpu::batch_norm, nullptr}};
+const Op batch_norm_op{"batch_norm", {cpu::batch_norm, nullptr}, kOverwrites};
 const Op batch_norm_backward_op{"batch_norm_backward", {cpu::batch_norm_backward, nullptr}};
 
 void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*> others) {

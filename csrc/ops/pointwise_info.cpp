@@ -54,7 +54,7 @@ void fill_derivative(Derivative& d, PointwiseId id, const char* op_name) {
   d.text = Rule::kGrad[I];
   d.kind = kind_of(d.text);
   d.mentions = mentioned_operands(d.text, Rule::kArity);
-  d.op = PointwiseOp{{op_name, {cpu::pointwise, nullptr}, kAnyRank}, id, I, false, {}};
+  d.op = PointwiseOp{{op_name, {cpu::pointwise, nullptr}, kAnyRank | kOverwrites}, id, I, false, {}};
   int next = 0;
   for (int slot = 0; slot < kGradOperands; ++slot)
     if (d.mentions >> slot & 1) d.op.slots[next++] = static_cast<uint8_t>(slot);
@@ -98,7 +98,7 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
     info.param_names[i] = params.names[i];
     info.param_defaults[i] = params.defaults[i];
   }
-  info.op = PointwiseOp{{Rule::kName, {cpu::pointwise, nullptr}, kAnyRank},
+  info.op = PointwiseOp{{Rule::kName, {cpu::pointwise, nullptr}, kAnyRank | kOverwrites},
                         id,
                         -1,
                         Rule::kDTypes == PointwiseDTypes::Test,

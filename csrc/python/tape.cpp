@@ -187,6 +187,9 @@ void bind_tape(Binder& b) {
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
   b.function("_budget_irreducible", Budget::irreducible,
              "The largest saved values that cannot be evicted, and why.");
+  b.function("_set_saved_peak", [](int64_t peak) {
+    return std::exchange(saved_bytes.peak, std::max(peak, saved_bytes.live));
+  }, "peak"_a, "Makes the peak of saved bytes start at a number again; returns how it was.");
   b.function("_next_sequence", [] { return next_sequence; },
              "The sequence number of the next entry.");
 }

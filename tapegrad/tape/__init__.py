@@ -1,4 +1,8 @@
-"""The tape as an object."""
+"""The tape as an object: look at it, price it, keep it under a budget."""
+
+from tapegrad.tape.budget import BudgetWarning, budget
+
+__all__ = ["BudgetWarning", "budget"]
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -1,6 +1,12 @@
 """Numbers as people read them."""
 
-__all__ = ["clock", "human_bytes", "human_count"]
+import re
+
+__all__ = ["clock", "human_bytes", "human_count", "parse_bytes"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[0-9]+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 
 
 def clock(seconds: float) -> str:
@@ -47,3 +53,24 @@ def human_count(count: float) -> str:
 def _three_digits(value: float) -> str:
     size = abs(value)
     return f"{value:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+
+
+def parse_bytes(size: str | int, what: str) -> int:
+    """Turn a number of bytes, or a size such as "300 MiB" or "1.5GB", into bytes.
+
+    kB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024. `what` is who asks, for the error.
+
+    >>> parse_bytes("1.5 KiB", "budget")
+    1536
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        if match is None:
+            raise ValueError(f'{what}: expected a size such as "300 MiB", got {size!r}')
+        unit = (match[2] or "").lower()
+        return round(float(match[1]) * (_UNITS | _BINARY)[unit])
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise TypeError(
+            f'{what}: expected a number of bytes or a size such as "300 MiB", got {size!r}'
+        )
+    return size

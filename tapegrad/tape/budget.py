@@ -1,0 +1,129 @@
+"""Keep the tape under a number of bytes: evict what is cheap to compute again, compute it on demand.
+
+The work is done natively (csrc/graph/budget.h); this file is the context manager around it.
+"""
+
+import functools
+import warnings
+from types import TracebackType
+from typing import Any
+
+from tapegrad import _C
+from tapegrad.utils._units import human_bytes, parse_bytes
+
+__all__ = ["BudgetWarning", "budget"]
+
+class BudgetWarning(UserWarning):
+    """A budget could not be met: what is left cannot be computed again."""
+
+
+class budget:
+    """Keep what the tape saves under a limit, with no change to the model.
+
+    When a value is about to be saved and the limit would be passed, others are evicted: those that
+    are cheap to compute again, large, and not used for long. A gradient that needs one of them has
+    it computed again, by the calls that made it, with the same random numbers: the gradients are
+    the same, bit for bit. A value that the program still holds stays.
+
+    What is counted is ``torch.memory_stats()["saved_bytes"]``: the memory that saved values show,
+    once each, without parameters. Values that cannot be computed again stay, such as those made
+    outside the block. If they alone are more than the limit, a `BudgetWarning` at the end of the
+    block names the largest and says why.
+
+    Args:
+        limit: bytes, a size such as "300 MiB", or a fraction between 0 and 1 of what the tape
+            needs without a budget. For a fraction the same object must be entered for every step:
+            the first step runs without a limit and measures.
+        strict: raise `OutOfMemoryError` where the limit cannot be kept, instead of a warning.
+
+    Attributes:
+        limit: the bytes in force, None while a first step measures.
+        peak: the most bytes that were saved at a time in the last block.
+        evictions: how many values were evicted in it.
+        recomputed: how many calls were made again.
+        recompute_seconds: how long that took.
+        shortfall: by how many bytes the limit was passed, 0 if it was kept.
+
+    Example:
+        >>> from tapegrad import tape
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
+        >>> x = torch.randn(128, 64)
+        >>> with tape.budget("100 KiB") as b:
+        ...     model(x).relu().sum().backward()
+        >>> b.peak <= 100 * 1024, b.recomputed > 0
+        (True, True)
+    """
+
+    def __init__(self, limit: str | int | float, *, strict: bool = False) -> None:
+        self._fraction: float | None = None
+        self.limit: int | None = None
+        if isinstance(limit, float):
+            if not 0 < limit <= 1:
+                raise ValueError(
+                    f"budget: expected a fraction between 0 and 1 or a number of bytes, got {limit}"
+                )
+            self._fraction = limit
+        else:
+            self.limit = parse_bytes(limit, "budget")
+            if self.limit <= 0:
+                raise ValueError(f"budget: expected more than 0 bytes, got {limit!r}")
+        self._strict = strict
+        self._entered = False
+        self._peak_before = 0
+        self.peak = self.evictions = self.recomputed = self.shortfall = 0
+        self.recompute_seconds = 0.0
+
+    def __enter__(self) -> "budget":
+        if self._entered:
+            raise RuntimeError("budget: this budget is active already; make another one")
+        self._entered = True
+        self._before = _C._budget_stats()
+        self._peak_before = _C._set_saved_peak(0)
+        _C._budget_start(self.limit if self.limit is not None else (1 << 62), self._strict)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._entered = False
+        now = _C._budget_stats()
+        irreducible = _C._budget_irreducible() if now["shortfall"] else ""
+        _C._budget_stop()
+        self.peak = _C.memory_stats()["peak_saved_bytes"]
+        _C._set_saved_peak(max(self.peak, self._peak_before))
+        for name in ("evictions", "recomputed", "recompute_seconds"):
+            setattr(self, name, now[name] - self._before[name])
+        self.shortfall = now["shortfall"]
+        if self._fraction is not None and self.limit is None and kind is None and self.peak > 0:
+            self.limit = max(1, int(self._fraction * self.peak))
+        if self.shortfall and kind is None:
+            self._warn(irreducible)
+
+    def _warn(self, irreducible: str) -> None:
+        assert self.limit is not None
+        warnings.warn(
+            f"budget: the tape needed {human_bytes(self.limit + self.shortfall)}, "
+            f"{human_bytes(self.shortfall)} more than the budget of {human_bytes(self.limit)}; "
+            f"what is left cannot be computed again{':' if irreducible else ''}{irreducible}",
+            BudgetWarning,
+            stacklevel=3,
+        )
+
+    def __repr__(self) -> str:
+        limit = "measuring" if self.limit is None else human_bytes(self.limit)
+        return (
+            f"budget({limit}, peak={human_bytes(self.peak)}, evictions={self.evictions}, "
+            f"recomputed={self.recomputed})"
+        )
+
+    def __call__(self, function: Any) -> Any:
+        """Run every call of a function under this budget: the object as a decorator."""
+        @functools.wraps(function)
+        def limited(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return limited
