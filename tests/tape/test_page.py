@@ -238,6 +238,19 @@ def test_an_empty_tape(open_page):
     assert page.selected == -1
 
 
+def test_a_tape_that_saved_nothing(open_page):
+    b = Builder("views only")
+    leaf = b.leaf("x", [4, 4])
+    for _ in range(5):
+        leaf = b.op("t", [(leaf, 0)], [[4, 4]])
+    page = open_page(b.document())
+    assert "6 entries · 0 B saved · 0 B at the peak" in page.text("#facts")
+    for tab in ("bytes", "table", "graph"):
+        page.click(f"#tab-{tab}")
+    page.press("\ue015")
+    assert page.selected == 0
+
+
 def test_hostile_texts_stay_texts(open_page):
     hostile = "</script><img src=x onerror=alert(1)>&amp;\"'"
     page = open_page(small(f"a {hostile} title", hostile=hostile))
