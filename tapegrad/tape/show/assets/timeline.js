@@ -176,7 +176,7 @@ class TimelineView {
   drawMark(pen, entry, colour, yOf) {
     const { tape } = this.app;
     for (const step of [entry, this.steps - 1 - entry]) {
-      const x = this.xOf(step + (this.steps < this.wide ? 0.5 : 0));
+      const x = Math.round(this.xOf(step + (this.steps < this.wide ? 0.5 : 0))) + 0.5;
       if (x < EDGES.left || x > EDGES.left + this.wide) continue;
       pen.strokeStyle = pen.fillStyle = colour;
       pen.lineWidth = 1;
