@@ -33,7 +33,8 @@ class BytesView {
 
   build(by) {
     const { tape } = this.app;
-    const root = { name: `all, by ${by === "line" ? "source line" : by}`, bytes: 0, parts: new Map(), own: [], parent: null };
+    const grown = (name, parent) => ({ name, parent, bytes: 0, parts: new Map(), own: [] });
+    const root = grown(`all, by ${by === "line" ? "source line" : by}`, null);
     for (let i = 0; i < tape.count; i++) {
       const bytes = tape.bytes[i];
       if (!bytes) continue;
@@ -41,7 +42,7 @@ class BytesView {
       node.bytes += bytes;
       for (const name of this.wayTo(i)) {
         let next = node.parts.get(name);
-        if (!next) node.parts.set(name, (next = { name, bytes: 0, parts: new Map(), own: [], parent: node }));
+        if (!next) node.parts.set(name, (next = grown(name, node)));
         next.bytes += bytes;
         node = next;
       }
@@ -107,7 +108,7 @@ class BytesView {
       pen.textAlign = "center";
       pen.fillText("This tape saved no bytes.", width / 2, height / 2);
     } else this.divide(this.at, 8, 4, width - 16, height - 8, 0);
-    this.rectOf = new Map(this.rects.filter(({ node }) => node.entry !== undefined).map((rect) => [rect.node.entry, rect]));
+    this.rectOf = new Map(this.rects.map((rect) => [rect.node.entry, rect]));
     for (const rect of this.heads) this.drawHead(pen, rect);
     for (const rect of this.rects) this.drawRect(pen, rect);
   }
@@ -188,7 +189,10 @@ class BytesView {
       const part = last ? make("span", {}, words) : make("button", { onclick: () => this.enter(node) }, words);
       return k ? [" / ", part] : [part];
     });
-    if (over) parts.push(make("span", { class: "dim" }, ` — ${this.pathOf(over)}: ${asBytes(over.bytes)}, ${asShare(over.bytes, this.app.tape.total)}`));
+    if (over) {
+      const share = asShare(over.bytes, this.app.tape.total);
+      parts.push(make("span", { class: "dim" }, ` — ${this.pathOf(over)}: ${asBytes(over.bytes)}, ${share}`));
+    }
     byId("crumbs").replaceChildren(...parts);
   }
 
@@ -199,7 +203,7 @@ class BytesView {
     const rest = items.slice(7).reduce((sum, [, bytes]) => sum + bytes, 0);
     if (rest) shown.push(["others", rest, 7]);
     byId("legend").replaceChildren(...shown.map(([name, bytes, rank]) =>
-      make("li", {}, make("span", { class: "swatch", style: `background: var(--c${rank})` }), `${name} ${asShare(bytes, tape.total)}`)));
+      make("li", {}, swatch(rank), `${name} ${asShare(bytes, tape.total)}`)));
   }
 
   // ---- pointer
@@ -217,6 +221,10 @@ class BytesView {
     this.at = node;
     this.over = null;
     this.app.redraw();
+  }
+
+  leave() {
+    if (this.at && this.at.parent) this.enter(this.at.parent);
   }
 
   choose(by) {
@@ -276,7 +284,8 @@ function squarify(items, total, x, y, w, h, place) {
     while (to < items.length) {
       const next = sum + items[to].bytes * scale;
       const thick = next / side;
-      const ratio = Math.max((items[from].bytes * scale) / thick / thick, (thick * thick) / (items[to].bytes * scale));
+      const [first, last] = [items[from].bytes * scale, items[to].bytes * scale];
+      const ratio = Math.max(first / thick / thick, (thick * thick) / last);
       if (ratio > worst) break;
       [sum, worst, to] = [next, ratio, to + 1];
     }

@@ -117,7 +117,6 @@ class Tape {
       }
       this.lastUse[i] = last;
     }
-    this.freed = freed;
     this.live = new Float64Array(2 * n);
     let live = 0;
     this.peak = 0;
@@ -188,14 +187,14 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+const swatch = (rank) => make("span", { class: "swatch", style: `background: var(--c${rank})` });
 const byId = (id) => document.getElementById(id);
 
 let palette = {};
 function readPalette() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["back", "card", "ink", "dim", "faint", "rule", "edge", "accent", "soft", "peak", "frame", "mark", "frame-edge"];
+  const names = "back card ink dim faint rule edge accent soft peak frame mark frameEdge".split(" ");
   palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-  palette.frameEdge = palette["frame-edge"];
   palette.ops = Array.from({ length: 8 }, (_, i) => style.getPropertyValue(`--c${i}`).trim());
 }
 

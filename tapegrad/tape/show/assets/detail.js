@@ -8,7 +8,18 @@ const STATES = {
   packed: "packed by hooks",
   dropped: "dropped: a sweep has read it",
 };
-const ROLES = { input: "an input of the op", output: "the op's output", value: "computed for the gradient", number: "a number" };
+const ROLES = {
+  input: "an input of the op",
+  output: "the op's output",
+  value: "computed for the gradient",
+  number: "a number",
+};
+const placeOf = (line) => line.split(", in ")[0];
+
+const KEYS = [
+  "/ search · Enter next match · ← → along the tape · 1 2 3 views · + − 0 zoom · Esc clear",
+  "In the graph, the wheel zooms and dragging moves; a click on a module opens it, one on its title closes it.",
+];
 
 class DetailView {
   constructor(app) {
@@ -34,10 +45,9 @@ class DetailView {
   entry(i) {
     const { app } = this;
     const { tape } = app;
-    const swatch = make("span", { class: "swatch", style: `background: var(--c${tape.colour[i]})` });
     const [line, source] = [tape.text("line", i), tape.source[tape.place(i)]];
     return [
-      make("h2", {}, swatch, tape.text("op", i), make("span", { class: "dim" }, ` #${i}`)),
+      make("h2", {}, swatch(tape.colour[i]), tape.text("op", i), make("span", { class: "dim" }, ` #${i}`)),
       make("p", { class: "dim" }, `${tape.text("name", i)} · sequence ${asCount(tape.sequence[i])}`),
       this.facts([
         ["leaf", tape.text("leaf", i)],
@@ -53,13 +63,13 @@ class DetailView {
       this.outputs(i),
       this.saved(i),
       this.neighbours("Producers", this.producers(i)),
-      this.neighbours("Consumers", Array.from(tape.useBy.subarray(tape.useStart[i], tape.useStart[i + 1]), (by) => [by, ""])),
+      this.neighbours("Consumers", this.consumers(i)),
     ];
   }
 
   facts(pairs) {
-    const rows = pairs.filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
-    return make("dl", {}, ...rows);
+    const known = pairs.filter(([, value]) => value);
+    return make("dl", {}, ...known.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
   }
 
   link(text, action, title = null) {
@@ -68,7 +78,8 @@ class DetailView {
 
   outputs(i) {
     const { tape } = this.app;
-    const types = Array.from(tape.outType.subarray(tape.outStart[i], tape.outStart[i + 1]), (type) => tape.types[type]);
+    const numbers = tape.outType.subarray(tape.outStart[i], tape.outStart[i + 1]);
+    const types = Array.from(numbers, (type) => tape.types[type]);
     if (!types.length) return null;
     return [make("h3", {}, types.length > 1 ? "Outputs" : "Output"),
       make("ul", { class: "list mono" }, ...types.map((type) => make("li", {}, type)))];
@@ -81,7 +92,9 @@ class DetailView {
     const values = [];
     for (let k = from; k < to; k++)
       values.push(make("li", { class: "value" },
-        make("div", { class: "top" }, make("b", {}, tape.strings[tape.saved_name[k]]), make("span", {}, asBytes(tape.savedBytes[k]))),
+        make("div", { class: "top" },
+          make("b", {}, tape.strings[tape.saved_name[k]]),
+          make("span", {}, asBytes(tape.savedBytes[k]))),
         make("div", { class: "mono" }, tape.types[tape.saved_type[k]]),
         make("div", { class: "why" }, ...this.why(i, k))));
     return [make("h3", {}, `Saved values (${to - from})`), make("ul", { class: "list" }, ...values)];
@@ -95,18 +108,28 @@ class DetailView {
     const storage = tape.saved_storage[k];
     const [payer, last] = [tape.storagePayer[storage], tape.storageLast[storage]];
     const words = [`${ROLES[role] || role}; `];
-    if (state === "shared" && payer >= 0 && payer !== i) words.push("shared, counted at ", this.entryLink(payer, ""));
+    const elsewhere = state === "shared" && payer >= 0 && payer !== i;
+    if (elsewhere) words.push("shared, counted at ", this.entryLink(payer));
     else words.push(STATES[state] || state);
-    if (tape.savedBytes[k] > 0 && last >= 0 && last !== i) words.push("; free after ", this.entryLink(last, ""));
+    const outlives = tape.savedBytes[k] > 0 && last >= 0 && last !== i;
+    if (outlives) words.push("; free after ", this.entryLink(last));
     return words;
   }
 
+  // Neighbours are pairs of an entry and a note.
   producers(i) {
     const { tape } = this.app;
     const found = [];
-    for (let k = tape.inStart[i]; k < tape.inStart[i + 1]; k++)
-      if (tape.inFrom[k] >= 0) found.push([tape.inFrom[k], tape.inOutput[k] ? `, output ${tape.inOutput[k]}` : ""]);
+    for (let k = tape.inStart[i]; k < tape.inStart[i + 1]; k++) {
+      const note = tape.inOutput[k] ? `, output ${tape.inOutput[k]}` : "";
+      if (tape.inFrom[k] >= 0) found.push([tape.inFrom[k], note]);
+    }
     return found;
+  }
+
+  consumers(i) {
+    const { tape } = this.app;
+    return Array.from(tape.useBy.subarray(tape.useStart[i], tape.useStart[i + 1]), (by) => [by, ""]);
   }
 
   neighbours(title, entries) {
@@ -114,15 +137,17 @@ class DetailView {
     const { tape } = this.app;
     const rows = entries.slice(0, MOST_LINKS).map(([i, note]) => {
       const place = tape.text("leaf", i) || tape.text("module", i);
-      return make("li", {}, this.entryLink(i, ` ${tape.text("op", i)}`), make("span", { class: "dim" }, `${note}${place ? ` · ${place}` : ""}`));
+      const words = `${note}${place ? ` · ${place}` : ""}`;
+      return make("li", {}, this.entryLink(i, ` ${tape.text("op", i)}`), make("span", { class: "dim" }, words));
     });
     const more = entries.length - MOST_LINKS;
     if (more > 0) rows.push(make("li", { class: "dim" }, `and ${asCount(more)} more`));
     return [make("h3", {}, `${title} (${entries.length})`), make("ul", { class: "list" }, ...rows)];
   }
 
-  entryLink(i, words) {
-    return make("button", { class: "link", "data-to": i, onclick: () => this.app.select(i, { from: "detail" }) }, `#${i}${words}`);
+  entryLink(i, words = "") {
+    const go = () => this.app.select(i, { from: "detail" });
+    return make("button", { class: "link", "data-to": i, onclick: go }, `#${i}${words}`);
   }
 
   // ---- a module, the whole
@@ -130,6 +155,8 @@ class DetailView {
   group(group) {
     const { app } = this;
     const entries = app.modules.entriesOf(group);
+    const find = () => app.search(`module:${group.path}`);
+    const inside = group.path ? ` module:${group.path}` : "";
     return [
       make("h2", {}, app.modules.nameOf(group)),
       make("p", { class: "dim" }, group.run ? "a run of neighbours on the tape" : "module"),
@@ -142,9 +169,9 @@ class DetailView {
       ]),
       make("div", { class: "actions" },
         make("button", { onclick: () => app.toggleGroup(group) }, group.open ? "Close" : "Open"),
-        group.run ? null : make("button", { onclick: () => app.search(`module:${group.path}`) }, "Find its entries")),
-      this.shares("By op", this.sums(entries, (i) => app.tape.text("op", i)), (name) => `op:${name}${group.path ? ` module:${group.path}` : ""}`),
-      this.shares("By source line", this.sums(entries, (i) => app.tape.text("line", i)), (name) => `line:${name.split(", in ")[0]}`),
+        group.run ? null : make("button", { onclick: find }, "Find its entries")),
+      this.shares("By op", this.sums(entries, this.column("op")), (name) => `op:${name}${inside}`),
+      this.shares("By source line", this.sums(entries, this.column("line")), (line) => `line:${placeOf(line)}`),
     ];
   }
 
@@ -161,13 +188,12 @@ class DetailView {
       make("h2", {}, "The whole tape"),
       make("p", { class: "dim" }, "Point at an entry or a module to see what it keeps."),
       this.shares("Largest modules", this.sums(entries, this.patterns()), (name) => `module:${name}`),
-      this.shares("Largest source lines", this.sums(entries, (i) => tape.text("line", i)), (name) => `line:${name.split(", in ")[0]}`),
-      this.shares("Largest ops", this.sums(entries, (i) => tape.text("op", i)), (name) => `op:${name}`),
+      this.shares("Largest source lines", this.sums(entries, this.column("line")), (line) => `line:${placeOf(line)}`),
+      this.shares("Largest ops", this.sums(entries, this.column("op")), (name) => `op:${name}`),
       this.facts(Object.entries(tape.memory).filter(([, bytes]) => bytes !== null)
         .map(([name, bytes]) => [name.replace(/_bytes$/, "").replaceAll("_", " "), asBytes(bytes)])),
       make("h3", {}, "Keys"),
-      make("p", { class: "dim" }, "/ search · Enter next match · ← → along the tape · 1 2 3 views · + − 0 zoom · Esc clear"),
-      make("p", { class: "dim" }, "In the graph, the wheel zooms and dragging moves; a click on a module opens it, one on its title closes it."),
+      ...KEYS.map((words) => make("p", { class: "dim" }, words)),
     ];
   }
 
@@ -182,6 +208,10 @@ class DetailView {
     return (i) => names.get(tape.module[i]);
   }
 
+  column(name) {
+    return (i) => this.app.tape.text(name, i);
+  }
+
   sums(entries, nameOf) {
     const { tape } = this.app;
     const sums = new Map();
@@ -192,8 +222,9 @@ class DetailView {
   shares(title, sums, query) {
     if (!sums.length) return null;
     const most = sums[0][1];
+    const find = (name) => this.app.search(query(name));
     const rows = sums.slice(0, 6).map(([name, bytes]) =>
-      make("li", {}, make("button", { class: "share", title: name, onclick: () => this.app.search(query(name)) },
+      make("li", {}, make("button", { class: "share", title: name, onclick: () => find(name) },
         make("span", { class: "label" }, name || "outside any module"),
         make("span", { class: "amount" }, `${asBytes(bytes)} · ${asShare(bytes, this.app.tape.total)}`),
         make("span", { class: "track" }, make("i", { style: `width: ${(100 * bytes) / most}%` })))));

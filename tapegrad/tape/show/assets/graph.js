@@ -52,8 +52,8 @@ class GraphView {
     this.made = new Layout(this.app.modules, this.shown, (item) => this.sizeOf(item));
     const next = this.app.modules.boxesIfOpened(this.shown);
     byId("expand").disabled = next.closed === 0 || next.boxes > MOST_BOXES;
-    byId("expand").title = next.boxes > MOST_BOXES
-      ? `The next level has ${asCount(next.boxes)} boxes: open modules one by one` : "Open one more level of modules";
+    const many = `The next level has ${asCount(next.boxes)} boxes: open modules one by one`;
+    byId("expand").title = next.boxes > MOST_BOXES ? many : "Open one more level of modules";
     this.byGroup = new Map();
     for (const edge of this.made.edges) {
       const list = this.byGroup.get(edge.group);
@@ -70,7 +70,8 @@ class GraphView {
     if (!this.made) this.layout();
     const all = this.made.boxes.get(this.app.modules.root.id);
     const scale = Math.min((width - 24) / all.width, (height - 24) / all.height, 1.1);
-    this.view = { scale, x: (width - all.width * scale) / 2, y: Math.max(12, (height - all.height * scale) / 2) };
+    const y = Math.max(12, (height - all.height * scale) / 2);
+    this.view = { scale, x: (width - all.width * scale) / 2, y };
     this.touched = false;
   }
 
@@ -328,7 +329,8 @@ class GraphView {
       pen.font = isLeaf ? SMALL : BOLD;
       pen.fillStyle = isLeaf ? palette.dim : palette.ink;
       pen.textAlign = "center";
-      pen.fillText(clipped(name, pen.font, box.width - 12), box.x + box.width / 2, box.y + box.height / 2 + 0.5);
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2 + 0.5];
+      pen.fillText(clipped(name, pen.font, box.width - 12), x, y);
       return;
     }
     // An open group too small for its contents has room for larger words.
@@ -424,8 +426,10 @@ class GraphView {
       drag = null;
     });
     canvas.addEventListener("pointerleave", () => this.point(null));
-    byId("leaves").addEventListener("change", (event) => this.change(() => (this.shown.leaves = event.target.checked)));
-    byId("fold").addEventListener("change", (event) => this.change(() => app.foldBy(event.target.value, this.shown)));
+    byId("leaves").addEventListener("change", ({ target }) =>
+      this.change(() => (this.shown.leaves = target.checked)));
+    byId("fold").addEventListener("change", ({ target }) =>
+      this.change(() => app.foldBy(target.value, this.shown)));
     byId("collapse").addEventListener("click", () => this.change(() => app.modules.closeAll()));
     byId("expand").addEventListener("click", () => this.change(() => app.modules.openOneLevel()));
     byId("in").addEventListener("click", () => this.zoom(1.3));

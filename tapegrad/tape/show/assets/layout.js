@@ -101,7 +101,8 @@ class Layers {
         if (layer.length < 2) continue;
         for (const node of layer) {
           const near = down ? node.before : node.after;
-          node.middle = near.length ? near.reduce((sum, other) => sum + other.place, 0) / near.length : node.place;
+          const sum = near.reduce((places, other) => places + other.place, 0);
+          node.middle = near.length ? sum / near.length : node.place;
         }
         layer.sort((a, b) => a.middle - b.middle || a.place - b.place);
         number(layer);
@@ -169,12 +170,13 @@ class Layers {
     const height = tops[depth];
     const whole = [{ from: 0, to: depth }];
     if (height < TALL) return whole;
-    const [least, most] = [-1, 1].map((sign) => sign * this.nodes.reduce((m, node) => Math.max(m, sign * node.x + node.width / 2), -Infinity));
-    const width = most - least + COLUMN_GAP;
+    const reach = (sign) => this.nodes.reduce((most, { x, width }) => Math.max(most, sign * x + width / 2), -Infinity);
+    const width = reach(1) + reach(-1) + COLUMN_GAP;
     const count = Math.min(Math.round(Math.sqrt((ASPECT * height) / width)), Math.floor(height / (TALL / 2)));
     if (count < 2) return whole;
     const crossing = new Int32Array(depth + 1);
-    for (const node of this.nodes) for (const after of node.after) if (after.layer > node.layer) crossing[after.layer]++;
+    for (const node of this.nodes)
+      for (const after of node.after) if (after.layer > node.layer) crossing[after.layer]++;
     const columns = [];
     let from = 0;
     for (let number = 1; number < count; number++) {
@@ -240,7 +242,7 @@ function settle(layer, sides) {
   });
   blocks.forEach((block, number) => {
     const end = number + 1 < blocks.length ? blocks[number + 1].from : layer.length;
-    for (let place = block.from; place < end; place++) layer[place].x = layer[place].offset + block.sum / block.weight;
+    for (const node of layer.slice(block.from, end)) node.x = node.offset + block.sum / block.weight;
   });
 }
 
@@ -351,12 +353,14 @@ class Layout {
     }
     const order = new Map(children.map((child, place) => [child, place]));
     for (const child of children) if (problem.out.has(child)) problem.out.set(child, layers.node(6, 0, "out"));
-    for (const [child, port] of problem.in) problem.in.set(child, layers.edge(port, problem.nodes.get(child), false));
+    for (const [child, port] of problem.in)
+      problem.in.set(child, layers.edge(port, problem.nodes.get(child), false));
     for (const part of problem.across.values()) {
       const back = order.get(part[0]) > order.get(part[1]);
       part[2] = layers.edge(problem.nodes.get(part[0]), problem.nodes.get(part[1]), back);
     }
-    for (const [child, port] of problem.out) problem.out.set(child, layers.edge(problem.nodes.get(child), port, false));
+    for (const [child, port] of problem.out)
+      problem.out.set(child, layers.edge(problem.nodes.get(child), port, false));
     const { width, height } = layers.solve();
     const isRoot = group === this.modules.root;
     const least = isRoot ? 0 : textWidth(group.name, `600 12px ${SANS}`) + 110;

@@ -1,5 +1,7 @@
 // The page as a whole: what is selected and searched for, keys, tabs, and when to draw.
 
+const TABS = ["graph", "bytes", "table"];
+
 class App {
   constructor(tape) {
     this.tape = tape;
@@ -23,7 +25,8 @@ class App {
   }
 
   writeFacts() {
-    const { tape, modules } = this;
+    const { tape } = this;
+    const count = this.modules.moduleCount;
     const fact = (value, words, name = "") => make("span", { class: name }, make("b", {}, value), ` ${words}`);
     const peak = fact(asBytes(tape.peak), `at the peak`, "peak");
     peak.id = "peak";
@@ -33,7 +36,7 @@ class App {
       fact(asCount(tape.count), tape.count === 1 ? "entry" : "entries"),
       fact(asBytes(tape.total), "saved"),
       peak,
-      modules.moduleCount ? fact(asCount(modules.moduleCount), modules.moduleCount === 1 ? "module" : "modules") : null,
+      count ? fact(asCount(count), count === 1 ? "module" : "modules") : null,
     ];
     byId("facts").replaceChildren(...facts.filter(Boolean).flatMap((part, k) => (k ? [" · ", part] : [part])));
   }
@@ -61,7 +64,8 @@ class App {
     const slider = byId("timeline");
     if (this.selected >= 0) {
       slider.setAttribute("aria-valuenow", this.selected);
-      slider.setAttribute("aria-valuetext", `#${this.selected} ${this.tape.text("op", this.selected)}, ${asBytes(this.tape.live[this.selected])} live`);
+      const [op, live] = [this.tape.text("op", this.selected), asBytes(this.tape.live[this.selected])];
+      slider.setAttribute("aria-valuetext", `#${this.selected} ${op}, ${live} live`);
       if (from !== "timeline") this.views.timeline.follow(this.selected);
       if (this.tab === "graph" && from !== "graph") this.views.graph.show(this.modules.visible(this.selected));
       if (this.tab === "table" && from !== "table") this.views.table.follow(this.selected);
@@ -110,17 +114,18 @@ class App {
   search(query) {
     const input = byId("search");
     if (input.value !== query) input.value = query;
-    const words = query.trim().split(/\s+/).filter(Boolean);
+    const wanted = query.trim().split(/\s+/).filter(Boolean);
     this.matched = this.matches = this.counts = null;
-    if (words.length) {
+    if (wanted.length) {
       this.matched = new Uint8Array(this.tape.count).fill(1);
-      for (const word of words) this.keep(word);
+      for (const word of wanted) this.keep(word);
       this.matches = Int32Array.from(this.matched.keys()).filter((i) => this.matched[i]);
     }
     const found = this.matches ? this.matches.length : 0;
     let bytes = 0;
     if (this.matches) for (const i of this.matches) bytes += this.tape.bytes[i];
-    byId("found").textContent = this.matches ? (found ? `${asCount(found)} · ${asBytes(bytes)}` : "nothing") : "";
+    const words = found ? `${asCount(found)} · ${asBytes(bytes)}` : "nothing";
+    byId("found").textContent = this.matches ? words : "";
     byId("previous").disabled = byId("next").disabled = !found;
     this.views.table.refresh();
     this.redraw();
@@ -130,7 +135,8 @@ class App {
   keep(word) {
     const { tape, matched } = this;
     const size = /^(?:bytes|saved)?([<>])=?([\d.]+)([kmgt]?)(?:i?b)?$/i.exec(word);
-    const fits = size ? sizeTest(tape, size) : /^#\d+$/.test(word) ? (i) => i === Number(word.slice(1)) : wordTest(tape, word);
+    const number = /^#\d+$/.test(word) ? Number(word.slice(1)) : -1;
+    const fits = size ? sizeTest(tape, size) : number >= 0 ? (i) => i === number : wordTest(tape, word);
     for (let i = 0; i < tape.count; i++) if (matched[i] && !fits(i)) matched[i] = 0;
   }
 
@@ -159,7 +165,7 @@ class App {
   open(tab) {
     if (this.tab === tab) return;
     this.tab = tab;
-    for (const name of ["graph", "bytes", "table"]) {
+    for (const name of TABS) {
       const chosen = name === tab;
       const button = byId(`tab-${name}`);
       button.setAttribute("aria-selected", chosen);
@@ -176,7 +182,7 @@ class App {
     this.hover = -1;
     if (byId("search").value) this.search("");
     else if (this.selected >= 0 || this.group) [this.selected, this.group] = [-1, null];
-    else if (this.tab === "bytes" && this.views.bytes.at.parent) this.views.bytes.enter(this.views.bytes.at.parent);
+    else if (this.tab === "bytes") this.views.bytes.leave();
     this.redraw();
   }
 
@@ -194,7 +200,7 @@ class App {
       return;
     } else if (event.target.closest("aside") && event.key.startsWith("Arrow")) return;
     else if (event.key === "/") input.focus();
-    else if (event.target.closest("[role=tab]") && (event.key === "ArrowLeft" || event.key === "ArrowRight")) this.nextTab(along);
+    else if (event.target.closest("[role=tab]") && /Left|Right/.test(event.key)) this.nextTab(along);
     else if (this.tab === "table" && /Up|Down/.test(event.key)) {
       const by = { ArrowUp: -1, ArrowDown: 1, PageUp: -20, PageDown: 20 }[event.key];
       this.select(this.views.table.beside(this.selected, by));
@@ -203,7 +209,7 @@ class App {
       this.select(Math.max(0, from + along));
     } else if (event.key === "Home" && this.tape.count) this.select(0);
     else if (event.key === "End") this.select(this.tape.count - 1);
-    else if ("123".includes(event.key)) this.open(["graph", "bytes", "table"][event.key - 1]);
+    else if ("123".includes(event.key)) this.open(TABS[event.key - 1]);
     else if (this.tab === "graph" && "+=-0".includes(event.key)) {
       if (event.key === "0") graph.fit();
       else graph.zoom(event.key === "-" ? 1 / 1.3 : 1.3);
@@ -213,8 +219,7 @@ class App {
   }
 
   nextTab(by) {
-    const tabs = ["graph", "bytes", "table"];
-    const next = tabs[(tabs.indexOf(this.tab) + by + 3) % 3];
+    const next = TABS[(TABS.indexOf(this.tab) + by + TABS.length) % TABS.length];
     this.open(next);
     byId(`tab-${next}`).focus();
   }
@@ -225,7 +230,7 @@ class App {
     input.addEventListener("focus", () => input.select());
     byId("previous").addEventListener("click", () => this.step(-1));
     byId("next").addEventListener("click", () => this.step(1));
-    for (const name of ["graph", "bytes", "table"]) byId(`tab-${name}`).addEventListener("click", () => this.open(name));
+    for (const name of TABS) byId(`tab-${name}`).addEventListener("click", () => this.open(name));
     document.addEventListener("keydown", (event) => this.key(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       readPalette();

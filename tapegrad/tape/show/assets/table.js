@@ -9,7 +9,8 @@ class TableView {
     const { tape } = app;
     // Sorting compares the places of the few different texts, not the texts.
     const ranksOf = (texts) => {
-      const sorted = texts.map((_, k) => k).sort((a, b) => (texts[a] < texts[b] ? -1 : texts[a] > texts[b] ? 1 : 0));
+      const compare = (a, b) => (texts[a] < texts[b] ? -1 : texts[a] > texts[b] ? 1 : 0);
+      const sorted = texts.map((_, k) => k).sort(compare);
       const ranks = new Int32Array(texts.length);
       sorted.forEach((k, rank) => (ranks[k] = rank));
       return ranks;
@@ -23,11 +24,13 @@ class TableView {
       { key: "module", title: "Module", size: "minmax(90px, 1.4fr)", ...words("module") },
       { key: "line", title: "Source line", size: "minmax(110px, 1.5fr)", ...words("line") },
       { key: "output", title: "Output", size: "minmax(110px, 1.3fr)", value: typed, show: (i) => tape.output(i) },
-      { key: "bytes", title: "Saved", size: "88px", right: true, value: (i) => tape.bytes[i], show: (i) => asBytes(tape.bytes[i]) },
     ];
+    const number = (key, title, size, value, words) =>
+      this.columns.push({ key, title, size, right: true, value, show: (i) => words(value(i)) });
+    number("bytes", "Saved", "88px", (i) => tape.bytes[i], asBytes);
     for (const [key, title] of [["forward", "Forward"], ["backward", "Backward"]])
       if (tape[key])
-        this.columns.push({ key, title, size: "92px", right: true, value: (i) => tape.time(key, i) ?? -1, show: (i) => asTime(tape.time(key, i)) });
+        number(key, title, "92px", (i) => tape.time(key, i) ?? -1, (time) => (time < 0 ? "" : asTime(time)));
     this.sort = { key: "index", down: false };
     this.box.style.setProperty("--columns", this.columns.map((column) => column.size).join(" "));
     this.names = make("div", { class: "line names", role: "row" });
@@ -107,7 +110,8 @@ class TableView {
       const i = this.order[place];
       const cells = this.columns.map(({ value, show, right }) => {
         const text = String(show ? show(i) : value(i));
-        return make("div", { role: "gridcell", class: right ? "right" : null, title: right ? null : text }, text);
+        const [name, title] = right ? ["right", null] : [null, text];
+        return make("div", { role: "gridcell", class: name, title }, text);
       });
       rows.push(make("div", { class: "line row", role: "row", "data-entry": i, "aria-rowindex": place + 1,
         "aria-selected": i === selected ? "true" : "false", style: `top: ${place * ROW}px` }, ...cells));

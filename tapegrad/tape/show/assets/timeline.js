@@ -165,7 +165,8 @@ class TimelineView {
     pen.beginPath();
     pen.arc(x, yOf(tape.peak), 4, 0, 7);
     pen.fill();
-    const words = `peak ${asBytes(tape.peak)}, ${tape.peakStep < tape.count ? "after" : "in the sweep of"} #${tape.entryAt(tape.peakStep)}`;
+    const when = tape.peakStep < tape.count ? "after" : "in the sweep of";
+    const words = `peak ${asBytes(tape.peak)}, ${when} #${tape.entryAt(tape.peakStep)}`;
     pen.font = BOLD;
     const room = textWidth(words, BOLD);
     pen.textBaseline = "middle";
