@@ -1,7 +1,7 @@
 """Training steps under a budget of saved bytes, beside the same steps without one.
 
     python -m benchmarks.tape_budget
-    python -m benchmarks.tape_budget --models gpt tree --repeats 30 --out benchmarks/results/tape-budget.md
+    python -m benchmarks.tape_budget --models gpt tree --repeats 30 --out table.md
 
 For each model and fraction: the peak of saved bytes as part of the budget, whether the gradients
 are the same bit for bit, and the time of a step as a ratio to one without a budget. Steps with and
@@ -20,10 +20,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tapegrad as torch
-from tapegrad import nn, tape
 
-from benchmarks.children.models import Numbers, gpt, lstm, resnet18
+import tapegrad as torch
+from benchmarks.children.models import Numbers, gpt, resnet18
+from tapegrad import nn, tape
 
 FRACTIONS = (0.8, 0.6, 0.4, 0.3)
 TARGETS = {0.8: 1.1, 0.6: 1.25, 0.4: 1.6, 0.3: 2.0}

@@ -161,6 +161,9 @@ class Node:
     def variable(self) -> Any:
         """The leaf behind an AccumulateGrad."""
 
+class OutOfMemoryError:
+    """Memory ran out, or a budget of it."""
+
 class Program:
     """A list of op calls, captured as they ran."""
 
@@ -3816,9 +3819,6 @@ def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
 def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
     """Every channel shifted and scaled; also its mean and its biased variance."""
 
-def _budget_irreducible() -> str:
-    """The largest saved values that cannot be evicted, and why."""
-
 def _budget_start(limit: builtins.int, strict: builtins.bool) -> None:
     """Keeps the tape under a number of bytes from now on, on this thread."""
 
@@ -3878,6 +3878,9 @@ def _is_batched_at(tensor: Tensor, level: builtins.int) -> builtins.bool:
 
 def _is_inference() -> builtins.bool:
     """Whether this thread is in inference mode."""
+
+def _is_leaf_memory(tensor: Tensor) -> builtins.bool:
+    """Whether a leaf of some graph shows the memory under a tensor."""
 
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
@@ -3948,11 +3951,17 @@ def _set_before_write(hook: object | None) -> None:
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""
 
+def _set_saved_peak(peak: builtins.int) -> builtins.int:
+    """Makes the peak of saved bytes start at a number again; returns how it was."""
+
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
     """Attaches a tangent to the tensor itself."""
 
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""
+
+def _storage_uses(tensor: Tensor) -> builtins.int:
+    """How many tensors, and others, hold the memory under a tensor."""
 
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""

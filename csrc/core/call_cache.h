@@ -23,8 +23,14 @@ class CallCache {
   CallCache& operator=(const CallCache&) = delete;
 
   enum class Mode : uint8_t { Off, Record, Replay };
-  // Begins to keep results, or to use those kept, from the first on.
-  void start(Mode mode);
+  struct State {
+    Mode mode = Mode::Off;
+    size_t next = 0;
+  };
+  // Begins to keep results, or to use those kept, from the first on; returns what went on before.
+  State start(Mode mode);
+  // Goes on with that.
+  void resume(State state) { state_of_run_ = state; }
 
   void keep(const OpCall& call);
   // Puts kept results in place of a call's outputs; false if the call must run.
@@ -43,8 +49,7 @@ class CallCache {
   Wants wants_;
   void* state_;
   bool allow_mutation_;
-  Mode mode_ = Mode::Off;
-  size_t next_ = 0;
+  State state_of_run_;
   std::unordered_map<const Op*, bool> chosen_;
   std::vector<Kept> kept_;
 };

@@ -183,6 +183,7 @@ void Budget::start(int64_t bytes, bool strict) {
   outer_limits.push_back(limit);
   limit = {bytes, strict};
   statistics.shortfall = 0;
+  statistics.obstacles.clear();
   watch(kWatchBudget, true);
   storage_context.flags |= Storage::kFresh;
   make_room(0);
@@ -214,11 +215,16 @@ bool Budget::try_room(size_t nbytes) {
 void Budget::make_room(size_t nbytes) {
   if (try_room(nbytes)) return;
   int64_t shortfall = saved_bytes.live + static_cast<int64_t>(nbytes) - limit.bytes;
-  statistics.shortfall = std::max(statistics.shortfall, shortfall);
+  // What is in the way is noted while it is there, but not for every byte more.
+  if (shortfall > statistics.shortfall + statistics.shortfall / 8) {
+    statistics.shortfall = shortfall;
+    statistics.obstacles = irreducible();
+  }
   if (limit.strict)
-    fail<OutOfMemoryError>("budget: the tape needs ", saved_bytes.live + int64_t(nbytes),
-                           " bytes, which is ", shortfall, " more than the budget of ", limit.bytes,
-                           "; the rest cannot be computed again:", irreducible());
+    fail<OutOfMemoryError>("budget: the tape needs ", limit.bytes + shortfall, " bytes, which is ",
+                           shortfall, " more than the budget of ", limit.bytes,
+                           "; the rest cannot be evicted:", irreducible());
+  statistics.shortfall = std::max(statistics.shortfall, shortfall);
 }
 
 const char* Budget::obstacle(const Storage& storage) {

@@ -25,6 +25,7 @@ class Budget {
     int64_t recomputed = 0;      // calls made again
     int64_t recompute_time = 0;  // nanoseconds
     int64_t shortfall = 0;       // by how many bytes the limit was passed, at most
+    std::string obstacles;       // what was irreducible then
   };
 
   // Begins and ends on this thread. One inside another replaces it.

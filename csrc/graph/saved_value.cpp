@@ -44,8 +44,10 @@ void SavedValue::hold(Tensor tensor) {
 }
 
 void SavedValue::pack(const Tensor& tensor) {
+  Edge own = history_ == History::Own && requires_grad(tensor) ? real_edge(tensor) : Edge();
   GradMode off(false);
-  content_ = saved_hooks.pack(alias(tensor, tensor.sizes(), tensor.strides(), tensor->offset()));
+  content_ = saved_hooks.pack(alias(tensor, tensor.sizes(), tensor.strides(), tensor->offset()),
+                              own.node.get(), own.output_number);
   kind_ = Kind::Packed;
 }
 
@@ -138,10 +140,16 @@ Tensor SavedValue::get(const Node& owner) const {
            "; expected version ", version_,
            " instead); use an out-of-place op there, or give the first op a .clone()");
   }
-  if (history_ == History::Own || !grad_enabled || owner.is_forward_only()) return value;
+  if (!grad_enabled || owner.is_forward_only()) return value;
+  if (history_ == History::Own && kind_ != Kind::Packed) return value;
   // With its history, so that the derivative of the derivative finds its way.
   Tensor with_history = bare_alias(value);
-  if (history_ == History::Output) {
+  if (history_ == History::Own) {
+    uint32_t number = 0;
+    Node* node = saved_hooks.history(content_, &number);
+    if (!node) return value;
+    put_history(with_history, Ref<Node>(node), number);
+  } else if (history_ == History::Output) {
     put_history(with_history, Ref<Node>(const_cast<Node*>(&owner)), number_);
   } else {
     const Edge& edge = owner.edges()[number_];

@@ -19,8 +19,10 @@ class Node;
 
 // Set by the binding layer: packing and unpacking by Python functions.
 struct SavedHooks {
-  void* (*pack)(const Tensor& tensor) = nullptr;
+  // `history` is the entry that made the value, with its output number, if no edge leads there.
+  void* (*pack)(const Tensor& tensor, Node* history, uint32_t number) = nullptr;
   Tensor (*unpack)(void* packed) = nullptr;
+  Node* (*history)(void* packed, uint32_t* number) = nullptr;
   void (*release)(void* packed) noexcept = nullptr;
 };
 inline SavedHooks saved_hooks;

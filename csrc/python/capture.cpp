@@ -12,7 +12,11 @@ struct ChosenCalls {
   nb::object wants;
   CallCache cache;
   // Whether it is in the middle of a block, and what listened before.
-  std::vector<CallCache*> outer;
+  struct Outer {
+    CallCache* listened;
+    CallCache::State state;
+  };
+  std::vector<Outer> outer;
 
   ChosenCalls(nb::object function, bool allow_mutation)
       : wants(std::move(function)), cache(ask, this, allow_mutation) {}
@@ -22,15 +26,17 @@ struct ChosenCalls {
 };
 
 void enter(ChosenCalls& self, bool replaying) {
-  self.cache.start(replaying ? CallCache::Mode::Replay : CallCache::Mode::Record);
-  self.outer.push_back(std::exchange(reusing, &self.cache));
+  auto mode = replaying ? CallCache::Mode::Replay : CallCache::Mode::Record;
+  CallCache::State before = self.cache.start(mode);
+  self.outer.push_back({std::exchange(reusing, &self.cache), before});
   watch(kWatchReuse, true);
 }
 
 void leave(ChosenCalls& self) {
   TAPEGRAD_CHECK(!self.outer.empty() && reusing == &self.cache,
                  "CallCache: blocks must end in the reverse order of their beginning");
-  reusing = self.outer.back();
+  reusing = self.outer.back().listened;
+  self.cache.resume(self.outer.back().state);
   self.outer.pop_back();
   watch(kWatchReuse, reusing != nullptr);
 }

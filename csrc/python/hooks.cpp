@@ -138,7 +138,7 @@ struct PackHooks {
 thread_local std::vector<PackHooks>* pack_hooks = nullptr;
 thread_local std::string* hooks_disabled = nullptr;
 
-void* pack(const Tensor& tensor) {
+void* pack(const Tensor& tensor, Node* history, uint32_t number) {
   const PackHooks hooks = pack_hooks->back();
   uint32_t version = tensor->storage().version();
   nb::object packed = hooks.pack(to_python(tensor));
@@ -146,7 +146,15 @@ void* pack(const Tensor& tensor) {
                  "saved_tensors_hooks: A saved tensor pack hook is modifying its input in place; "
                  "tensors provided as input to a pack hook can not be modified by in-place "
                  "operations; use a .clone() there");
-  return nb::make_tuple(hooks.unpack, packed).release().ptr();
+  return nb::make_tuple(hooks.unpack, packed, nb::steal(wrap_node(history)), number)
+      .release()
+      .ptr();
+}
+
+Node* history_of(void* object, uint32_t* number) {
+  nb::handle packed(static_cast<PyObject*>(object));
+  *number = nb::cast<uint32_t>(packed[3]);
+  return node_from(nb::object(packed[2]).ptr());
 }
 
 Tensor unpack(void* object) {
@@ -226,7 +234,7 @@ void bind_hooks(Binder& b) {
       before,
       after,
   };
-  saved_hooks = {pack, unpack, release_packed};
+  saved_hooks = {pack, unpack, history_of, release_packed};
   annotate_error = annotate;
   track_tensor = track;
   holds_objects = holds_python_objects;

@@ -6,6 +6,7 @@
 namespace tapegrad::python {
 
 void bind_types(nb::module_ module);
+PyObject* out_of_memory_error();
 
 namespace {
 
@@ -33,6 +34,7 @@ NB_MODULE(_C, module) {
   bind_types(module);
   nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
   module.attr("Tensor") = type;
+  module.attr("OutOfMemoryError") = nb::handle(out_of_memory_error());
   module.attr("Node") = nb::handle(reinterpret_cast<PyObject*>(node_class()));
   Binder b(module, type);
   bind_tensor(b);

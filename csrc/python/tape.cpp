@@ -152,6 +152,7 @@ nb::dict budget_stats() {
   result["recomputed"] = stats.recomputed;
   result["recompute_seconds"] = static_cast<double>(stats.recompute_time) * 1e-9;
   result["shortfall"] = stats.shortfall;
+  result["obstacles"] = stats.obstacles;
   result["evicted"] = evicted_storages;
   return result;
 }
@@ -185,8 +186,10 @@ void bind_tape(Binder& b) {
              "Keeps the tape under a number of bytes from now on, on this thread.");
   b.function("_budget_stop", Budget::stop, "Ends the innermost budget.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
-  b.function("_budget_irreducible", Budget::irreducible,
-             "The largest saved values that cannot be evicted, and why.");
+  b.function("_storage_uses", [](const Tensor& x) { return x->storage().use_count(); }, "tensor"_a,
+             "How many tensors, and others, hold the memory under a tensor.");
+  b.function("_is_leaf_memory", [](const Tensor& x) { return x->storage().has(Storage::kLeaf); },
+             "tensor"_a, "Whether a leaf of some graph shows the memory under a tensor.");
   b.function("_set_saved_peak", [](int64_t peak) {
     return std::exchange(saved_bytes.peak, std::max(peak, saved_bytes.live));
   }, "peak"_a, "Makes the peak of saved bytes start at a number again; returns how it was.");

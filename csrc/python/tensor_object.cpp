@@ -124,6 +124,12 @@ PyObject* wrap(Tensor tensor) {
   return wrap_as(tensor_type, std::move(tensor));
 }
 
+PyObject* out_of_memory_error() {
+  static PyObject* type = PyErr_NewExceptionWithDoc(
+      "tapegrad.OutOfMemoryError", "Memory ran out, or a budget of it.", PyExc_RuntimeError, nullptr);
+  return type;
+}
+
 void set_python_error() noexcept {
   try {
     throw;
@@ -137,6 +143,8 @@ void set_python_error() noexcept {
     PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const NotImplementedError& error) {
     PyErr_SetString(PyExc_NotImplementedError, error.what());
+  } catch (const OutOfMemoryError& error) {
+    PyErr_SetString(out_of_memory_error(), error.what());
   } catch (const std::invalid_argument& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-"""Keep the tape under a number of bytes: evict what is cheap to compute again, compute it on demand.
+"""Keep the tape under a number of bytes: evict what is cheap to compute, compute it on demand.
 
 The work is done natively (csrc/graph/budget.h); this file is the context manager around it.
 """
@@ -13,8 +13,9 @@ from tapegrad.utils._units import human_bytes, parse_bytes
 
 __all__ = ["BudgetWarning", "budget"]
 
+
 class BudgetWarning(UserWarning):
-    """A budget could not be met: what is left cannot be computed again."""
+    """A budget could not be met: what is left cannot be evicted."""
 
 
 class budget:
@@ -90,7 +91,6 @@ class budget:
     ) -> None:
         self._entered = False
         now = _C._budget_stats()
-        irreducible = _C._budget_irreducible() if now["shortfall"] else ""
         _C._budget_stop()
         self.peak = _C.memory_stats()["peak_saved_bytes"]
         _C._set_saved_peak(max(self.peak, self._peak_before))
@@ -100,14 +100,14 @@ class budget:
         if self._fraction is not None and self.limit is None and kind is None and self.peak > 0:
             self.limit = max(1, int(self._fraction * self.peak))
         if self.shortfall and kind is None:
-            self._warn(irreducible)
+            self._warn(now["obstacles"])
 
     def _warn(self, irreducible: str) -> None:
         assert self.limit is not None
         warnings.warn(
             f"budget: the tape needed {human_bytes(self.limit + self.shortfall)}, "
             f"{human_bytes(self.shortfall)} more than the budget of {human_bytes(self.limit)}; "
-            f"what is left cannot be computed again{':' if irreducible else ''}{irreducible}",
+            f"the rest cannot be evicted{':' if irreducible else ''}{irreducible}",
             BudgetWarning,
             stacklevel=3,
         )
@@ -121,6 +121,7 @@ class budget:
 
     def __call__(self, function: Any) -> Any:
         """Run every call of a function under this budget: the object as a decorator."""
+
         @functools.wraps(function)
         def limited(*args: Any, **kwargs: Any) -> Any:
             with self:

@@ -9,26 +9,44 @@ and packed by an outer checkpoint in turn, which is all that nesting needs.
 
 With reentry, an op of its own runs the function without recording it, and its backward runs the
 function again with recording and sweeps through that record.
+
+Both see again what the first call saw: random numbers, default dtype, modes of modules (`_replay`).
 """
 
 import contextlib
+import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
 from tapegrad.autograd.function import Function
-from tapegrad.autograd.grad_mode import enable_grad
 from tapegrad.autograd.graph import saved_tensors_hooks
+from tapegrad.utils._replay import Surroundings, has_tangents
+from tapegrad.utils._selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+    unseen_calls,
+)
+from tapegrad.utils._sites import Site, here
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "GraphExecGroup",
+    "SelectiveCheckpointContext",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
@@ -71,6 +89,38 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop = previous
 
 
+class _Group(threading.local):
+    current: Any = None
+
+
+_group = _Group()
+
+
+class GraphExecGroup:
+    """Let several backwards, inside a block, share what a checkpointed call computed again.
+
+    What one of them has used is gone: they should go through different parts of the graph. A part
+    that is needed once more is computed once more.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False)
+        >>> with torch.utils.checkpoint.GraphExecGroup():
+        ...     y.sum().backward()
+    """
+
+    def __enter__(self) -> "GraphExecGroup":
+        if _group.current is not None:
+            raise RuntimeError(
+                "GraphExecGroup: GraphExecGroup contexts cannot be nested; leave the first one"
+            )
+        _group.current = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _group.current = None
+
+
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Override the ``debug`` argument of `checkpoint` inside a block.
@@ -90,18 +140,42 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         _debug = previous
 
 
-@contextlib.contextmanager
-def _random_numbers_from(state: Tensor | None) -> Iterator[None]:
-    """Draw random numbers from a state, inside a block; None leaves them alone."""
-    if state is None:
-        yield
-        return
-    current = _C.get_rng_state()
-    _C.set_rng_state(state)
-    try:
-        yield
-    finally:
-        _C.set_rng_state(current)
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return values with their tensors cut off from history, requiring grad as they did.
+
+    Args:
+        inputs: a tuple.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True) * 2
+        >>> detached, number = torch.utils.checkpoint.detach_variable((x, 3))
+        >>> detached.is_leaf, detached.requires_grad, number
+        (True, True, 3)
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            "detach_variable: Only tuple of tensors is supported. Got Unsupported input type: "
+            f"{type(inputs).__name__}"
+        )
+    return tuple(
+        each.detach().requires_grad_(each.requires_grad) if isinstance(each, Tensor) else each
+        for each in inputs
+    )
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no tensor among the inputs requires grad.
+
+    Args:
+        inputs: values.
+
+    Example:
+        >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
+    """
+    if not any(isinstance(each, Tensor) and each.requires_grad for each in inputs):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
 
 
 def _put_back(
@@ -123,8 +197,8 @@ class _Place:
         self.taken_in: Any = None  # the sweep that took it last
 
 
-class _Stop(Exception):
-    """All values are there."""
+class _Stop(BaseException):
+    """All values are there. No Exception, so that the function's own handlers let it pass."""
 
 
 class _SaveInputs(Function):
@@ -138,6 +212,21 @@ class _SaveInputs(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         raise AssertionError("checkpoint: no gradient flows through what saves the inputs")
+
+
+class _Saved(NamedTuple):
+    """What is noted of a value that the function saved."""
+
+    shape: Any
+    dtype: Any
+    device: Any
+    site: Site
+
+    def is_like(self, other: "_Saved") -> bool:
+        return self[:3] == other[:3]
+
+    def __str__(self) -> str:
+        return f"{tuple(self.shape)} {self.dtype} on {self.device} by {self.site}"
 
 
 class _Frame:
@@ -155,16 +244,15 @@ class _Frame:
         saved = _SaveInputs.apply(marker, *(values[i] for i in self.tensor_places))
         self.inputs = saved.grad_fn
         self.need_grad = [values[i].requires_grad for i in self.tensor_places]
-        self.state: Tensor | None = None
+        self.surroundings: Any = None
         self.context: Any = None
         self.check = True
         self.early_stop = True
         self.debug = False
+        self.is_complete = False
         self.places: list[weakref.ref[_Place]] = []
-        self.forward_kinds: list[Any] = []
-        self.again_kinds: list[Any] = []
-        self.forward_lines: list[str] = []
-        self.again_lines: list[str] = []
+        self.before: list[_Saved] = []
+        self.after: list[_Saved] = []
         self.sweep: Any = None
         self.values: dict[int, Tensor] = {}
 
@@ -172,9 +260,7 @@ class _Frame:
         """Note a value of the forward, and forget it."""
         place = _Place(len(self.places))
         self.places.append(weakref.ref(place))
-        self.forward_kinds.append(_kind(tensor))
-        if self.debug:
-            self.forward_lines.append(_where())
+        self.before.append(_Saved(tensor.shape, tensor.dtype, tensor.device, here(1)))
         return place
 
     def unpack(self, place: _Place) -> Tensor:
@@ -189,38 +275,40 @@ class _Frame:
         return self.values.pop(place.number)
 
     def _run_again(self, wanted: _Place) -> None:
+        with unseen_calls():
+            self._run_function(wanted)
+        self._compare()
+
+    def _run_function(self, wanted: _Place) -> None:
         values = list(self.others)
         _put_back(values, self.tensor_places, self.inputs.saved_tensors, self.need_grad)
         count = len(values) - len(self.names)
         kwargs = dict(zip(self.names, values[count:], strict=True))
-        self.again_kinds, self.again_lines = [], []
+        self.after = []
         hooks = saved_tensors_hooks(lambda tensor: self._keep(tensor, wanted), lambda kept: kept)
         context = self.context if self.context is not None else contextlib.nullcontext()
-        with (
-            contextlib.suppress(_Stop),
-            _random_numbers_from(self.state),
-            enable_grad(),
-            context,
-            hooks,
-        ):
+        with contextlib.suppress(_Stop), self.surroundings, context, hooks:
             self.function(*values[:count], **kwargs)
-        self._compare()
 
     def _keep(self, tensor: Tensor, wanted: _Place) -> Tensor:
         """Put a value that was computed again into its place."""
-        number = len(self.again_kinds)
+        number = len(self.after)
         detached = tensor.detach()
+        saved = _Saved(tensor.shape, tensor.dtype, tensor.device, here(2))
+        # A sweep inside of the function runs it again before it has come to its end.
+        stop = self.early_stop or not self.is_complete
         if number >= len(self.places):
-            if self.early_stop:
+            if stop:
                 return detached
-            self._fail("trying to save more tensors during recomputation than during the original")
-        self.again_kinds.append(_kind(tensor))
-        if self.debug:
-            self.again_lines.append(_where())
+            self._fail(
+                "trying to save more tensors during recomputation than during the original "
+                f"forward pass: number {number} is new, {saved}"
+            )
+        self.after.append(saved)
         place = self.places[number]()
         if place is wanted or (place is not None and self._is_open(place)):
             self.values[number] = detached
-        if self.early_stop and number + 1 == len(self.places):
+        if stop and number + 1 == len(self.places):
             raise _Stop
         return detached
 
@@ -228,18 +316,22 @@ class _Frame:
         return self.sweep is None or place.taken_in != self.sweep
 
     def _compare(self) -> None:
-        before, after = len(self.forward_kinds), len(self.again_kinds)
-        if before != after:
+        before, after = self.before, self.after
+        if len(before) != len(after):
+            pairs = enumerate(zip(before, after, strict=False))
+            shorter = min(len(before), len(after))
+            first = next((i for i, (old, new) in pairs if old != new), shorter)
             self._fail(
                 "A different number of tensors was saved during the original forward and "
-                f"recomputation: {before} and {after}"
+                f"recomputation: {len(before)} and {len(after)}. The first that differs is number "
+                f"{first}:\n  saved {_show(before, first)}\n  recomputed {_show(after, first)}"
             )
         if not self.check:
             return
         different = [
-            f"  tensor {i}: saved {old}, recomputed {new}"
-            for i, (old, new) in enumerate(zip(self.forward_kinds, self.again_kinds, strict=True))
-            if old != new
+            f"  number {i}:\n    saved {old}\n    recomputed {new}"
+            for i, (old, new) in enumerate(zip(before, after, strict=True))
+            if not old.is_like(new)
         ]
         if different:
             self._fail(
@@ -249,32 +341,25 @@ class _Frame:
 
     def _fail(self, text: str) -> None:
         if self.debug:
-            forward, again = "\n".join(self.forward_lines), "\n".join(self.again_lines)
-            text += f"\nSaved in forward:\n{forward}\nSaved in recomputation:\n{again}"
+            before = "\n".join(f"  {each}" for each in self.before)
+            after = "\n".join(f"  {each}" for each in self.after)
+            text += f"\nSaved in forward:\n{before}\nSaved in recomputation:\n{after}"
         else:
-            text += "; the function must do the same each time: debug=True shows where it saved"
+            text += "\nThe function must do the same each time; debug=True shows all it saved."
         raise CheckpointError(f"checkpoint: {text}")
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+def _show(saved: list[_Saved], number: int) -> str:
+    return str(saved[number]) if number < len(saved) else "nothing"
 
 
 def _current_sweep() -> Any:
+    if _group.current is not None:
+        return _group.current
     try:
         return _C._current_sweep()
     except RuntimeError:  # a saved value is read outside of any backward
         return None
-
-
-def _where() -> str:
-    """Return the line that called the op, outside of the library."""
-    import sys
-
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tapegrad."):
-        frame = frame.f_back
-    return f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 # ---- with reentry
@@ -288,7 +373,7 @@ class CheckpointFunction(Function):
         ctx: Any, run_function: Any, preserve_rng_state: bool, marker: Any, *args: Any
     ) -> Any:
         ctx.run_function = run_function
-        ctx.state = _C.get_rng_state() if preserve_rng_state else None
+        ctx.surroundings = Surroundings(run_function, args, random=preserve_rng_state)
         ctx.marker = marker
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.tensor_places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
@@ -305,7 +390,7 @@ class CheckpointFunction(Function):
             )
         inputs = list(ctx.others)
         _put_back(inputs, ctx.tensor_places, ctx.saved_tensors, ctx.need_grad)
-        with _random_numbers_from(ctx.state), enable_grad():
+        with ctx.surroundings:
             outputs = ctx.run_function(*inputs)
         outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
         pairs = [
@@ -408,17 +493,20 @@ def checkpoint(
     if debug and context_fn is not noop_context_fn:
         raise ValueError("checkpoint: debug=True is incompatible with non-default context_fn")
     forward_context, again_context = context_fn()
-    if not _C.is_grad_enabled():
+    if not _C.is_grad_enabled() or has_tangents(args, kwargs):
+        # Forward mode reads what an op saves at once, so there is nothing to leave out.
         with forward_context:
             return function(*args, **kwargs)
     frame = _Frame(function, args, kwargs)
     frame.context = None if context_fn is noop_context_fn else again_context
-    frame.state = _C.get_rng_state() if preserve else None
+    frame.surroundings = Surroundings(function, [*args, *kwargs.values()], random=preserve)
     frame.check = determinism_check == "default"
     frame.early_stop = early_stop and _early_stop
     frame.debug = debug
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.is_complete = True
+    return result
 
 
 def checkpoint_sequential(
@@ -450,11 +538,18 @@ def checkpoint_sequential(
     if kwargs:
         raise ValueError("checkpoint_sequential: Unexpected keyword arguments: " + ",".join(kwargs))
     functions = list(functions.children() if hasattr(functions, "children") else functions)
+    if not 1 <= segments <= max(1, len(functions)):
+        raise ValueError(
+            f"checkpoint_sequential: expected 1 to {max(1, len(functions))} segments for "
+            f"{len(functions)} functions, got {segments}"
+        )
     size = len(functions) // segments
 
     def chain(first: int, last: int) -> Callable[[Any], Any]:
+        part = functions[first:last]
+
         def run(value: Any) -> Any:
-            for function in functions[first:last]:
+            for function in part:
                 value = function(value)
             return value
 

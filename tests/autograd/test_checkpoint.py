@@ -19,6 +19,14 @@ def checkpointing(torch):
     return importlib.import_module(f"{torch.__name__}.utils.checkpoint")
 
 
+@pytest.fixture
+def ours(torch):
+    """Give tapegrad, for what it does better."""
+    if torch.__name__ == "torch":
+        pytest.skip("PyTorch does this differently")
+    return torch
+
+
 def gradients(torch, function, x):
     """Return the value of a function of one tensor, and its gradient."""
     x = x.detach().requires_grad_()
@@ -402,10 +410,313 @@ def test_sequential(torch, checkpointing, reentrant, segments):
     assert [layer.calls for layer in layers] == [2] * again + [1] * (5 - again)
 
 
-def test_debug_shows_lines(torch, checkpointing):
-    if torch.__name__ == "torch":
-        pytest.skip("PyTorch shows its own dispatch")
+def test_sequential_segments(ours, checkpointing):
+    for segments in (0, -1, 3):
+        with pytest.raises(ValueError, match=f"expected 1 to 2 segments .* got {segments}"):
+            checkpointing.checkpoint_sequential(
+                [ours.exp, ours.sin], segments, leaf(ours, 1.0), use_reentrant=False
+            )
 
+
+def test_helpers(torch, checkpointing):
+    x = leaf(torch, [1.0]) * 2
+    found = checkpointing.detach_variable((x, x.detach(), "text"))
+    assert [each.requires_grad for each in found[:2]] == [True, False]
+    assert found[0].is_leaf and found[2] == "text"
+    with pytest.raises(RuntimeError, match="Only tuple of tensors is supported"):
+        checkpointing.detach_variable([x])
+    checkpointing.check_backward_validity([1, x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpointing.check_backward_validity([1, x.detach()])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_groups_of_backwards(torch, checkpointing, grouped):
+    """Two sweeps through different parts of one call compute it again once, in a group."""
+    counted = Counted(lambda x, y: (x.sin().exp(), y.sin().exp()))
+    x, y = leaf(torch, [1.0, 2.0]), leaf(torch, [0.5, 3.0])
+    a, b = checkpointing.checkpoint(counted, x, y, use_reentrant=False)
+    group = checkpointing.GraphExecGroup() if grouped else contextlib.nullcontext()
+    with group:
+        a.sum().backward()
+        b.sum().backward()
+    assert counted.calls == (2 if grouped else 3)
+    assert near(x.grad, x.cos() * x.sin().exp())
+    assert near(y.grad, y.cos() * y.sin().exp())
+    if grouped:
+        with (
+            pytest.raises(RuntimeError, match="GraphExecGroup contexts cannot be nested"),
+            checkpointing.GraphExecGroup(),
+            checkpointing.GraphExecGroup(),
+        ):
+            pass
+
+
+# ---- what the function sees again
+
+
+@both_ways
+def test_random_numbers_of_an_own_generator(ours, checkpointing, reentrant):
+    """PyTorch brings back the default generator alone."""
+    draws = []
+    own = ours.Generator().manual_seed(4)
+    passed = ours.Generator().manual_seed(5)
+
+    def function(x, generator):
+        draws.append(
+            ours.rand(3, generator=own).tolist() + ours.rand(3, generator=generator).tolist()
+        )
+        return (x * ours.rand(3, generator=own)).exp()
+
+    x = leaf(ours, [1.0, 2.0, 3.0])
+    y = checkpointing.checkpoint(function, x, passed, use_reentrant=reentrant)
+    after = own.get_state().tolist(), passed.get_state().tolist()
+    y.sum().backward()
+    assert len(draws) == 2 and draws[0] == draws[1]
+    assert (own.get_state().tolist(), passed.get_state().tolist()) == after
+
+
+@both_ways
+@pytest.mark.parametrize("how", ["module", "method", "closure", "partial", "attribute"])
+def test_modes_of_modules(ours, checkpointing, reentrant, how):
+    """A model that was switched to evaluation before backward is in training mode again there."""
+    import functools
+
+    model = ours.nn.Sequential(ours.nn.Dropout(0.5), ours.nn.BatchNorm1d(3))
+
+    class Holder:
+        def __init__(self):
+            self.model = model
+
+        def run(self, x):
+            return self.model(x)
+
+    functions = {
+        "module": model,
+        "method": model.forward,
+        "closure": lambda x: model(x),
+        "partial": functools.partial(lambda model, x: model(x), model),
+        "attribute": Holder().run,
+    }
+    x = leaf(ours, [[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]]).float()
+    ours.manual_seed(2)
+    expected = ours.autograd.grad(model(x).square().sum(), x)[0].tolist()
+    statistics = [each.tolist() for each in model[1].buffers()]
+    model[1].reset_running_stats()
+    ours.manual_seed(2)
+    x = x.detach().requires_grad_()
+    y = checkpointing.checkpoint(functions[how], x, use_reentrant=reentrant)
+    model.eval()
+    y.square().sum().backward()
+    assert x.grad.tolist() == expected
+    assert not any(module.training for module in model.modules())
+    assert [each.tolist() for each in model[1].buffers()] == statistics, "a call counts once"
+
+
+@both_ways
+def test_default_dtype(ours, checkpointing, reentrant):
+    def function(x):
+        return (x * ours.full((2,), 2.0)).exp()
+
+    x = leaf(ours, [1.0, 2.0])
+    ours.set_default_dtype(ours.float64)
+    try:
+        y = checkpointing.checkpoint(function, x, use_reentrant=reentrant)
+    finally:
+        ours.set_default_dtype(ours.float32)
+    y.sum().backward()
+    assert ours.get_default_dtype() == ours.float32
+    assert near(x.grad, 2 * (2 * x).exp())
+
+
+def test_backward_in_inference_mode(ours, checkpointing):
+    """PyTorch computes again without recording there, and fails."""
+    x = leaf(ours, [1.0, 2.0])
+    y = checkpointing.checkpoint(ours.exp, x, use_reentrant=False).sum()
+    with ours.inference_mode():
+        y.backward()
+    assert near(x.grad, x.exp())
+
+
+def test_grad_mode_inside(torch, checkpointing):
+    def function(x):
+        with torch.no_grad():
+            held = x.exp()
+        with torch.set_grad_enabled(True):
+            return (x * held).sin()
+
+    x = leaf(torch, [0.5, 1.0])
+    with torch.no_grad():
+        held = x.exp()
+    expected = torch.autograd.grad((x * held).sin().sum(), x)[0]
+    y = checkpointing.checkpoint(function, x, use_reentrant=False).sum()
+    with torch.no_grad():
+        y.backward()
+    assert x.grad.tolist() == expected.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+@pytest.mark.filterwarnings("ignore:Error detected in")  # of PyTorch
+def test_anomaly_mode(torch, checkpointing):
+    x = leaf(torch, [0.0, 1.0])
+    y = checkpointing.checkpoint(lambda x: (x * 0).sqrt() * 0, x, use_reentrant=False)
+    with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="nan values"):
+        y.sum().backward()
+
+
+def test_forward_mode(torch, checkpointing):
+    def function(x):
+        return (x.sin() * x).exp()
+
+    x, tangent = constant(torch, [0.3, 0.4]), constant(torch, [1.0, -2.0])
+
+    def wrapped(x):
+        return checkpointing.checkpoint(function, x, use_reentrant=False)
+
+    found, expected = (torch.func.jvp(f, (x,), (tangent,)) for f in (wrapped, function))
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        primal = x.clone().requires_grad_()
+        y = forward_ad.unpack_dual(wrapped(forward_ad.make_dual(primal, tangent)))
+        (slope,) = torch.autograd.grad(y.primal.sum(), primal)
+        assert y.tangent.tolist() == expected[1].tolist()
+    (expected_slope,) = torch.autograd.grad(function(primal).sum(), primal)
+    assert slope.tolist() == expected_slope.tolist()
+
+
+@pytest.mark.parametrize("transform", ["grad", "jacrev", "hessian", "per sample"])
+def test_transforms(ours, checkpointing, transform):
+    """PyTorch refuses saved_tensors_hooks under its transforms."""
+    func = ours.func
+
+    def function(x):
+        return (x.sin() * x).exp()
+
+    def wrapped(x):
+        return checkpointing.checkpoint(function, x, use_reentrant=False)
+
+    def apply(f):
+        if transform == "jacrev":
+            return func.jacrev(f)
+        total = lambda x: f(x).sum()  # noqa: E731
+        if transform == "per sample":
+            return func.vmap(func.grad(total))
+        return getattr(func, transform)(total)
+
+    x = constant(ours, [[0.3, 0.4], [1.0, -0.5]])
+    assert near(apply(wrapped)(x), apply(function)(x))
+
+
+def test_handlers_of_the_function_do_not_see_the_early_stop(torch, checkpointing):
+    handled = []
+
+    def function(x):
+        try:
+            return x.sin().exp()
+        except Exception as error:
+            handled.append(error)
+            raise
+
+    x = leaf(torch, [1.0, 2.0])
+    checkpointing.checkpoint(function, x, use_reentrant=False).sum().backward()
+    if torch.__name__ == "tapegrad":
+        assert handled == []
+    assert near(x.grad, x.cos() * x.sin().exp())
+
+
+# ---- errors that name op and line
+
+
+def error_of(checkpointing, torch, first, then, **options):
+    y = checkpointing.checkpoint(
+        changing(first, then), leaf(torch, [1.0, 2.0]), use_reentrant=False, **options
+    )
+    with pytest.raises(checkpointing.CheckpointError) as caught:
+        y.sum().backward()
+    return str(caught.value)
+
+
+def line_of(function, offset=1):
+    return f"{__file__}:{function.__code__.co_firstlineno + offset} in {function.__name__}"
+
+
+def test_other_metadata_names_op_and_line(ours, checkpointing):
+    def first(x):
+        return x.exp() * 2
+
+    def then(x):
+        return x.float().exp() * 2
+
+    text = error_of(checkpointing, ours, first, then)
+    assert "have different metadata than during the forward pass" in text
+    assert f"saved (2,) torch.float64 on cpu by exp at {line_of(first)}" in text
+    assert f"recomputed (2,) torch.float32 on cpu by exp at {line_of(then)}" in text
+
+
+def test_another_number_names_op_and_line(ours, checkpointing):
+    def first(x):
+        y = x.exp()
+        return y.sin().cos()
+
+    def then(x):
+        y = x.exp()
+        return y.cos()
+
+    text = error_of(checkpointing, ours, first, then)
+    assert "3 and 2. The first that differs is number 0" in text, "other lines"
+    assert f"saved (2,) torch.float64 on cpu by exp at {line_of(first, 1)}" in text
+    assert f"recomputed (2,) torch.float64 on cpu by exp at {line_of(then, 1)}" in text
+    seen = []
+
+    def shorter(x):
+        x = x.exp()
+        seen.append(len(seen))
+        return x if len(seen) > 1 else x * x
+
+    text = error_of(checkpointing, ours, shorter, shorter)
+    assert f"by mul at {line_of(shorter, 3)}" in text
+    assert "recomputed nothing" in text
+
+
+def test_ops_of_layers_are_named_with_the_line_that_calls_the_layer(ours, checkpointing):
+    layer = ours.nn.Linear(2, 2).double()
+    norm = ours.nn.LayerNorm(2).double()
+
+    def first(x):
+        return norm(layer(x)).sum(0)
+
+    def then(x):
+        return norm(layer(x.repeat(2, 1))).sum(0)
+
+    text = error_of(checkpointing, ours, first, then)
+    assert f"by linear at {line_of(first)}" in text
+    assert f"recomputed (2, 2) torch.float64 on cpu by layer_norm at {line_of(then)}" in text
+
+
+def test_ops_of_custom_functions_and_operators_are_named(ours, checkpointing):
+    class Double(ours.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2 + 0 * ctx.saved_tensors[0]
+
+    def first(x):
+        return Double.apply(x) @ x
+
+    def then(x):
+        return Double.apply(x.repeat(2)) @ x.repeat(2)
+
+    text = error_of(checkpointing, ours, first, then)
+    assert f"by apply at {line_of(first)}" in text
+    assert f"by matmul at {line_of(first)}" in text
+
+
+def test_debug_shows_all_lines(ours, checkpointing):
     def first(x):
         return x.exp().sin()
 
@@ -414,12 +725,8 @@ def test_debug_shows_lines(torch, checkpointing):
 
     for inside in (True, False):
         with checkpointing.set_checkpoint_debug_enabled(True if inside else None):
-            y = checkpointing.checkpoint(
-                changing(first, then), leaf(torch, 1.0), use_reentrant=False, debug=not inside
-            )
-        with pytest.raises(checkpointing.CheckpointError) as caught:
-            y.backward()
-        text = str(caught.value)
-        assert text.count("in first") == 2
-        assert text.count("in then") == 1
-        assert "test_checkpoint.py" in text
+            text = error_of(checkpointing, ours, first, then, debug=not inside)
+        forward, again = text.split("Saved in forward:")[1].split("Saved in recomputation:")
+        assert forward.count("in first") == 2
+        assert again.count("in then") == 1
+        assert f"by sin at {line_of(first)}" in forward
