@@ -3876,11 +3876,11 @@ def _increment_version(tensor: Tensor) -> None:
 def _is_batched_at(tensor: Tensor, level: builtins.int) -> builtins.bool:
     """Whether the tensor differs over the batch of a vmap."""
 
+def _is_charged(tensor: Tensor) -> builtins.bool:
+    """Whether the tape will be charged for a tensor's memory when it saves it."""
+
 def _is_inference() -> builtins.bool:
     """Whether this thread is in inference mode."""
-
-def _is_leaf_memory(tensor: Tensor) -> builtins.bool:
-    """Whether a leaf of some graph shows the memory under a tensor."""
 
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
@@ -3960,8 +3960,8 @@ def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""
 
-def _storage_uses(tensor: Tensor) -> builtins.int:
-    """How many tensors, and others, hold the memory under a tensor."""
+def _storage_uses(storage: builtins.int) -> builtins.int:
+    """How many hold the memory with this number (_storage_id); the caller must."""
 
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""

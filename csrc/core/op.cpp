@@ -1,5 +1,7 @@
 #include "core/op.h"
 
+#include <algorithm>
+
 #include "core/batch.h"
 #include "core/call_cache.h"
 #include "core/error.h"
@@ -71,9 +73,17 @@ CaptureScope::~CaptureScope() {
 
 namespace {
 
+// A batch that lives somewhere does not concern a call that it takes no part in.
+bool has_batch(const OpCall& call) {
+  auto is_batch = [](const TensorImpl* x) { return x->storage().is_batched(); };
+  return std::any_of(call.inputs.begin(), call.inputs.end(), is_batch) ||
+         std::any_of(call.outputs.begin(), call.outputs.end(), is_batch);
+}
+
 void run(const OpCall& call, Kernel kernel) {
   const ProfileScope profiled(call);
-  if ((dispatch_watch & kWatchBatch) || batched_storages) return Batches::run(call, kernel);
+  if ((dispatch_watch & kWatchBatch) || (batched_storages && has_batch(call)))
+    return Batches::run(call, kernel);
   if (!(dispatch_watch & kWatchReuse)) {
     kernel(call);
   } else if (!reusing->take(call)) {

@@ -158,16 +158,8 @@ PyObject* on_collection(PyObject*, PyObject* args) {
 }
 PyMethodDef on_collection_def = {"tapegrad_on_collection", on_collection, METH_VARARGS, nullptr};
 
-// Only when the first tensor is tracked: the callback costs a little at every collection.
-void install() {
-  static bool installed = false;
-  if (std::exchange(installed, true)) return;
-  nb::object callback = nb::steal(PyCFunction_New(&on_collection_def, nullptr));
-  nb::module_::import_("gc").attr("callbacks").attr("append")(callback);
-}
-
 void track_object(PyObject* object) {
-  install();
+  install_collector();
   if (!PyObject_GC_IsTracked(object)) PyObject_GC_Track(object);
 }
 
@@ -192,6 +184,15 @@ int collect_referent(PyObject* object, void* found) {
 }
 
 }  // namespace
+
+// Only when the first tensor is tracked or entry shown: the callback costs a little at every
+// collection.
+void install_collector() {
+  static bool installed = false;
+  if (std::exchange(installed, true)) return;
+  nb::object callback = nb::steal(PyCFunction_New(&on_collection_def, nullptr));
+  nb::module_::import_("gc").attr("callbacks").attr("append")(callback);
+}
 
 void track(const Tensor& tensor) {
   nb::object object = nb::steal(wrap(tensor));  // made now if need be: the collector knows objects

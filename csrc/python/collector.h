@@ -24,4 +24,7 @@ int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg);
 // tp_clear of a tensor: what autograd attached to it goes.
 void clear_tensor(TensorImpl* tensor);
 
+// Begins to listen to the collector: entries have Python objects from now on.
+void install_collector();
+
 }  // namespace tapegrad::python

@@ -205,20 +205,35 @@ void set_before_write(nb::object hook) {
 
 // ---- errors
 
+// ", module blocks.0" where somebody knows it; looking must not fail.
+std::string module_of(const Node& node) {
+  try {
+    nb::object errors = nb::module_::import_("tapegrad.tape.errors");
+    nb::object object = nb::steal(wrap_node(const_cast<Node*>(&node)));
+    auto name = nb::cast<std::string>(errors.attr("module_of")(object));
+    return name.empty() ? name : ", module " + name;
+  } catch (...) {
+    PyErr_Clear();
+    return {};
+  }
+}
+
 // Adds to the exception in flight which entry it came from.
 void annotate(const Node& node) {
-  std::string text = concat("while running ", node.name(), ", recorded at ", node.line());
+  auto text = [&] {
+    return concat("while running ", node.name(), ", recorded at ", node.line(), module_of(node));
+  };
   try {
     throw;
   } catch (Error& error) {
     if (!error.names_entry && error.text.find("recorded at") == std::string::npos &&
         error.text.find("saved by") == std::string::npos)
-      error.text += " (" + text + ")";
+      error.text += " (" + text() + ")";
     error.names_entry = true;
   } catch (nb::python_error& error) {
     nb::handle value = error.value();
     if (value.is_valid() && nb::hasattr(value, "add_note") && !nb::hasattr(value, "__notes__"))
-      value.attr("add_note")(text);
+      value.attr("add_note")(text());
   } catch (...) {
   }
 }

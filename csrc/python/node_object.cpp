@@ -246,6 +246,7 @@ PyObject* wrap_node(Node* node) {
   PyTypeObject*& type = types[node->name()];
   if (!type) type = type_named(node->name(), node_class(), "tapegrad.autograd");
   if (!type) return nullptr;
+  install_collector();
   auto* object = PyObject_GC_New(NodeObject, type);
   if (!object) return nullptr;
   node->retain();

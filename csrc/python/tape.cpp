@@ -186,10 +186,12 @@ void bind_tape(Binder& b) {
              "Keeps the tape under a number of bytes from now on, on this thread.");
   b.function("_budget_stop", Budget::stop, "Ends the innermost budget.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
-  b.function("_storage_uses", [](const Tensor& x) { return x->storage().use_count(); }, "tensor"_a,
-             "How many tensors, and others, hold the memory under a tensor.");
-  b.function("_is_leaf_memory", [](const Tensor& x) { return x->storage().has(Storage::kLeaf); },
-             "tensor"_a, "Whether a leaf of some graph shows the memory under a tensor.");
+  b.function("_storage_uses", [](uintptr_t id) {
+    return reinterpret_cast<const Storage*>(id)->use_count();
+  }, "storage"_a, "How many hold the memory with this number (_storage_id); the caller must.");
+  b.function("_is_charged", [](const Tensor& x) {
+    return x->storage().savers() == 0 && !x->storage().has(Storage::kLeaf);
+  }, "tensor"_a, "Whether the tape will be charged for a tensor's memory when it saves it.");
   b.function("_set_saved_peak", [](int64_t peak) {
     return std::exchange(saved_bytes.peak, std::max(peak, saved_bytes.live));
   }, "peak"_a, "Makes the peak of saved bytes start at a number again; returns how it was.");

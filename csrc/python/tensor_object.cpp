@@ -125,8 +125,9 @@ PyObject* wrap(Tensor tensor) {
 }
 
 PyObject* out_of_memory_error() {
-  static PyObject* type = PyErr_NewExceptionWithDoc(
-      "tapegrad.OutOfMemoryError", "Memory ran out, or a budget of it.", PyExc_RuntimeError, nullptr);
+  static PyObject* type =
+      PyErr_NewExceptionWithDoc("tapegrad.OutOfMemoryError", "Memory ran out, or a budget of it.",
+                                PyExc_RuntimeError, nullptr);
   return type;
 }
 

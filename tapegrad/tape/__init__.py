@@ -1,10 +1,31 @@
-"""The tape as an object: look at it, price it, keep it under a budget, compute it again."""
+"""The tape as an object: what reverse mode recorded, to look at, to price and to sweep again.
+
+- `of` gives the tape behind a tensor, `record` that of a block, `live` everything there is.
+- `Tape` is what they give: a sequence of `Entry`.
+- `budget` and `offload` decide where saved values live, `revolve` differentiates long loops.
+"""
 
 from tapegrad.tape.budget import BudgetWarning, budget
+from tapegrad.tape.entries import Entry
+from tapegrad.tape.listing import Tape
+from tapegrad.tape.offload import offload
+from tapegrad.tape.recording import live, of, record
 from tapegrad.tape.revolve import revolve
 from tapegrad.tape.revolve_plan import revolve_cost, revolve_schedule
 
-__all__ = ["BudgetWarning", "budget", "revolve", "revolve_cost", "revolve_schedule"]
+__all__ = [
+    "BudgetWarning",
+    "Entry",
+    "Tape",
+    "budget",
+    "live",
+    "of",
+    "offload",
+    "record",
+    "revolve",
+    "revolve_cost",
+    "revolve_schedule",
+]
 
 
 def load_ipython_extension(shell: object) -> None:

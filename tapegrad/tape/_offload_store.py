@@ -1,0 +1,688 @@
+"""Where offloaded values are: in memory, on their way, in the file.
+
+What stands on the tape instead of tensors is in `_offload_records.py`. Here is what moves it.
+
+Note [Only the tape holds it]
+A value is written to the file once nobody but the tape holds its memory. Before, it would free
+nothing: parameters, inputs and whatever the program keeps stay where they are, are not duplicated,
+and are used themselves by the sweep. Afterwards nobody can write to it, so the bytes in the file
+are those that were saved. There is no notice when somebody lets go; the saved values that are still
+held are looked at when others are packed, each less often the longer it is held.
+
+The states of a record, all changed under one lock:
+
+    HELD -> QUEUED -> WRITING -> FILED -> READING -> READY (-> FILED, when dropped again)
+                             \\-> PINNED: overwritten by the program, or could not be written
+
+One thread writes, another reads ahead of the sweep, in the order of the tape. Both move bytes
+without the GIL. When the allowed memory is full, the packing thread writes as well: it waits for
+the disk.
+"""
+
+import collections
+import heapq
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.tape._kept import Hooks, Kept
+from tapegrad.tape._offload_records import (
+    Handle,
+    Record,
+    Small,
+    State,
+    changed,
+    intact,
+    locked,
+    records,
+    wait,
+)
+from tapegrad.tape._spill_file import MARK_BYTES, SpillFile
+from tapegrad.utils._units import human_bytes
+
+__all__ = ["Statistics", "Store", "check_device", "close_all"]
+
+_BATCH = 2**20  # bytes worth waking the writer for
+_MOST_BATCH = 2**23  # bytes of one write
+_MOST_QUEUED = 2**26  # bytes that may wait to be written where no limit is set
+_FEW = 256  # records that can always be looked at
+_LONGEST_SEARCH = 64  # values passed over when looking for what to read next
+
+_BITS = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}  # dtypes that NumPy knows, by bytes
+
+_stores: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+def check_device(tensor: Tensor) -> None:
+    """Refuse a tensor that is not in the host's memory."""
+    if tensor.device.type != "cpu":
+        raise NotImplementedError(
+            f"offload: expected a tensor on the CPU, got one on {tensor.device}; moving it needs "
+            "pinned host memory and asynchronous copies between devices, which are not there yet"
+        )
+
+
+class Statistics:
+    """What an `offload` did."""
+
+    def __init__(self) -> None:
+        self.packed = 0
+        self.kept = 0
+        self.unpacked = 0
+        self.reused = 0
+        self.written_bytes = 0
+        self.read_bytes = 0
+        self.peak_memory = 0
+        self.file_bytes = 0
+        self.waits = 0
+
+
+def _keep(tensor: Tensor, hooks: Hooks) -> tuple[Kept, bool]:
+    """Keep a tensor; also return whether the tape is not charged for it.
+
+    It is not for leaves, nor for what it holds anyway, outside of the block.
+    """
+    is_free = hooks.alone and not _C._is_charged(tensor)
+    return Kept(tensor, hooks), is_free
+
+
+def _current_sweep() -> Any:
+    try:
+        return _C._current_sweep()
+    except RuntimeError:  # a saved value is read outside of any backward
+        return None
+
+
+class _Write:
+    """A record on its way to the file."""
+
+    def __init__(self, record: Record, tensor: Tensor) -> None:
+        self.record = record
+        flat = tensor.as_strided((record.length // record.itemsize,), (1,), record.start)
+        self.buffer: Any = flat.view(_BITS[record.itemsize]).numpy()
+
+
+class Store:
+    """A file with its records, its two threads and its count of bytes in memory."""
+
+    def __init__(
+        self, where: str, prefetch: int, memory: int | None, min_bytes: int, stats: Statistics
+    ) -> None:
+        self.file = SpillFile(where)
+        self.prefetch = prefetch
+        self.memory = memory
+        self.min_bytes = min_bytes
+        self.stats = stats
+        self.entered = 0
+        self.closed = False
+        self.live = 0  # records and small values on some tape
+        self.in_memory = 0  # bytes counted
+        self.unwritten = 0  # those of them that are not in the file
+        self.failure: OSError | None = None
+        self.told = False  # of too little memory
+        self.failure_told = False
+        self.sweeping = False  # the last thing asked for was a value, not room for one
+        self.clock = 0  # counts what was packed
+        self.next_position = 0
+        self.order: dict[int, weakref.ref[Handle]] = {}
+        self.held: list[tuple[int, int, weakref.ref[Record]]] = []  # a heap by when to look again
+        self.look_at_all = 0
+        self.queue: collections.deque[tuple[weakref.ref[Record], int]] = collections.deque()
+        self.queued_bytes = 0
+        self.writing = 0  # threads that write
+        self.moving = 0  # records that a thread holds while it moves them
+        self.ready: dict[weakref.ref[Record], None] = {}
+        self.wanted: list[weakref.ref[Record]] = []
+        self.threads: dict[str, threading.Thread] = {}
+        _stores.add(self)
+
+    # -- packing
+
+    def pack(self, tensor: Tensor, hooks: Hooks) -> Handle | Small:
+        """Return what stands for a tensor on the tape."""
+        check_device(tensor)
+        if self.failure is not None:
+            raise self._disk_error()
+        nbytes = tensor.untyped_storage().nbytes()
+        if nbytes < self.min_bytes or _C._batch_levels():
+            return self._pack_small(tensor, nbytes, hooks)
+        key = _C._storage_id(tensor)
+        with locked:
+            self.stats.packed += 1
+            record = self._find(key)
+            if record is not None and record.state == State.READY:
+                return self._add_handle(record, None, tensor, record.start)
+        if record is None:
+            if missing := self._make_room(nbytes):
+                self._tell(missing)
+            kept, is_free = _keep(tensor, hooks)
+        else:
+            kept, is_free = Kept(tensor, hooks), False
+        with locked:
+            self.clock += 1
+            record = self._find(key)
+            if record is None:
+                record = self._add_record(key, nbytes, tensor.element_size(), is_free)
+            handle = self._add_handle(record, kept, tensor, 0)
+            self.sweeping = False
+            if self.unwritten > self._low_mark():
+                self._look(urgent=False)
+                if self.queued_bytes >= min(_BATCH, (self.memory or _BATCH * 8) // 8):
+                    self._wake("writer", self._run_writer)
+        return handle
+
+    def _pack_small(self, tensor: Tensor, nbytes: int, hooks: Hooks) -> Small:
+        small = Small(self, Kept(tensor, hooks), nbytes)
+        with locked:
+            self.stats.packed += 1
+            self.stats.kept += 1
+            self.live += 1
+            self._count(nbytes, unwritten=True)
+        return small
+
+    def _find(self, key: int) -> Record | None:
+        """Return the record of a storage."""
+        ref = records.get(key)
+        record = ref() if ref is not None else None
+        if record is None:
+            return None
+        if record.state == State.READY:
+            base = record.base
+            if base is not None and base._version == 0:
+                return record
+            record.store._drop(record)  # somebody wrote into it: it is another value now
+            return None
+        return record if record.is_kept() else None
+
+    def _add_record(self, key: int, nbytes: int, itemsize: int, is_free: bool) -> Record:
+        record = Record(self, key, nbytes, itemsize)
+        records[key] = record.ref
+        self.live += 1
+        if is_free:
+            record.state = State.PINNED
+            self.stats.kept += 1
+            return record
+        record.counted = nbytes
+        self._count(nbytes, unwritten=True)
+        self._hold(record)
+        return record
+
+    def _add_handle(self, record: Record, kept: Kept | None, tensor: Tensor, offset: int) -> Handle:
+        handle = Handle(record, kept, tensor, tensor.storage_offset() + offset)
+        record.handles.append(handle.ref)
+        store = record.store  # another one's, if both saved the same memory
+        handle.position = store.next_position
+        store.next_position += 1
+        store.order[handle.position] = handle.ref
+        record.positions.append(handle.position)
+        return handle
+
+    def _count(self, nbytes: int, unwritten: bool) -> None:
+        self.in_memory += nbytes
+        if unwritten:
+            self.unwritten += nbytes
+        self.stats.peak_memory = max(self.stats.peak_memory, self.in_memory)
+
+    def _low_mark(self) -> int:
+        """Return how many bytes may wait in memory before the writer starts."""
+        return 0 if self.memory is None else self.memory // 2
+
+    def _make_room(self, nbytes: int) -> int:
+        """Make room for so many bytes in the allowed memory; return how many are missing."""
+        if self.memory is None:
+            self._shorten_queue()
+            return 0
+        waited = False
+        while True:
+            with locked:
+                if self.in_memory + nbytes > self.memory:
+                    self._drop_idle(nbytes)
+                missing = self.in_memory + nbytes - self.memory
+                if missing <= 0:
+                    return 0
+                if not waited:
+                    waited = True
+                    self.stats.waits += 1
+                self._look(urgent=True)
+                batch = self._begin_write(max(missing, _BATCH))
+                if not batch:
+                    if not self.writing:
+                        return missing
+                    wait()
+                    continue
+            self._write(batch)
+
+    def _shorten_queue(self) -> None:
+        while self.queued_bytes > _MOST_QUEUED:
+            with locked:
+                batch = self._begin_write(_MOST_BATCH)
+            if not batch:
+                return
+            self.stats.waits += 1
+            self._write(batch)
+
+    def _tell(self, missing: int) -> None:
+        """Say that the allowed memory is not enough: by an error if the disk is to blame."""
+        if self.failure is not None:
+            raise self._disk_error()
+        if self.told or self.memory is None:
+            return
+        self.told = True
+        warnings.warn(
+            f"offload: {human_bytes(missing)} more than the allowed {human_bytes(self.memory)} are "
+            "needed, for values that the program itself holds or that are too small to move",
+            stacklevel=4,
+        )
+
+    # -- writing
+
+    def _hold(self, record: Record) -> None:
+        """Note a record that somebody else holds, to be looked at again."""
+        record.state = State.HELD
+        heapq.heappush(self.held, (self.clock + record.wait, record.number, record.ref))
+        record.wait *= 2
+
+    def _look(self, urgent: bool) -> None:
+        """Queue the records whose memory only the tape holds: look at all, or at those due."""
+        if urgent and (len(self.held) <= _FEW or self.clock >= self.look_at_all):
+            due, self.held = self.held, []
+            self.look_at_all = self.clock + len(due) // 8
+        else:
+            due = []
+            while self.held and self.held[0][0] <= self.clock:
+                due.append(heapq.heappop(self.held))
+        due.sort(key=lambda entry: entry[1])  # oldest first
+        for _, _, ref in due:
+            record = ref()
+            if record is None:
+                continue
+            if self._is_ours(record):
+                record.state = State.QUEUED
+                self.queue.append((ref, record.nbytes))
+                self.queued_bytes += record.nbytes
+            else:
+                self._hold(record)
+
+    def _is_ours(self, record: Record) -> bool:
+        live = record.live_handles()
+        return bool(live) and record.is_kept() and _C._storage_uses(record.key) <= len(live)
+
+    def _begin_write(self, limit: int) -> list[_Write]:
+        """Take records from the queue and give them places in the file, side by side."""
+        batch: list[_Write] = []
+        size = 0
+        while self.queue and size < limit and self.failure is None:
+            ref, nbytes = self.queue.popleft()
+            self.queued_bytes -= nbytes
+            record = ref()
+            if record is None:
+                continue
+            live = record.live_handles()
+            if not self._is_ours(record):  # a sweep reads it
+                self._hold(record)
+                continue
+            tensor = intact(live)
+            if tensor is None or record.itemsize not in _BITS:
+                record.state = State.PINNED
+                continue
+            ranges = [handle.range() for handle in live]
+            # Kernels see the alignment that they saw: cache lines begin where they did.
+            line = 64 // record.itemsize
+            record.start = min(first for first, _ in ranges) // line * line
+            end = max(last for _, last in ranges)
+            record.length = (end - record.start) * record.itemsize
+            record.state = State.WRITING
+            size += record.length + MARK_BYTES
+            batch.append(_Write(record, tensor))
+        if batch:
+            self.writing += 1
+            self.moving += len(batch)
+            offset = self.file.allocate(size)
+            for write in batch:
+                write.record.extent = offset
+                offset += write.record.length + MARK_BYTES
+        return batch
+
+    def _write(self, batch: list[_Write]) -> None:
+        """Write records to their places; where that fails, they stay in memory."""
+        error: BaseException | None = None
+        try:
+            offset = batch[0].record.extent
+            assert offset is not None
+            self.file.write([write.buffer for write in batch], offset)
+        except BaseException as found:
+            error = found
+        with locked:
+            self.writing -= 1
+            self.moving -= len(batch)
+            self.stats.file_bytes = max(self.stats.file_bytes, self.file.size)
+            for write in batch:
+                write.buffer = None  # it holds the memory
+                if error is None:
+                    self.stats.written_bytes += write.record.length
+                self._end_write(write.record, error)
+            if isinstance(error, OSError) and self.failure is None:
+                self.failure = error.with_traceback(None)  # whose frames hold tensors
+            batch.clear()
+            changed.notify_all()
+        try:
+            if error is not None and not isinstance(error, OSError):  # such as KeyboardInterrupt
+                raise error
+        finally:
+            del error  # its traceback would hold this frame, and that the tensors
+
+    def _end_write(self, record: Record, error: BaseException | None) -> None:
+        live = record.live_handles()
+        end = record.start + record.length // record.itemsize
+        inside = all(record.start <= h.range()[0] and h.range()[1] <= end for h in live)
+        if error is None and inside and self._is_ours(record) and intact(live) is not None:
+            record.state = State.FILED
+            if records.get(record.key) is record.ref:
+                del records[record.key]
+            for handle in live:
+                handle.kept = None
+            self._uncount(record, unwritten=True)
+            return
+        if record.extent is not None:
+            self.file.free(record.extent, record.length + MARK_BYTES)
+        record.extent = None
+        if isinstance(error, OSError):
+            record.state = State.PINNED
+        else:  # a sweep took it meanwhile
+            self._hold(record)
+
+    def _uncount(self, record: Record, unwritten: bool) -> None:
+        self.in_memory -= record.counted
+        if unwritten:
+            self.unwritten -= record.counted
+        record.counted = 0
+
+    def flush(self) -> None:
+        """Write all that only the tape holds."""
+        while True:
+            with locked:
+                self.look_at_all = 0
+                self._look(urgent=True)
+                batch = self._begin_write(_MOST_BATCH)
+                if not batch:
+                    if not self.writing:
+                        return
+                    wait()
+                    continue
+            self._write(batch)
+
+    # -- reading
+
+    def unpack(self, packed: "Handle | Small") -> Tensor:
+        """Return the tensor that was packed."""
+        if isinstance(packed, Small):
+            with locked:
+                self.stats.unpacked += 1
+                self.stats.reused += 1
+            return packed.kept.get()
+        record = packed.record
+        store = record.store
+        sweep = _current_sweep()
+        kept, base = store._bring_back(packed)
+        with locked:
+            self.stats.unpacked += 1
+            if kept is not None or (sweep is not None and record.sweep == sweep):
+                self.stats.reused += 1
+            packed.taken = record.sweep = sweep
+            store._drop_idle()
+            store.sweeping = True
+            if store.prefetch:
+                store._ask_before(packed.position)
+        if kept is not None:
+            return kept.get()
+        assert base is not None
+        return packed.view_of(base)
+
+    def _bring_back(self, handle: Handle) -> tuple[Kept | None, Tensor | None]:
+        record = handle.record
+        while True:
+            with locked:
+                if handle.kept is not None:
+                    return handle.kept, None
+                if record.base is not None:
+                    return None, record.base
+                if record.error is not None:
+                    error, record.error = record.error, None
+                    raise self._read_error(record, error) from None
+                if record.state == State.READING:
+                    wait()
+                    continue
+            self._make_room(record.length)
+            with locked:
+                if record.state != State.FILED:
+                    continue
+                self._begin_read(record)
+            self._read(record)
+
+    def _ask_before(self, position: int) -> None:
+        """Ask for the values that the sweep will come to after this position."""
+        seen: dict[weakref.ref[Record], Record] = {}
+        last = max(0, position - self.prefetch - _LONGEST_SEARCH)
+        while position > last and len(seen) < self.prefetch:
+            position -= 1
+            ref = self.order.get(position)
+            handle = ref() if ref is not None else None
+            if handle is not None and handle.kept is None:
+                seen[handle.record.ref] = handle.record
+        self.wanted = [ref for ref, record in seen.items() if record.state == State.FILED]
+        if self.wanted:
+            self._wake("reader", self._run_reader)
+
+    def _next_wanted(self) -> Record | None:
+        while self.wanted:
+            record = self.wanted[0]()
+            if record is None or record.state != State.FILED or record.error is not None:
+                del self.wanted[0]
+                continue
+            if self.memory is not None and self.in_memory + record.length > self.memory:
+                self._drop_idle(record.length, spent_only=True)
+                if self.in_memory + record.length > self.memory:
+                    return None
+            del self.wanted[0]
+            return record
+        return None
+
+    def _begin_read(self, record: Record) -> None:
+        record.state = State.READING
+        record.counted = record.length
+        self._count(record.length, unwritten=False)
+
+    def _read(self, record: Record) -> None:
+        """Read a record's bytes; what goes wrong is left in it."""
+        base: Tensor | None = None
+        error: BaseException | None = None
+        try:
+            count = record.length // record.itemsize
+            base = _C.empty(count, dtype=_BITS[record.itemsize])
+            assert record.extent is not None
+            self.file.read(base.numpy(), record.extent)
+        except BaseException as found:
+            base, error = None, found
+        with locked:
+            if base is None:
+                record.state = State.FILED
+                if isinstance(error, Exception):
+                    record.error = error.with_traceback(None)
+                self._uncount(record, unwritten=False)
+            else:
+                record.state, record.base = State.READY, base
+                record.key = _C._storage_id(base)
+                records[record.key] = record.ref
+                self.ready[record.ref] = None
+                self.stats.read_bytes += record.length
+            changed.notify_all()
+        try:
+            if error is not None and record.error is None:  # such as KeyboardInterrupt
+                raise error
+        finally:
+            del error
+
+    def _drop(self, record: Record) -> None:
+        """Let go of bytes that are in the file as well."""
+        if records.get(record.key) is record.ref:
+            del records[record.key]
+        record.state, record.base = State.FILED, None
+        self._uncount(record, unwritten=False)
+        self.ready.pop(record.ref, None)
+
+    def _drop_idle(self, room: int = 0, spent_only: bool = False) -> None:
+        """Drop bytes that were read back and that nobody uses now, to make room for others.
+
+        First those that the sweep has asked for already: it may ask again while it is at the same
+        entry, which frees them when it is through, unless the graph is retained. Then those that
+        the sweep comes to last.
+        """
+        if len(self.ready) <= 2 * self.prefetch + 2 and (
+            self.memory is None or self.in_memory + room <= self.memory
+        ):
+            return
+        idle = []
+        for ref in list(self.ready):
+            record = ref()
+            if record is None or record.base is None:
+                del self.ready[ref]
+            elif _C._storage_uses(record.key) == 1:
+                live = record.live_handles()
+                spent = all(h.taken is not None and h.taken == record.sweep for h in live)
+                if spent or not spent_only:
+                    idle.append((not spent, max((h.position for h in live), default=0), record))
+        idle.sort(key=lambda place: place[:2], reverse=True)
+        while idle and (
+            len(self.ready) > 2 * self.prefetch + 2
+            or (self.memory is not None and self.in_memory + room > self.memory)
+        ):
+            self._drop(idle.pop()[2])
+
+    # -- threads
+
+    def _wake(self, name: str, run: Callable[[], None]) -> None:
+        if name not in self.threads:
+            thread = threading.Thread(target=run, name=f"tapegrad-offload-{name}", daemon=True)
+            self.threads[name] = thread
+            thread.start()
+        changed.notify_all()
+
+    def _run_writer(self) -> None:
+        while True:
+            with locked:
+                batch: list[_Write] = []
+                while not batch:
+                    if self.closed:
+                        return
+                    if self.unwritten > self._low_mark() and not self.sweeping:
+                        batch = self._begin_write(_MOST_BATCH)
+                    if not batch:
+                        wait()
+            self._write(batch)
+
+    def _run_reader(self) -> None:
+        while True:
+            with locked:
+                while (record := self._next_wanted()) is None:
+                    if self.closed:
+                        return
+                    wait()
+                self._begin_read(record)
+                self.moving += 1
+            self._read(record)
+            del record
+            with locked:
+                self.moving -= 1
+                changed.notify_all()
+
+    # -- the end
+
+    def enter(self) -> bool:
+        """Begin a block, unless the store is closed."""
+        with locked:
+            if not self.closed:
+                self.entered += 1
+            return not self.closed
+
+    def count(self) -> tuple[int, int]:
+        """Return how many bytes are in memory now, and how many in the file."""
+        with locked:
+            return self.in_memory, self.file.used
+
+    def leave(self) -> None:
+        """End a block: begin to read what a sweep would ask for first, or close."""
+        with locked:
+            while 0 < self.live <= self.moving:  # all may be dead once they are there
+                wait()
+            self.entered -= 1
+            if not self._close_if_done():
+                self._look(urgent=False)
+                if self.queue:
+                    self._wake("writer", self._run_writer)
+                if self.prefetch:
+                    self._ask_before(self.next_position)
+        if self.closed:
+            for thread in self.threads.values():
+                if thread is not threading.current_thread():
+                    thread.join()
+        if self.failure is not None and not self.failure_told:
+            warnings.warn(str(self._disk_error()), stacklevel=3)
+
+    def _forget(
+        self, counted: int, unwritten: bool, place: tuple[int | None, int], positions: list[int]
+    ) -> None:
+        """Note that a record has died."""
+        self.in_memory -= counted
+        if unwritten:
+            self.unwritten -= counted
+        extent, length = place
+        if extent is not None:
+            self.file.free(extent, length + MARK_BYTES)
+        for position in positions:
+            self.order.pop(position, None)
+        self.live -= 1
+        self._close_if_done()
+
+    def _close_if_done(self) -> bool:
+        if self.live == 0 and self.entered == 0 and not self.closed:
+            self.closed = True
+            self.file.close()
+            changed.notify_all()
+        return self.closed
+
+    # -- errors
+
+    def _disk_error(self) -> OSError:
+        failure = self.failure
+        assert failure is not None
+        self.failure_told = True
+        return OSError(
+            failure.errno,
+            f"offload: {failure.strerror} when writing saved values "
+            f"({human_bytes(self.stats.written_bytes)} written before); those are still in memory, "
+            "and parameters, .grad and optimizer state are as they were: free some space or name "
+            "another folder, and run the step again",
+            self.file.path,
+        )
+
+    def _read_error(self, record: Record, error: Exception) -> Exception:
+        if not isinstance(error, OSError | EOFError):
+            return error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return RuntimeError(
+            f"offload: cannot read back a saved value of {human_bytes(record.length)} from "
+            f"'{self.file.path}': {reason}. Parameters and optimizer state are as they were; .grad "
+            "may hold a part of this backward's gradients: call zero_grad() and run the step again"
+        )
+
+
+def close_all() -> None:
+    """Remove the files of blocks that are still open, at the end of the process."""
+    for store in list(_stores):
+        if not store.closed and store.file.path and os.path.exists(store.file.path):
+            os.unlink(store.file.path)

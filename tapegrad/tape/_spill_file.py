@@ -1,0 +1,147 @@
+"""A temporary file that bytes are put aside in, and the list of its free places."""
+
+import bisect
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["MARK_BYTES", "SpillFile"]
+
+MARK_BYTES = 16
+_MOST_BUFFERS = 512  # of one call to the system, well below any limit
+
+
+class SpillFile:
+    """A file whose parts are written, read back and used again.
+
+    Args:
+        where: a folder, in which a file without a name is made, so that nothing is left of it
+            however the process ends; or a file that does not exist, which `close` removes.
+
+    Raises:
+        OSError: it cannot be made; the text says what to do.
+    """
+
+    def __init__(self, where: str) -> None:
+        if not hasattr(os, "pwritev"):
+            raise NotImplementedError("offload: this system has no pwritev, which files need")
+        self._named = not os.path.isdir(where)
+        try:
+            if self._named:
+                self.path = where
+                self._fd = os.open(where, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            else:
+                self._fd, self.path = tempfile.mkstemp(prefix="tapegrad-offload-", dir=where)
+                os.unlink(self.path)
+        except OSError as error:
+            raise _cannot_open(error, where) from None
+        self._mark = os.urandom(MARK_BYTES)
+        self._free: list[tuple[int, int]] = []  # (offset, size), sorted, never side by side
+        self._end = 0
+        self.used = 0
+        self.size = 0  # the largest that the file has been
+
+    def allocate(self, size: int) -> int:
+        """Return the offset of a free place: the smallest that is large enough, or the end."""
+        if size == 0:
+            return 0
+        self.used += size
+        best = min(
+            (place for place in self._free if place[1] >= size),
+            key=lambda place: place[1],
+            default=None,
+        )
+        if best is None:
+            offset = self._end
+            self._end += size
+            self.size = max(self.size, self._end)
+            return offset
+        at = bisect.bisect_left(self._free, best)
+        if best[1] == size:
+            del self._free[at]
+        else:
+            self._free[at] = (best[0] + size, best[1] - size)
+        return best[0]
+
+    def free(self, offset: int, size: int) -> None:
+        """Give a place back."""
+        if size == 0:
+            return
+        self.used -= size
+        at = bisect.bisect_left(self._free, (offset, 0))
+        if at < len(self._free) and offset + size == self._free[at][0]:
+            size += self._free.pop(at)[1]
+        if at > 0 and sum(self._free[at - 1]) == offset:
+            at -= 1
+            before = self._free.pop(at)
+            offset, size = before[0], before[1] + size
+        if offset + size == self._end:
+            self._end = offset
+        else:
+            self._free.insert(at, (offset, size))
+
+    def write(self, buffers: Sequence[Any], offset: int) -> None:
+        """Write buffers one behind the other, each followed by a mark of `MARK_BYTES`.
+
+        A file that somebody cuts and that then grows again reads as zeros where it was cut: the
+        mark behind a value tells.
+        """
+        views = []
+        for buffer in reversed(buffers):
+            views.append(memoryview(self._mark))
+            if len(buffer):
+                views.append(memoryview(buffer).cast("B"))
+        while views:
+            count = os.pwritev(self._fd, views[: -_MOST_BUFFERS - 1 : -1], offset)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            offset += count
+            while views and count >= len(views[-1]):
+                count -= len(views.pop())
+            if count:
+                views[-1] = views[-1][count:]
+
+    def read(self, buffer: Any, offset: int) -> None:
+        """Fill a buffer with what was written at a place.
+
+        Raises:
+            EOFError: it is not there any more.
+        """
+        mark = bytearray(MARK_BYTES)
+        views = [memoryview(mark)]
+        if len(buffer):
+            views.append(memoryview(buffer).cast("B"))
+        while views:
+            count = os.preadv(self._fd, views[::-1], offset)
+            if count == 0:
+                break
+            offset += count
+            while views and count >= len(views[-1]):
+                count -= len(views.pop())
+            if count:
+                views[-1] = views[-1][count:]
+        if mark != self._mark:
+            raise EOFError("the bytes are not there, somebody has cut or changed the file")
+
+    def close(self) -> None:
+        """Close the file, and remove it."""
+        os.close(self._fd)
+        if self._named:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+
+def _cannot_open(error: OSError, where: str) -> OSError:
+    if isinstance(error, FileExistsError):
+        text = (
+            "offload: expected a folder, or a file that does not exist yet, because what is in it "
+            "would be lost; name another"
+        )
+    elif isinstance(error, FileNotFoundError | NotADirectoryError):
+        text = "offload: there is no such folder; make it first, or name another"
+    else:
+        text = f"offload: cannot make a file there ({error.strerror}); name another folder"
+    return OSError(error.errno, text, where)

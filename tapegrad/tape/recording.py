@@ -1,0 +1,224 @@
+"""Where tapes come from: `of` tensors, `record` a block, or all that is `live`."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from threading import get_ident
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.tape.entries import Entry, charge, list_entries, without_collections
+from tapegrad.tape.listing import Tape, memory_now
+from tapegrad.tape.modules import Calls, assign_modules
+from tapegrad.tape.replaying import Replay
+from tapegrad.tape.sweeps import BeforeSweeps
+
+__all__ = ["live", "of", "record"]
+
+_EVER = 2**63
+
+
+def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
+    """Return the tape behind tensors: all entries that their gradients flow through.
+
+    Args:
+        tensors: one tensor that requires grad, or several.
+        model: the module whose paths name entries and leaves. By default the modules of the process
+            that own the leaves. What a parameter goes into is told by that, and what lies between
+            two such entries; `record` notes the module of every entry.
+
+    Returns:
+        A `Tape`, which holds the entries. When these are the only ones that live, its
+        ``total_bytes`` is ``memory_stats()["saved_bytes"]``.
+
+    Example:
+        >>> x = torch.ones(2, 3, requires_grad=True)
+        >>> t = torch.tape.of((x.exp() * 2).sum())
+        >>> [entry.op for entry in t]
+        ['accumulate_grad', 'exp', 'mul', 'sum']
+        >>> t[1].bytes
+        24
+    """
+    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for root in roots:
+        if not isinstance(root, Tensor):
+            raise TypeError(f"tape.of: expected tensors, got {type(root).__name__}")
+        if not root.requires_grad:
+            raise RuntimeError(
+                f"tape.of: expected a tensor that requires grad, got one of shape "
+                f"{tuple(root.shape)} that has no history; was it computed under no_grad, or "
+                "from inputs without requires_grad?"
+            )
+    if not roots:
+        raise ValueError("tape.of: expected at least one tensor, got none")
+    with without_collections():
+        entries, memory = list_entries(_C._tape_of(roots)), memory_now()
+    edges = [_C._gradient_edge(root) for root in roots]
+    assign_modules(entries, model, calls_here())
+    names = sorted({edge[0].name() for edge in edges})
+    return Tape(entries, f"tape of {', '.join(names)}", memory, edges)
+
+
+def live(model: Any = None) -> Tape:
+    """Return all entries that live in the process, whoever holds them.
+
+    What is in here and should not be is a leak: a graph that some variable still holds.
+
+    Args:
+        model: the module whose paths name entries and leaves, as in `of`.
+
+    Returns:
+        A `Tape` whose ``total_bytes`` is ``memory_stats()["saved_bytes"]``.
+    """
+    with without_collections():
+        entries, memory = list_entries(_C._tape_live(0, _EVER)), memory_now()
+    assign_modules(entries, model, calls_here())
+    return Tape(entries, "all live entries", memory)
+
+
+_running: list["record"] = []
+
+
+def calls_here() -> Calls | None:
+    """Return what the innermost block that records on this thread knows of modules' calls."""
+    for block in reversed(_running):
+        if block._thread == get_ident():
+            return block._calls
+    return None
+
+
+class record:
+    """Lists the entries that are recorded in a block, with the module of each.
+
+    ``with tape.record() as t:`` gives a `Tape` that is filled when the block ends. An entry counts
+    if it lives then. Values that a backward in the block drops are listed all the same, as they
+    were when the last such backward began: that is where the tape is largest.
+
+    Args:
+        model: the module whose paths name entries; by default the outermost modules that are
+            called in the block.
+        profile: note the time that each entry takes, forward and backward.
+        replay: capture the ops, for `Tape.replay`. The tape then keeps every tensor of the block.
+        inputs: the tensors that `Tape.replay` takes by position, one or several.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+        >>> with torch.tape.record() as t:
+        ...     loss = model(torch.ones(2, 4)).sum()
+        >>> [(entry.op, entry.module) for entry in t if not entry.is_leaf]
+        [('transpose', '0'), ('addmm', '0'), ('relu', '1'), ('sum', None)]
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        profile: bool = False,
+        replay: bool = False,
+        inputs: Tensor | Sequence[Tensor] = (),
+    ) -> None:
+        if not replay and (isinstance(inputs, Tensor) or inputs):
+            raise ValueError("tape.record: expected inputs only with replay=True")
+        self._replay = (
+            Replay([inputs] if isinstance(inputs, Tensor) else inputs) if replay else None
+        )
+        self._model = model
+        self._profile = _C._Profile(False) if profile else None
+        self._calls = Calls()
+        self._first = 0
+        self._thread = 0
+        self._before_sweep: tuple[list[Entry], dict[str, int]] | None = None
+        self.tape = Tape(title="recorded block")
+
+    def __enter__(self) -> Tape:
+        if self._first:
+            raise RuntimeError("tape.record: a block records once; make another one")
+        self._first = _C._next_sequence()
+        self._thread = get_ident()
+        with ExitStack() as undo:
+            if self._replay is not None:
+                self._replay.start()
+                undo.callback(self._replay.stop)
+            if self._profile is not None:
+                self._profile.start()
+                undo.callback(self._profile.stop)
+            self._calls.start()
+            undo.callback(self._calls.stop)
+            undo.enter_context(BeforeSweeps(self._before))
+            _running.append(self)
+            undo.callback(_running.remove, self)
+            self._undo = undo.pop_all()
+        return self.tape
+
+    def __exit__(self, *exception: Any) -> None:
+        self._undo.close()
+        entries, memory = self._list()
+        if self._before_sweep is not None:
+            entries, memory = _merged(self._before_sweep[0], entries), self._before_sweep[1]
+        assign_modules(entries, self._model, self._calls)
+        if self._profile is not None:
+            assign_times(entries, self._profile.events())
+        self.tape._fill(entries, memory)
+        self.tape._replay, self._replay = self._replay, None
+        self._calls = Calls()
+        self._before_sweep = None
+
+    def _list(self) -> tuple[list[Entry], dict[str, int]]:
+        with without_collections():
+            nodes = _C._tape_live(self._first, _C._next_sequence())
+            return list_entries(_with_leaves(nodes, self._first)), memory_now()
+
+    def _before(self, _: list[Tensor], retain_graph: bool) -> None:
+        """Look at the values that a sweep will drop."""
+        if not retain_graph and get_ident() == self._thread:
+            self._before_sweep = None  # it would keep the entries of the step before alive
+            self._before_sweep = self._list()
+
+
+def _with_leaves(nodes: list[Any], first: int) -> list[Any]:
+    """Return nodes and those of their leaves that are older, in tape order."""
+    found = {}
+    for node in nodes:
+        for producer, _ in node.next_functions:
+            if producer is None or producer.name() != "AccumulateGrad":
+                continue
+            sequence = producer._sequence_nr()
+            if sequence < first:
+                found[sequence] = producer
+    return [found[sequence] for sequence in sorted(found)] + nodes
+
+
+def _merged(before: list[Entry], now: list[Entry]) -> list[Entry]:
+    """Return entries as they were before a sweep, and those that came later."""
+    known = {entry.sequence: entry for entry in before}
+    later = [entry for entry in now if entry.sequence not in known]
+    for entry in later:
+        entry.inputs = tuple(
+            each
+            if each.producer is None
+            else each._replace(producer=known.get(each.producer.sequence, each.producer))
+            for each in entry.inputs
+        )
+    merged = sorted([*before, *later], key=lambda entry: entry.sequence)
+    for index, entry in enumerate(merged):
+        entry.index = index
+    charge(merged)
+    return merged
+
+
+def assign_times(entries: list[Entry], events: list[Any]) -> None:
+    """Set the times of entries from a profile's events."""
+    forward: dict[int, int] = {}
+    backward: dict[int, int] = {}
+    end_of_op = 0
+    for _, kind, in_backward, start, end, _, _, _, sequence in events:
+        if kind == "backward":
+            backward[sequence] = backward.get(sequence, 0) + end - start
+        elif kind == "op" and not in_backward and start >= end_of_op:
+            end_of_op = end  # ops that run inside this one are a part of it
+            forward[sequence] = forward.get(sequence, 0) + end - start
+    waiting = 0  # a leaf's entry is made just before the op's own
+    for entry in entries:
+        time = waiting + forward.get(entry.sequence, 0)
+        waiting = time if entry.is_leaf else 0
+        entry.forward_us = 0.0 if entry.is_leaf else time / 1000
+        entry.backward_us = backward.get(entry.sequence, 0) / 1000

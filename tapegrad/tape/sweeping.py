@@ -1,0 +1,281 @@
+"""Sweeping a tape again: whole, in part, or one entry at a time.
+
+`vjp` is the native sweep with the graph retained. `Rewind` is the same sweep in Python, one entry a
+step: a heap of waiting entries, the newest on top, each with the gradients that have arrived for
+its outputs so far. Sums are made in the order of the native sweep, so that the results are bitwise
+the same.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tapegrad import _C
+from tapegrad._C import Tensor
+from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.tape.entries import Entry, list_entries, without_collections
+
+__all__ = ["Gradients", "Rewind", "Step"]
+
+Edge = tuple[Any, int]
+
+
+class Gradients(Mapping[str, Tensor]):
+    """Gradients of leaves, by name; ``grads[tensor]`` works, too.
+
+    A leaf that no gradient reached is not in it.
+    """
+
+    def __init__(self, leaves: Iterable[tuple[str, Tensor, Tensor]]) -> None:
+        self._by_name: dict[str, Tensor] = {}
+        self._names: dict[int, str] = {}
+        self._leaves: list[Tensor] = []  # so that their ids stay theirs
+        for name, leaf, grad in leaves:
+            self._add(name, leaf, grad)
+
+    def _add(self, name: str, leaf: Tensor, grad: Tensor) -> None:
+        unique, number = name, 2
+        while unique in self._by_name:
+            unique, number = f"{name}#{number}", number + 1
+        self._by_name[unique] = grad
+        self._names[id(leaf)] = unique
+        self._leaves.append(leaf)
+
+    def __getitem__(self, key: "str | Tensor") -> Tensor:
+        name = self._names.get(id(key)) if isinstance(key, Tensor) else key
+        if name not in self._by_name:
+            what = "that tensor" if isinstance(key, Tensor) else repr(key)
+            raise KeyError(f"no gradient reached {what}; there are {', '.join(self._by_name)}")
+        return self._by_name[name]
+
+    def __contains__(self, key: object) -> bool:
+        return id(key) in self._names if isinstance(key, Tensor) else key in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"Gradients({self._by_name!r})"
+
+
+def cotangents(name: str, roots: Sequence[Edge], g: Any) -> list[Tensor]:
+    """Return the gradients that a sweep begins with, one for each root."""
+    given = [g] if g is None or isinstance(g, Tensor) else list(g)
+    if g is None:
+        given *= len(roots)
+    if len(given) != len(roots):
+        raise ValueError(
+            f"{name}: expected a gradient for each of {len(roots)} outputs, got {len(given)}"
+        )
+    found = []
+    for (node, number), grad in zip(roots, given, strict=True):
+        output = _C._edge_tensor(node, number)
+        if grad is None:
+            if output.numel() != 1:
+                raise RuntimeError(
+                    f"{name}: expected a gradient for an output of shape {tuple(output.shape)}; "
+                    "only that of a scalar may be left out"
+                )
+            grad = _C.ones(output.shape, dtype=output.dtype)
+        elif grad.shape != output.shape:
+            raise RuntimeError(
+                f"{name}: expected a gradient of shape {tuple(output.shape)} for that output, got "
+                f"one of shape {tuple(grad.shape)}"
+            )
+        found.append(grad.detach().to(output.dtype))
+    return found
+
+
+def run_vjp(roots: Sequence[Edge], entries: Sequence[Entry], g: Any, until: Entry | None) -> Any:
+    """Return the gradients of leaves, or of the outputs of `until`; the graph stays."""
+    grads: list[Tensor | None] = list(cotangents("vjp", roots, g))
+    outputs = [_C._edge_tensor(node, number) for node, number in roots]
+    if until is not None:
+        targets = [_C._edge_tensor(until.node, i) for i in range(len(until.outputs))]
+        return tuple(_C.run_backward(outputs, grads, True, False, targets, False))
+    with without_collections():
+        nodes = [node for node in _C._tape_of(outputs) if node.name() == "AccumulateGrad"]
+    leaves = [(node, node.variable) for node in nodes if node.variable.requires_grad]
+    if not leaves:
+        return Gradients(())
+    found = _C.run_backward(outputs, grads, True, False, [leaf for _, leaf in leaves], False)
+    names = {entry.sequence: entry.leaf for entry in entries if entry.leaf is not None}
+    return Gradients(
+        (names.get(node._sequence_nr()) or f"leaf at {node.source_line}", leaf, grad)
+        for (node, leaf), grad in zip(leaves, found, strict=True)
+        if grad is not None
+    )
+
+
+class Step:
+    """One entry of a `Rewind`, about to run.
+
+    Attributes:
+        entry: the entry.
+        grads: the gradients of its outputs, all there; None stands for zero. Others may be put into
+            the list before `grad_inputs` is looked at. They may be shared with other entries: to
+            be replaced, not to be written to.
+    """
+
+    def __init__(self, sweep: "_Sweep", entry: Entry, grads: list[Tensor | None]) -> None:
+        self._sweep = sweep
+        self.entry = entry
+        self.grads = grads
+        self._grad_inputs: list[Tensor | None] | None = None
+
+    @property
+    def grad_inputs(self) -> list[Tensor | None]:
+        """The gradients of its inputs: the first look runs the entry. The list may be changed.
+
+        None where an input needs no gradient. Empty at a leaf.
+        """
+        if self._grad_inputs is None:
+            self._grad_inputs = self._sweep.run(self.entry, self.grads)
+        return self._grad_inputs
+
+    @property
+    def waiting(self) -> list[Entry]:
+        """The entries for which gradients have arrived, the next to run first."""
+        return self._sweep.waiting
+
+    def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
+        """Return what has arrived so far for an output of an entry, None if nothing has."""
+        if entry is self.entry or entry.sequence == self.entry.sequence:
+            return self.grads[output_number]
+        return self._sweep.adjoint(entry, output_number)
+
+    def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
+        """Replace what has arrived for an output of an entry that is still to run."""
+        if entry.sequence == self.entry.sequence:
+            self.grads[output_number] = grad
+        else:
+            self._sweep.set_adjoint(entry, grad, output_number)
+
+    def __repr__(self) -> str:
+        return f"<step at {self.entry!r}, {len(self.waiting)} waiting>"
+
+
+class Rewind(Iterator[Step]):
+    """The reverse sweep, entry by entry: what `Tape.rewind` returns."""
+
+    def __init__(self, roots: Sequence[Edge], entries: Sequence[Entry], g: Any) -> None:
+        self._sweep = _Sweep(entries)
+        self._step: Step | None = None
+        for (node, number), grad in zip(roots, cotangents("rewind", roots, g), strict=True):
+            self._sweep.deliver(node, number, grad)
+
+    def __next__(self) -> Step:
+        if self._step is not None:
+            step, self._step = self._step, None
+            self._sweep.finish(step)
+        self._step = self._sweep.pop()
+        if self._step is None:
+            raise StopIteration
+        return self._step
+
+    def run(self, until: Entry | None = None) -> Gradients:
+        """Go on to the end, or until an entry is about to run.
+
+        Returns:
+            The gradients of the leaves that were reached.
+        """
+        for step in self:
+            if until is not None and step.entry.sequence <= until.sequence:
+                break
+        return self.gradients
+
+    @property
+    def gradients(self) -> Gradients:
+        """The gradients of the leaves that were reached so far."""
+        return self._sweep.gradients
+
+    @property
+    def waiting(self) -> list[Entry]:
+        """The entries for which gradients have arrived, the next to run first."""
+        return self._sweep.waiting
+
+    def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
+        """Return what has arrived so far for an output of a waiting entry, None if nothing has."""
+        return self._sweep.adjoint(entry, output_number)
+
+    def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
+        """Replace what has arrived for an output of an entry that is still to run."""
+        self._sweep.set_adjoint(entry, grad, output_number)
+
+
+class _Sweep:
+    """The waiting entries of a `Rewind`. Steps hold it, and it holds no step: no cycle."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.gradients = Gradients(())
+        self._entries = {entry.sequence: entry for entry in entries}
+        self._heap: list[int] = []  # minus the sequence numbers
+        self._buffers: dict[int, list[Tensor | None]] = {}
+        self._at: Entry | None = None
+
+    @property
+    def waiting(self) -> list[Entry]:
+        return [self._entries[-minus] for minus in sorted(self._heap)]
+
+    def pop(self) -> Step | None:
+        """Return the newest entry that waits, as a step."""
+        if not self._heap:
+            return None
+        sequence = -heapq.heappop(self._heap)
+        self._at = self._entries[sequence]
+        return Step(self, self._at, self._buffers.pop(sequence))
+
+    def adjoint(self, entry: Entry, output_number: int) -> Tensor | None:
+        buffers = self._buffers.get(entry.sequence)
+        return None if buffers is None else buffers[output_number]
+
+    def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int) -> None:
+        if self._at is not None and entry.sequence >= self._at.sequence:
+            raise ValueError(
+                f"set_adjoint: expected an entry that is still to run, got {entry!r}, and the "
+                f"sweep is at {self._at!r}"
+            )
+        self._entries.setdefault(entry.sequence, entry)
+        self._buffer(entry.node)[output_number] = grad
+
+    def _buffer(self, node: Any) -> list[Tensor | None]:
+        """Return where gradients for an entry's outputs arrive; it waits from then on."""
+        sequence = node._sequence_nr()
+        if sequence not in self._buffers:
+            if sequence not in self._entries:  # recorded before the block that the tape is of
+                (self._entries[sequence],) = list_entries([node])
+            self._buffers[sequence] = [None] * len(self._entries[sequence].outputs)
+            heapq.heappush(self._heap, -sequence)
+        return self._buffers[sequence]
+
+    def deliver(self, node: Any, number: int, grad: Tensor) -> None:
+        """Add a gradient to what has arrived for an output of an entry."""
+        buffers = self._buffer(node)
+        arrived = buffers[number]
+        with no_grad():
+            buffers[number] = grad if arrived is None else arrived + grad
+
+    def run(self, entry: Entry, grads: list[Tensor | None]) -> list[Tensor | None]:
+        """Return the gradients that an entry makes."""
+        if entry.is_leaf:
+            return []
+        with no_grad():
+            found: list[Tensor | None] = _C._tape_run(entry.node, grads)
+        return found
+
+    def finish(self, step: Step) -> None:
+        """Run the entry unless somebody looked, and send its gradients on."""
+        entry = step.entry
+        if entry.is_leaf:
+            (grad,) = step.grads
+            if grad is not None and entry.tensor.requires_grad:
+                name = entry.leaf or f"leaf at {entry.line}"
+                self.gradients._add(name, entry.tensor, grad)
+            return
+        producers = entry.node.next_functions
+        for (producer, number), grad in zip(producers, step.grad_inputs, strict=True):
+            if producer is not None and grad is not None:
+                self.deliver(producer, number, grad)
