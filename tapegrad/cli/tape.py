@@ -85,7 +85,7 @@ def _nothing(watcher: LastBackward) -> str:
         )
     return (
         "the script ran no backward, so there is no tape to show; "
-        "it must call loss.backward() or autograd.backward(...)"
+        "it must call loss.backward(), autograd.backward or autograd.grad"
     )
 
 

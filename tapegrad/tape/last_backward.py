@@ -1,24 +1,24 @@
 """The tape of the last backward that some code runs, described before the sweep empties it."""
 
-import gc
+import os
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import tapegrad
-from tapegrad import Tensor, autograd
+from tapegrad import Tensor
+from tapegrad.tape.entries import without_collections
+from tapegrad.tape.sweeps import BeforeSweeps
 
 __all__ = ["LastBackward"]
+
+_PACKAGE = os.path.join(os.path.dirname(tapegrad.__file__), "")
 
 
 class LastBackward:
     """Describes what every backward is about to sweep, and keeps the last description.
 
-    Inside the context, `Tensor.backward` and `autograd.backward` note the tape of their roots. Only
-    the document is kept, never the graph, so that memory is what it would be without. Backwards
-    inside a backward, as checkpoints run, belong to the outer one.
+    Only the document is kept, never the graph, so that memory is what it would be without.
+    Backwards inside a backward, as checkpoints run, belong to the outer one.
 
     Args:
         only: describe this backward and no other, counted from 1; None describes each and keeps
@@ -45,54 +45,32 @@ class LastBackward:
         self.number = 0
         self.count = 0
         self.place = ""
-        self._sweeping = threading.local()
 
     def __enter__(self) -> "LastBackward":
-        self._originals = (Tensor.backward, autograd.backward)
-        watched = [self._watched(original) for original in self._originals]
-        Tensor.backward, autograd.backward = watched  # type: ignore[method-assign]
+        self._sweeps = BeforeSweeps(self._describe)
+        self._sweeps.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        Tensor.backward, autograd.backward = self._originals  # type: ignore[method-assign]
+        self._sweeps.__exit__(*exception)
 
-    def _watched(self, original: Callable[..., None]) -> Callable[..., None]:
-        def backward(*args: Any, **kwargs: Any) -> None:
-            if getattr(self._sweeping, "on", False):
-                return original(*args, **kwargs)
-            self._sweeping.on = True
-            try:
-                self._describe(args[0] if args else kwargs.get("tensors"))
-                return original(*args, **kwargs)
-            finally:
-                self._sweeping.on = False
-
-        backward.__doc__ = original.__doc__
-        return backward
-
-    def _describe(self, roots: Any) -> None:
+    def _describe(self, roots: Any, retain_graph: bool) -> None:
         """Note the tape of a backward's roots; wrong arguments are left to the backward."""
-        several = list(roots) if isinstance(roots, list | tuple) else [roots]
-        tensors = [root for root in several if isinstance(root, Tensor) and root.requires_grad]
+        tensors = [root for root in roots if isinstance(root, Tensor) and root.requires_grad]
         if not tensors:
             return
         self.count += 1
         if self.only is not None and self.count != self.only:
             return
-        caller = sys._getframe(2)
-        self.place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        self.place = _caller()
         self.number = self.count
-        with _without_collector():
+        with without_collections():
             self.document = tapegrad.tape.of(tensors).to_dict()
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the collector, which would walk the whole tape again for every few hundred objects."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _caller() -> str:
+    """Return the line outside this package that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

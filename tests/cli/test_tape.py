@@ -120,7 +120,7 @@ class TestTrouble:
         assert (status, shown) == (1, "hello\n")
         assert errors == (
             "tapegrad tape: the script ran no backward, so there is no tape to show; "
-            "it must call loss.backward() or autograd.backward(...)\n"
+            "it must call loss.backward(), autograd.backward or autograd.grad\n"
         )
         assert not (folder / "step.tape.html").exists()
 

@@ -6,13 +6,14 @@ import shutil
 import subprocess
 
 import pytest
-from library import IS_TORCH
+from library import IS_TORCH, torch
 
 if IS_TORCH:
     pytest.skip("the tape is tapegrad's own", allow_module_level=True)
 
 from tape.documents import Builder, gpt, random_graph, small
 from tapegrad.tape import show
+from tapegrad.tape.show.page import _pack
 
 HOSTILE = 'a"b\\c\n{d} -> <e>; \\"\x00 é'
 
@@ -169,6 +170,25 @@ def test_paths_come_back(tmp_path):
     for number, write in enumerate(writers):
         path = write(small(), str(tmp_path / f"file{number}"))
         assert path == tmp_path / f"file{number}" and path.stat().st_size > 500
+
+
+def test_a_real_tape_writes_itself(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+    with torch.tape.record():
+        t = torch.tape.of(model(torch.ones(5, 4)).sum())
+        document = t.to_dict()
+    for name in ("html", "dot", "json", "perfetto"):
+        path = getattr(t, name)(tmp_path / name)
+        assert path == tmp_path / name and path.stat().st_size > 500
+    assert json.loads((tmp_path / "json").read_text(encoding="utf-8")) == t.to_dict()
+    read_dot((tmp_path / "dot").read_text(encoding="utf-8"))
+    assert show.timeline(document).peak == document["total_bytes"] == t.total_bytes
+    packed = _pack(document)
+    line = packed["strings"][packed["line"][-1]]
+    assert re.fullmatch(r"test_show.py:\d+, in test_a_real_tape_writes_itself", line)
+    assert "model(torch.ones(5, 4)).sum()" in packed["source"][line.split(", in ")[0]]
+    assert {packed["strings"][name] for name in packed["module"]} == {"", "0", "1", "2"}
+    assert t._repr_html_().startswith(f"<p><b>Tape</b>: {len(t)} entries keep ")
 
 
 # ---- Perfetto
