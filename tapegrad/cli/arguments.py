@@ -152,7 +152,7 @@ def _add_tape(commands: Any) -> None:
         "--backward",
         metavar="N",
         type=_above_zero(int),
-        help="show the N-th backward instead of the last; quicker where there are many",
+        help="show the N-th backward instead of the last",
     )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("--quiet", action="store_true", help="print only where the files are")
