@@ -1,7 +1,8 @@
-"""The command ``tapegrad``: train a small language model, watch it, and let it write.
+"""The command ``tapegrad``: train a small language model, watch it, and let it write; show a tape.
 
 ``import tapegrad`` does not load this package. Where to start reading: `loop` is the training,
 `model` the network, `text` the data, `run_folder` what a run leaves on disk, `report` its page.
+`tape` runs a script of the user's and shows the tape of its last backward.
 """
 
 import os
@@ -22,6 +23,10 @@ def main(argv: list[str] | None = None) -> int:
             from tapegrad.cli.train import train
 
             return train(arguments)
+        if arguments.command == "tape":
+            from tapegrad.cli.tape import tape
+
+            return tape(arguments)
         from tapegrad.cli.sample import sample
 
         return sample(arguments)

@@ -21,19 +21,33 @@ Ctrl-C saves and stops; `tapegrad train --resume RUN` then goes on to the very n
 uninterrupted run would have given.
 """
 
+_TAPE = """\
+Options stand before the script; what follows it goes to the script. The page needs no network and
+no server. It is written even if the script fails after a backward; the exit status is the script's.
+
+  tapegrad tape train.py --epochs 1
+  tapegrad tape -o step.html --open train.py
+  tapegrad tape --backward 3 --perfetto step.json train.py
+"""
+
 
 def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """Parse a command line; errors print usage and leave with status 2."""
     parser = argparse.ArgumentParser(
-        prog="tapegrad", description="Train a small language model on a text, and let it write."
+        prog="tapegrad",
+        description="Train a small language model on a text, and let it write; "
+        "look at the tape of a script.",
     )
     parser.add_argument("--version", action="version", version=f"tapegrad {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(commands)
     _add_sample(commands)
+    _add_tape(commands)
     arguments = parser.parse_args(argv)
     if arguments.command == "train":
         _check_train(commands.choices["train"], arguments)
+    if arguments.command == "tape":
+        _check_tape(commands.choices["tape"], arguments)
     return arguments
 
 
@@ -114,6 +128,45 @@ def _add_sample(commands: Any) -> None:
         "--top-k", type=_above_zero(int), help="choose among the K likeliest (default: all)"
     )
     parser.add_argument("--seed", type=_not_negative(int), default=0, help="of chance (default: 0)")
+
+
+def _add_tape(commands: Any) -> None:
+    parser = commands.add_parser(
+        "tape",
+        help="run a script and show what its last backward keeps in memory",
+        description="Run a script as `python SCRIPT ARGS` does, and write a page of the tape of\n"
+        "its last backward: the graph, live bytes along the tape, and which modules, lines and\n"
+        "ops keep them.",
+        epilog=_TAPE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        *("-o", "--out"), metavar="FILE", type=Path, help="the page (default: SCRIPT.tape.html)"
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the tape as JSON, too")
+    parser.add_argument("--dot", metavar="FILE", type=Path, help="write it for Graphviz, too")
+    parser.add_argument(
+        "--perfetto", metavar="FILE", type=Path, help="write a trace for ui.perfetto.dev, too"
+    )
+    parser.add_argument(
+        "--backward",
+        metavar="N",
+        type=_above_zero(int),
+        help="show the N-th backward instead of the last",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument("--quiet", action="store_true", help="print only where the files are")
+    parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
+    parser.add_argument(
+        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="its own command line"
+    )
+
+
+def _check_tape(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    script = arguments.script
+    if not Path(script).is_file():
+        what = "a folder" if Path(script).is_dir() else "no such file"
+        parser.error(f"SCRIPT: expected a Python file, got {script!r}: {what}")
 
 
 def _setting(group: Any, name: str, kind: Callable[[str], Any], text: str) -> None:

@@ -29,3 +29,10 @@ __all__ = [
     "revolve_cost",
     "revolve_schedule",
 ]
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Bring ``%%tape`` to a notebook: ``%load_ext tapegrad.tape``."""
+    from tapegrad.tape.magic import load
+
+    load(shell)

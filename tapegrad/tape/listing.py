@@ -399,37 +399,40 @@ class Tape(Sequence[Entry]):
             "source": source,
         }
 
-    def html(self, path: Any) -> None:
+    def html(self, path: Any) -> Any:
         """Write a page that shows the tape and needs nothing else.
 
         Args:
-            path: the file to write.
+            path: the file to write, which is returned.
         """
-        _show().write_html(self.to_dict(), path)
+        return _show().write_html(self.to_dict(), path)
 
-    def dot(self, path: Any) -> None:
+    def dot(self, path: Any) -> Any:
         """Write the graph for Graphviz.
 
         Args:
-            path: the file to write.
+            path: the file to write, which is returned.
         """
-        _show().write_dot(self.to_dict(), path)
+        return _show().write_dot(self.to_dict(), path)
 
-    def json(self, path: Any) -> None:
+    def json(self, path: Any) -> Any:
         """Write `to_dict` as JSON.
 
         Args:
-            path: the file to write.
+            path: the file to write, which is returned.
         """
-        _show().write_json(self.to_dict(), path)
+        return _show().write_json(self.to_dict(), path)
 
-    def perfetto(self, path: Any) -> None:
+    def perfetto(self, path: Any) -> Any:
         """Write a trace for Perfetto or chrome://tracing.
 
         Args:
-            path: the file to write.
+            path: the file to write, which is returned.
         """
-        _show().write_perfetto(self.to_dict(), path)
+        return _show().write_perfetto(self.to_dict(), path)
+
+    def _repr_html_(self) -> str:
+        return str(_show().short_html(self.to_dict()))
 
 
 def _show() -> Any:
