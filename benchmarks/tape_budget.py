@@ -130,8 +130,9 @@ def measure(name: str, repeats: int, fractions: tuple[float, ...]) -> list[str]:
             peak = max(peak, b.peak)
             same &= all(torch.equal(g, h) for g, h in zip(expected, found, strict=True))
         low, middle, high = quartiles(ratios)
+        used = f"{peak / limit:.3f}" + (" (over)" if peak > limit else "")
         rows.append(
-            f"| {name} | {free.peak / 2**20:.1f} MiB | {fraction:.0%} | {peak / limit:.3f} | "
+            f"| {name} | {free.peak / 2**20:.1f} MiB | {fraction:.0%} | {used} | "
             f"{'yes' if same else 'NO'} | {middle:.2f} ({low:.2f} to {high:.2f}) | "
             f"{TARGETS.get(fraction, float('nan')):.2f} | {b.evictions} | {b.recomputed} |"
         )

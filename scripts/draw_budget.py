@@ -1,13 +1,14 @@
 """Draw the saved bytes along a training step under budgets: python scripts/draw_budget.py.
 
-Runs a step of a transformer without a budget and with three, looks at the count after each module of
-the forward and at each gradient of the backward, and writes docs/tape/images/budget.svg.
+Runs a step of a transformer without a budget and with three, looks at the count after each module
+of the forward and at each gradient of the backward, and writes docs/tape/images/budget.svg.
 """
 
 from pathlib import Path
 
-import tapegrad as torch
 from draw_offload import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Probe, curve, y_of
+
+import tapegrad as torch
 from tapegrad import tape
 
 IMAGE = Path(__file__).parents[1] / "docs" / "tape" / "images" / "budget.svg"

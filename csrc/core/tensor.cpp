@@ -51,6 +51,11 @@ Ref<TensorImpl> TensorImpl::bare_alias() const {
   return Ref<TensorImpl>::adopt(impl);
 }
 
+void* TensorImpl::settled_data() const {
+  settle_bytes(*storage_);
+  return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
+}
+
 void TensorImpl::set_geometry(Sizes sizes, Sizes strides, int64_t offset) {
   size_t rank = sizes.size();
   // The arguments may be our own dims: copy them out before the array moves.

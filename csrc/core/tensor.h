@@ -63,7 +63,7 @@ class TensorImpl {
   // The first element.
   void* data() const {
     if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh)) [[unlikely]]
-      settle_bytes(*storage_);
+      return settled_data();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
   }
   template <class T>
@@ -115,6 +115,9 @@ class TensorImpl {
  private:
   TensorImpl(Ref<Storage> storage, DType dtype, uint8_t rank)
       : dtype_(dtype), rank_(rank), inline_rank_(rank), storage_(std::move(storage)) {}
+
+  // data() of a storage that is unusual.
+  void* settled_data() const;
 
   // Sizes, then strides. When the rank outgrew the object, the first slot points to the heap.
   int64_t* heap_dims() const { return reinterpret_cast<int64_t*>(inline_dims_[0]); }

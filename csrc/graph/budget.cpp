@@ -247,7 +247,7 @@ std::string Budget::irreducible() {
   };
   std::vector<Row> rows;
   std::unordered_set<const Storage*> seen;
-  for (Node* node = newest_node(); node; node = node->older())
+  for (const Node* node : live_nodes())
     for (const SavedValue& value : node->saved_values())
       value.with_stored([&](const Tensor& x) {
         const Storage& storage = x->storage();

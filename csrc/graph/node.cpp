@@ -12,9 +12,27 @@ namespace tapegrad {
 
 namespace {
 
-int64_t live_nodes = 0;
-Node* oldest = nullptr;
-Node* newest = nullptr;
+int64_t node_count = 0;
+
+// All entries that live. A place that is free holds the number of the next free one, with bit 0 set.
+std::vector<uintptr_t> table;
+uint32_t first_free = UINT32_MAX;
+
+uint32_t take_place(Node* node) {
+  if (first_free == UINT32_MAX) [[unlikely]] {
+    table.push_back(reinterpret_cast<uintptr_t>(node));
+    return static_cast<uint32_t>(table.size() - 1);
+  }
+  uint32_t place = first_free;
+  first_free = static_cast<uint32_t>(table[place] >> 1);
+  table[place] = reinterpret_cast<uintptr_t>(node);
+  return place;
+}
+
+void leave_place(uint32_t place) noexcept {
+  table[place] = uintptr_t{first_free} << 1 | 1;
+  first_free = place;
+}
 
 // Note [Freeing a long chain]
 // Dropping the last reference to an entry drops references to the entries before it. Done
@@ -25,8 +43,14 @@ bool draining = false;
 
 }  // namespace
 
-int64_t live_node_count() { return live_nodes; }
-Node* newest_node() { return newest; }
+int64_t live_node_count() { return node_count; }
+
+std::vector<Node*> live_nodes() {
+  std::vector<Node*> nodes;
+  for (uintptr_t entry : table)
+    if (!(entry & 1)) nodes.push_back(reinterpret_cast<Node*>(entry));
+  return nodes;
+}
 uint64_t next_sequence_number() { return next_sequence; }
 
 size_t Node::trailing_bytes(size_t edge_count, size_t saved_count,
@@ -38,10 +62,8 @@ size_t Node::trailing_bytes(size_t edge_count, size_t saved_count,
 
 void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t saved_count,
                   std::span<const Tensor> outputs) {
-  ++live_nodes;
-  previous_ = newest;
-  (previous_ ? previous_->next_ : oldest) = this;
-  newest = this;
+  ++node_count;
+  place_ = take_place(this);
   bytes_ = static_cast<uint32_t>(bytes);
   edges_offset_ = static_cast<uint16_t>(object_bytes);
   edge_count_ = static_cast<uint32_t>(edge_count);
@@ -94,11 +116,10 @@ void Node::free_now() noexcept {
   for (SavedValue& value : saved_values()) value.~SavedValue();
   for (Edge& edge : edges()) edge.~Edge();
   size_t bytes = bytes_;
-  (previous_ ? previous_->next_ : oldest) = next_;
-  (next_ ? next_->previous_ : newest) = previous_;
+  leave_place(place_);
   this->~Node();
   pool_free(this, bytes);
-  --live_nodes;
+  --node_count;
 }
 
 void Node::destroy(Node* node) noexcept {

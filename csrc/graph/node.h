@@ -130,7 +130,6 @@ class Node {
   uint32_t level() const { return level_; }
 
   uint64_t sequence() const { return sequence_; }
-  Node* older() const { return previous_; }
   // Gives the entry its place in the tape and notes the source line; called once, after the edges
   // are set, because making an edge may itself make entries.
   void stamp();
@@ -180,13 +179,11 @@ class Node {
   static void destroy(Node* node) noexcept;
   void free_now() noexcept;
 
-  // All entries that live, in the order they were made.
-  Node* previous_ = nullptr;
-  Node* next_ = nullptr;
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;
   uint64_t sequence_ = 0;
-  SourceLine line_;
+  [[no_unique_address]] SourceLine line_;
+  uint32_t place_ = 0;  // in the table of those that live; in the line's padding
   uint32_t edge_count_ = 0;
   uint32_t output_count_ = 0;
   uint16_t edges_offset_ = 0;
@@ -205,8 +202,8 @@ class Node {
 };
 
 int64_t live_node_count();
-// The entry made last, of those that live; from there older() leads through all.
-Node* newest_node();
+// All entries that live, in no order.
+std::vector<Node*> live_nodes();
 // Entries made from now on have this sequence number or a larger one.
 uint64_t next_sequence_number();
 

@@ -36,7 +36,8 @@ void check_savable(const Tensor& tensor) {
 
 }  // namespace
 
-void SavedValue::hold(Tensor tensor) {
+// On the way of every recorded op: worth being part of its callers.
+[[gnu::always_inline]] inline void SavedValue::hold(Tensor tensor) {
   if (dispatch_watch & kWatchBudget) [[unlikely]]
     Budget::admit(tensor->storage());
   version_ = tensor->storage().version();
@@ -92,7 +93,9 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner, size_t ind
       break;
     }
   }
-  if (packing && !carries_tangents(tensor)) value.pack(tensor);
+  if (!(packing || coding)) [[likely]]
+    value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
+  else if (packing && !carries_tangents(tensor)) value.pack(tensor);
   else if (!coding || !value.encode(tensor, owner, index))
     value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
   return value;

@@ -354,8 +354,9 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
   return y;
 }
 
-Tensor PointwiseNode::derivative(const Derivative& d, Tensor (&operands)[kGradOperands],
-                                 bool overwrite) const {
+[[gnu::always_inline]] inline Tensor PointwiseNode::derivative(const Derivative& d,
+                                                               Tensor (&operands)[kGradOperands],
+                                                               bool overwrite) const {
   const Tensor& g = operands[0];
   switch (d.kind) {
     case Derivative::Kind::PassThrough:

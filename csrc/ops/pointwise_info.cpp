@@ -55,7 +55,8 @@ void fill_derivative(Derivative& d, PointwiseId id, const char* op_name) {
   d.text = Rule::kGrad[I];
   d.kind = kind_of(d.text);
   d.mentions = mentioned_operands(d.text, Rule::kArity);
-  d.op = PointwiseOp{{op_name, {cpu::pointwise, nullptr}, kAnyRank | kOverwrites}, id, I, false, {}};
+  d.op =
+      PointwiseOp{{op_name, {cpu::pointwise, nullptr}, kAnyRank | kOverwrites}, id, I, false, {}};
   int next = 0;
   for (int slot = 0; slot < kGradOperands; ++slot)
     if (d.mentions >> slot & 1) d.op.slots[next++] = static_cast<uint8_t>(slot);

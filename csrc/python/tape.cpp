@@ -63,7 +63,7 @@ nb::list tape_of(const std::vector<Tensor>& tensors) {
 // All entries that live and whose sequence number lies in [first, last).
 nb::list tape_live(uint64_t first, uint64_t last) {
   Nodes found;
-  for (Node* node = newest_node(); node; node = node->older())
+  for (Node* node : live_nodes())
     if (node->count() > 0 && node->sequence() >= first && node->sequence() < last &&
         node->sequence() > 0)
       found.push_back(node);

@@ -16,6 +16,7 @@ __all__ = ["largest_entries", "module_of"]
 
 _ROWS = 5
 _EVER = 2**63
+_AROUND = 100  # how many entries on both sides tell the module of one
 
 
 def largest_entries() -> str:
@@ -44,17 +45,17 @@ def module_of(node: Any) -> str:
         '1'
     """
     try:
-        entries = _live_entries()
-        _name_modules(entries)
         sequence = node._sequence_nr()
+        entries = _live_entries(max(sequence - _AROUND, 0), sequence + _AROUND)
+        _name_modules(entries)
         return next((e.module for e in entries if e.sequence == sequence), None) or ""
     except Exception:  # the error that is being told about is what matters
         return ""
 
 
-def _live_entries() -> list[Entry]:
+def _live_entries(first: int = 0, last: int = _EVER) -> list[Entry]:
     with without_collections():
-        return list_entries(_C._tape_live(0, _EVER))
+        return list_entries(_C._tape_live(first, last))
 
 
 def _describe() -> str:

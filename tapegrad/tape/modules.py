@@ -17,6 +17,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad.nn.modules import _hooks
 from tapegrad.nn.modules.module import Module
+from tapegrad.nn.parameter import Parameter
 from tapegrad.tape.entries import Entry
 
 __all__ = ["Calls", "Names", "assign_modules"]
@@ -148,8 +149,8 @@ _last_roots: list["weakref.ref[Module]"] = []
 
 def roots_of(tensors: Iterable[Any]) -> list[Module]:
     """Return the outermost modules of the process that own some of the tensors."""
-    wanted = {id(tensor) for tensor in tensors}
-    if not wanted:
+    wanted = {id(tensor) for tensor in tensors if isinstance(tensor, Parameter)}
+    if not wanted:  # going through all objects of the process takes its time
         return []
     recent = [module for module in (ref() for ref in _last_roots) if module is not None]
     roots = [root for root in recent if not wanted.isdisjoint(map(id, root.parameters()))]

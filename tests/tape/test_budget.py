@@ -21,7 +21,8 @@ def nothing_left():
     """A test leaves no evicted storage and no saved bytes behind."""
     before = _C.memory_stats()["saved_bytes"]
     yield
-    gc.collect()
+    if _C._budget_stats()["evicted"] or _C.memory_stats()["saved_bytes"] != before:
+        gc.collect()  # a graph may be in a cycle with a hook
     assert _C._budget_stats()["evicted"] == 0
     assert _C.memory_stats()["saved_bytes"] == before
 
