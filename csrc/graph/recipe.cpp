@@ -109,6 +109,7 @@ Value& value_of(Storage& storage) {
 
 // Puts a copy of the bytes in place of the storage, which is about to be overwritten.
 void keep_copy(Value& value, const Storage& storage) {
+  Budget::make_room(storage.nbytes());
   Ref<Storage> copy = Storage::allocate(storage.nbytes());
   copy->clear_fresh();
   std::memcpy(copy->data(), storage.data(), storage.nbytes());
@@ -196,7 +197,8 @@ bool can_record(const OpCall& call, const Frame& frame) {
 void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
   for (const Ref<Value>& value : frame.inputs)
     if (!value->recipe && value->nbytes <= kTiny && value->is_present() &&
-        !value->storage->has(Storage::kLeaf)) {
+        !value->storage->has(Storage::kLeaf) && !value->is_pinned) {
+      Budget::make_room(value->nbytes);
       hold(*value);
       value->is_pinned = true;
     }

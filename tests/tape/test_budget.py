@@ -328,12 +328,12 @@ def test_backward_after_the_block():
     expected = gradients(parameters, lambda: model(x).pow(2).mean())
     for parameter in parameters:
         parameter.grad = None
-    with tape.budget("60 KiB"):
+    with tape.budget("100 KiB"):
         loss = model(x).pow(2).mean()
     assert _C._budget_stats()["evicted"] > 0
     _C.reset_peak_memory_stats()
     loss.backward()
-    assert _C.memory_stats()["peak_saved_bytes"] <= 60 * KIB
+    assert _C.memory_stats()["peak_saved_bytes"] <= 100 * KIB
     for one, parameter in zip(expected, parameters, strict=True):
         assert torch.equal(one, parameter.grad)
 
@@ -341,7 +341,7 @@ def test_backward_after_the_block():
 def test_a_graph_that_is_dropped_takes_all_with_it():
     model, x = mlp(), torch.randn(WIDTH, WIDTH)
     live = _C.memory_stats()["live_bytes"]
-    with tape.budget("60 KiB"):
+    with tape.budget("100 KiB"):
         loss = model(x).pow(2).mean()
         assert _C._budget_stats()["evicted"] > 0
         del loss
@@ -522,17 +522,17 @@ def test_a_fraction_is_of_the_first_step():
 def test_nested():
     """The inner limit holds inside, the outer one again after it."""
     model, x = mlp(), torch.randn(WIDTH, WIDTH)
-    with tape.budget("160 KiB") as outer:
-        with tape.budget("80 KiB") as inner:
+    with tape.budget("170 KiB") as outer:
+        with tape.budget("100 KiB") as inner:
             gradients(list(model.parameters()), lambda: model(x).pow(2).mean())
-        assert inner.peak <= 80 * KIB
+        assert inner.peak <= 100 * KIB
         gradients(list(model.parameters()), lambda: model(x).pow(2).mean())
-    assert 80 * KIB < outer.peak <= 160 * KIB
+    assert 100 * KIB < outer.peak <= 170 * KIB
 
 
 def test_as_a_decorator():
     model, x = mlp(), torch.randn(WIDTH, WIDTH)
-    b = tape.budget("60 KiB")
+    b = tape.budget("100 KiB")
 
     @b
     def step(scale):
@@ -541,7 +541,7 @@ def test_as_a_decorator():
 
     assert step.__doc__ == "Docs."
     assert len(step(2.0)) == len(list(model.parameters()))
-    assert b.peak <= 60 * KIB
+    assert b.peak <= 100 * KIB
 
 
 @pytest.mark.parametrize(
