@@ -3838,14 +3838,14 @@ def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
 def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
     """Every channel shifted and scaled; also its mean and its biased variance."""
 
-def _budget_start(limit: builtins.int, strict: builtins.bool) -> None:
-    """Keeps the tape under a number of bytes from now on, on this thread."""
+def _budget_start(limit: builtins.int, strict: builtins.bool) -> builtins.int:
+    """Keeps the tape under a number of bytes from now on, on this thread; returns what ends it."""
 
 def _budget_stats() -> dict:
     """What the budget did since it began."""
 
-def _budget_stop() -> None:
-    """Ends the innermost budget."""
+def _budget_stop(number: builtins.int) -> None:
+    """Ends a budget, on the thread it began on."""
 
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""

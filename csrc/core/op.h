@@ -84,7 +84,7 @@ enum DispatchWatch : uint8_t {
 inline thread_local uint8_t dispatch_watch = 0;
 // How many storages are batches, on any thread.
 inline uint32_t batched_storages = 0;
-// How many storages have had their bytes evicted, on any thread.
+// How many storages have had their bytes evicted, and budgets may evict more, on any thread.
 inline uint32_t evicted_storages = 0;
 
 inline void watch(DispatchWatch what, bool on) {

@@ -18,9 +18,16 @@ constexpr size_t kSmallest = 1024;
 struct Limit {
   int64_t bytes = kNoLimit;
   bool strict = false;
+  int64_t number = 0;
 };
-std::vector<Limit> outer_limits;
-Limit limit;
+std::vector<Limit> limits;  // of the budgets that are active, on any thread
+Limit limit;                // in force: the last of them, or that under which something was evicted
+int64_t last_number = 0;
+thread_local int budgets_here = 0;
+uint32_t evicted = 0;
+
+// Calls on all threads are watched while something may be evicted from under them.
+void update_watch() { evicted_storages = evicted + static_cast<uint32_t>(limits.size()); }
 Budget::Stats statistics;
 int64_t time_spent = 0;
 std::vector<Value*> candidates;
@@ -179,25 +186,32 @@ bool evict_some(int64_t target) {
 
 }  // namespace
 
-void Budget::start(int64_t bytes, bool strict) {
-  outer_limits.push_back(limit);
-  limit = {bytes, strict};
+int64_t Budget::start(int64_t bytes, bool strict) {
+  limit = {bytes, strict, ++last_number};
+  limits.push_back(limit);
+  update_watch();
   statistics.shortfall = 0;
   statistics.obstacles.clear();
+  ++budgets_here;
   watch(kWatchBudget, true);
   storage_context.flags |= Storage::kFresh;
-  make_room(0);
+  make_room(0, false);
+  return limit.number;
 }
 
-void Budget::stop() {
-  TAPEGRAD_CHECK(!outer_limits.empty(), "budget: none is active");
+void Budget::stop(int64_t number) {
+  auto is_it = [=](const Limit& active) { return active.number == number; };
+  TAPEGRAD_CHECK(std::erase_if(limits, is_it) == 1, "budget: it is not active");
+  update_watch();
   // What was evicted comes back later under the limit that it was evicted for.
-  if (outer_limits.size() > 1 || evicted_storages == 0) limit = outer_limits.back();
-  outer_limits.pop_back();
-  if (!outer_limits.empty()) return;
+  if (!limits.empty()) limit = limits.back();
+  else if (evicted == 0) limit = {};
+  if (--budgets_here > 0) return;
   watch(kWatchBudget, false);
   storage_context.flags &= ~uint32_t{Storage::kFresh};
 }
+
+uint32_t Budget::evicted_count() { return evicted; }
 
 const Budget::Stats& Budget::stats() { return statistics; }
 
@@ -212,7 +226,7 @@ bool Budget::try_room(size_t nbytes) {
   return saved_bytes.live <= limit.bytes - static_cast<int64_t>(nbytes);
 }
 
-void Budget::make_room(size_t nbytes) {
+void Budget::make_room(size_t nbytes, bool may_fail) {
   if (try_room(nbytes)) return;
   int64_t shortfall = saved_bytes.live + static_cast<int64_t>(nbytes) - limit.bytes;
   // What is in the way is noted while it is there, but not for every byte more.
@@ -220,7 +234,7 @@ void Budget::make_room(size_t nbytes) {
     statistics.shortfall = shortfall;
     statistics.obstacles = irreducible();
   }
-  if (limit.strict)
+  if (limit.strict && may_fail)
     fail<OutOfMemoryError>("budget: the tape needs ", limit.bytes + shortfall, " bytes, which is ",
                            shortfall, " more than the budget of ", limit.bytes,
                            "; the rest cannot be evicted:", irreducible());
@@ -299,11 +313,12 @@ void Budget::count_recomputed(int64_t cost) {
 }
 
 void Budget::count_evicted(int change) noexcept {
-  evicted_storages = static_cast<uint32_t>(static_cast<int>(evicted_storages) + change);
-  if (evicted_storages > 0) return;
+  evicted = static_cast<uint32_t>(static_cast<int>(evicted) + change);
+  update_watch();
+  if (evicted > 0) return;
   components.clear();
   ++generation;
-  if (outer_limits.empty()) limit = {};
+  if (limits.empty()) limit = {};
 }
 
 bool Budget::is_too_small(size_t nbytes) { return nbytes <= kSmallest; }

@@ -28,9 +28,12 @@ class Budget {
     std::string obstacles;       // what was irreducible then
   };
 
-  // Begins and ends on this thread. One inside another replaces it.
-  static void start(int64_t limit, bool strict);
-  static void stop();
+  // Begins on this thread and returns a number that ends it. The limit of the one that began last
+  // holds, for all threads.
+  static int64_t start(int64_t limit, bool strict);
+  static void stop(int64_t number);
+  // How many storages are without their bytes.
+  static uint32_t evicted_count();
   static const Stats& stats();
 
   // A storage is about to be saved: makes room for it.
@@ -38,7 +41,8 @@ class Budget {
     if (storage.savers() == 0 && !storage.has(Storage::kLeaf)) make_room(storage.nbytes());
   }
   // Evicts until this many bytes more may be kept; notes by how much that fell short.
-  static void make_room(size_t nbytes);
+  // Fails under a strict budget, unless the caller is in the middle of something.
+  static void make_room(size_t nbytes, bool may_fail = true);
   // The same; false if it cannot be.
   static bool try_room(size_t nbytes);
   // Why a saved storage cannot be evicted; null if it can.

@@ -75,7 +75,7 @@ void release_inputs(Value& first) noexcept {
       Value& input = *operand.value;
       if (--input.needed > 0) continue;
       if (input.is_present()) let_go(input);
-      else if (!input.is_wanted()) waiting.push_back(&input);
+      else if (!input.is_wanted() && input.recipe) waiting.push_back(&input);
     }
   }
 }
@@ -85,10 +85,7 @@ void release_inputs(Value& first) noexcept {
 void drop_if_lost(Value& value) noexcept {
   if (!value.recipe || value.is_wanted()) return;
   for (const Recipe::Operand& operand : value.recipe->read())
-    if (operand.value->is_lost()) {
-      value.recipe = nullptr;
-      return;
-    }
+    if (operand.value->is_lost()) return value.forget_recipe();
 }
 
 // ---- values and their storages
@@ -109,7 +106,7 @@ Value& value_of(Storage& storage) {
 
 // Puts a copy of the bytes in place of the storage, which is about to be overwritten.
 void keep_copy(Value& value, const Storage& storage) {
-  Budget::make_room(storage.nbytes());
+  Budget::make_room(storage.nbytes(), false);
   Ref<Storage> copy = Storage::allocate(storage.nbytes());
   copy->clear_fresh();
   std::memcpy(copy->data(), storage.data(), storage.nbytes());
@@ -138,7 +135,7 @@ void detach_for_write(Value& value, bool is_read) {
     keep_copy(value, storage);
     value.is_pinned = true;
   }
-  if (is_dear) value.recipe = nullptr;
+  if (is_dear) value.forget_recipe();
 }
 
 // ---- a call as it runs
@@ -224,10 +221,14 @@ void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
 
 // ---- Value
 
-Value::~Value() {
-  if (recipe)
-    for (Recipe::Operand& output : recipe->outputs())
-      if (output.value == this) output.value = nullptr;
+Value::~Value() { forget_recipe(); }
+
+void Value::forget_recipe() noexcept {
+  if (!recipe) return;
+  // Other outputs of the call may keep the recipe.
+  for (Recipe::Operand& output : recipe->outputs())
+    if (output.value == this) output.value = nullptr;
+  recipe = nullptr;
 }
 
 void Value::release() noexcept {
@@ -429,7 +430,7 @@ void Recipes::distrust(Storage& storage) {
   Value& value = *find(storage);
   if (storage.has(Storage::kEvicted)) bring_back(value);
   Budget::drop_candidate(value);
-  value.recipe = nullptr;
+  value.forget_recipe();
 }
 
 void Recipes::forget(Storage& storage) noexcept {

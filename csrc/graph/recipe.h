@@ -45,6 +45,9 @@ class Value {
   // Whether its inputs are counted as needed.
   bool is_wanted() const { return needed > 0 || storage; }
 
+  // It is a source from now on.
+  void forget_recipe() noexcept;
+
   void retain() { ++count_; }
   void release() noexcept;
 

@@ -162,7 +162,7 @@ nb::dict budget_stats() {
   result["recompute_seconds"] = static_cast<double>(stats.recompute_time) * 1e-9;
   result["shortfall"] = stats.shortfall;
   result["obstacles"] = stats.obstacles;
-  result["evicted"] = evicted_storages;
+  result["evicted"] = Budget::evicted_count();
   return result;
 }
 
@@ -191,9 +191,11 @@ void bind_tape(Binder& b) {
              "the list.");
   b.function("_tape_run", tape_run, "node"_a, "grads"_a,
              "The gradients that an entry makes of those of its outputs.");
-  b.function("_budget_start", Budget::start, "limit"_a, "strict"_a,
-             "Keeps the tape under a number of bytes from now on, on this thread.");
-  b.function("_budget_stop", Budget::stop, "Ends the innermost budget.");
+  b.function(
+      "_budget_start", Budget::start, "limit"_a, "strict"_a,
+      "Keeps the tape under a number of bytes from now on, on this thread; returns what ends "
+      "it.");
+  b.function("_budget_stop", Budget::stop, "number"_a, "Ends a budget, on the thread it began on.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
   b.function("_storage_uses", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->use_count();

@@ -80,7 +80,8 @@ class budget:
         self._entered = True
         self._before = _C._budget_stats()
         self._peak_before = _C._set_saved_peak(0)
-        _C._budget_start(self.limit if self.limit is not None else (1 << 62), self._strict)
+        limit = self.limit if self.limit is not None else 1 << 62
+        self._number = _C._budget_start(limit, self._strict)
         return self
 
     def __exit__(
@@ -91,7 +92,7 @@ class budget:
     ) -> None:
         self._entered = False
         now = _C._budget_stats()
-        _C._budget_stop()
+        _C._budget_stop(self._number)
         self.peak = _C.memory_stats()["peak_saved_bytes"]
         _C._set_saved_peak(max(self.peak, self._peak_before))
         for name in ("evictions", "recomputed", "recompute_seconds"):

@@ -687,3 +687,38 @@ def test_warnings_are_not_errors_in_other_blocks():
         warnings.simplefilter("error")
         with tape.budget("1 GiB"):
             torch.ones(3)
+
+
+def test_budgets_of_two_threads_end_in_any_order():
+    """The limit that began last holds while it is active, whoever ends first."""
+    x = torch.randn(WIDTH, WIDTH, requires_grad=True)
+    began, end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work():
+        with quiet_budget("1 GiB"):
+            began.set()
+            end.wait(10)
+        ended.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    began.wait(10)
+    with quiet_budget("60 KiB") as b:
+        end.set()
+        ended.wait(10)  # the other one ends: this one goes on
+        y = x
+        for _ in range(12):
+            y = y.sin()
+        y.sum().backward()
+    thread.join()
+    assert b.evictions > 0 and b.peak <= 60 * KIB
+    with quiet_budget(1 << 40) as free:
+        y = x
+        for _ in range(12):
+            y = y.sin()
+        del y
+    assert free.evictions == 0
+    number = _C._budget_start(1 << 40, False)
+    _C._budget_stop(number)
+    with pytest.raises(RuntimeError, match="not active"):
+        _C._budget_stop(number)
