@@ -3844,8 +3844,8 @@ def _budget_start(limit: builtins.int, strict: builtins.bool) -> builtins.int:
 def _budget_stats() -> dict:
     """What the budget did since it began."""
 
-def _budget_stop(number: builtins.int) -> None:
-    """Ends a budget, on the thread it began on."""
+def _budget_stop(number: builtins.int) -> builtins.int:
+    """Ends a budget, on the thread it began on; returns the most bytes saved at a time."""
 
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
@@ -3975,9 +3975,6 @@ def _set_coding(policy: object | None) -> Any:
 
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""
-
-def _set_saved_peak(peak: builtins.int) -> builtins.int:
-    """Makes the peak of saved bytes start at a number again; returns how it was."""
 
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
     """Attaches a tangent to the tensor itself."""

@@ -19,12 +19,21 @@ struct Limit {
   int64_t bytes = kNoLimit;
   bool strict = false;
   int64_t number = 0;
+  int64_t peak = 0;
 };
 std::vector<Limit> limits;  // of the budgets that are active, on any thread
 Limit limit;                // in force: the last of them, or that under which something was evicted
 int64_t last_number = 0;
+int64_t peak_before = 0;  // of saved bytes, before the last budget began
 thread_local int budgets_here = 0;
 uint32_t evicted = 0;
+
+// Lets the peak start again at what is live, and notes how high it was for all whom it concerns.
+void restart_peak() {
+  for (Limit& active : limits) active.peak = std::max(active.peak, saved_bytes.peak);
+  peak_before = std::max(peak_before, saved_bytes.peak);
+  saved_bytes.peak = saved_bytes.live;
+}
 
 // Calls on all threads are watched while something may be evicted from under them.
 void update_watch() { evicted_storages = evicted + static_cast<uint32_t>(limits.size()); }
@@ -187,6 +196,7 @@ bool evict_some(int64_t target) {
 }  // namespace
 
 int64_t Budget::start(int64_t bytes, bool strict) {
+  restart_peak();
   limit = {bytes, strict, ++last_number};
   limits.push_back(limit);
   update_watch();
@@ -199,16 +209,28 @@ int64_t Budget::start(int64_t bytes, bool strict) {
   return limit.number;
 }
 
-void Budget::stop(int64_t number) {
-  auto is_it = [=](const Limit& active) { return active.number == number; };
-  TAPEGRAD_CHECK(std::erase_if(limits, is_it) == 1, "budget: it is not active");
+int64_t Budget::stop(int64_t number) {
+  auto found = std::find_if(limits.begin(), limits.end(),
+                            [=](const Limit& active) { return active.number == number; });
+  TAPEGRAD_CHECK(found != limits.end(), "budget: it is not active");
+  restart_peak();
+  int64_t peak = found->peak;
+  limits.erase(found);
   update_watch();
   // What was evicted comes back later under the limit that it was evicted for.
   if (!limits.empty()) limit = limits.back();
   else if (evicted == 0) limit = {};
-  if (--budgets_here > 0) return;
+  if (--budgets_here > 0) return peak;
   watch(kWatchBudget, false);
   storage_context.flags &= ~uint32_t{Storage::kFresh};
+  return peak;
+}
+
+int64_t Budget::peak() { return std::max(peak_before, saved_bytes.peak); }
+
+void Budget::reset_peak() {
+  restart_peak();
+  peak_before = 0;
 }
 
 uint32_t Budget::evicted_count() { return evicted; }

@@ -31,7 +31,11 @@ class Budget {
   // Begins on this thread and returns a number that ends it. The limit of the one that began last
   // holds, for all threads.
   static int64_t start(int64_t limit, bool strict);
-  static void stop(int64_t number);
+  // Returns the most bytes that were saved at a time since start().
+  static int64_t stop(int64_t number);
+  // The same for the process, since the start or a reset, whatever budgets began meanwhile.
+  static int64_t peak();
+  static void reset_peak();
   // How many storages are without their bytes.
   static uint32_t evicted_count();
   static const Stats& stats();

@@ -1,9 +1,9 @@
 // Threads, memory, build facts, default dtype.
 #include "core/allocator.h"
 #include "core/parallel.h"
-#include "core/storage.h"
 #include "cpu/blas.h"
 #include "cpu/isa.h"
+#include "graph/budget.h"
 #include "graph/node.h"
 #include "ops/promotion.h"
 #include "python/binding.h"
@@ -23,7 +23,7 @@ nb::dict stats_dict() {
   result["system_allocations"] = stats.system_allocations;
   result["live_allocations"] = stats.live_allocations;
   result["saved_bytes"] = saved_bytes.live;
-  result["peak_saved_bytes"] = saved_bytes.peak;
+  result["peak_saved_bytes"] = Budget::peak();
   return result;
 }
 
@@ -63,7 +63,7 @@ void bind_system(Binder& b) {
              "the tape.");
   b.function("reset_peak_memory_stats", [] {
     reset_peak_memory_stats();
-    saved_bytes.peak = saved_bytes.live;
+    Budget::reset_peak();
   }, "Makes the peaks start again at the bytes that are live now.");
   b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
   b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");

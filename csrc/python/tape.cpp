@@ -195,7 +195,8 @@ void bind_tape(Binder& b) {
       "_budget_start", Budget::start, "limit"_a, "strict"_a,
       "Keeps the tape under a number of bytes from now on, on this thread; returns what ends "
       "it.");
-  b.function("_budget_stop", Budget::stop, "number"_a, "Ends a budget, on the thread it began on.");
+  b.function("_budget_stop", Budget::stop, "number"_a,
+             "Ends a budget, on the thread it began on; returns the most bytes saved at a time.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
   b.function("_storage_uses", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->use_count();
@@ -203,9 +204,6 @@ void bind_tape(Binder& b) {
   b.function("_is_charged", [](const Tensor& x) {
     return x->storage().savers() == 0 && !x->storage().has(Storage::kLeaf);
   }, "tensor"_a, "Whether the tape will be charged for a tensor's memory when it saves it.");
-  b.function("_set_saved_peak", [](int64_t peak) {
-    return std::exchange(saved_bytes.peak, std::max(peak, saved_bytes.live));
-  }, "peak"_a, "Makes the peak of saved bytes start at a number again; returns how it was.");
   b.function("_next_sequence", [] { return next_sequence; },
              "The sequence number of the next entry.");
 }

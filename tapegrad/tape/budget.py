@@ -70,7 +70,6 @@ class budget:
                 raise ValueError(f"budget: expected more than 0 bytes, got {limit!r}")
         self._strict = strict
         self._entered = False
-        self._peak_before = 0
         self.peak = self.evictions = self.recomputed = self.shortfall = 0
         self.recompute_seconds = 0.0
 
@@ -79,7 +78,6 @@ class budget:
             raise RuntimeError("budget: this budget is active already; make another one")
         self._entered = True
         self._before = _C._budget_stats()
-        self._peak_before = _C._set_saved_peak(0)
         limit = self.limit if self.limit is not None else 1 << 62
         self._number = _C._budget_start(limit, self._strict)
         return self
@@ -92,9 +90,7 @@ class budget:
     ) -> None:
         self._entered = False
         now = _C._budget_stats()
-        _C._budget_stop(self._number)
-        self.peak = _C.memory_stats()["peak_saved_bytes"]
-        _C._set_saved_peak(max(self.peak, self._peak_before))
+        self.peak = _C._budget_stop(self._number)
         for name in ("evictions", "recomputed", "recompute_seconds"):
             setattr(self, name, now[name] - self._before[name])
         self.shortfall = now["shortfall"]
