@@ -6,7 +6,7 @@ of the forward and at each gradient of the backward, and writes docs/tape/images
 
 from pathlib import Path
 
-from draw_offload import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Probe, curve, y_of
+from draw_offload import LEFT, RIGHT, WIDTH, Probe, axes, curve, y_of
 
 import tapegrad as torch
 from tapegrad import tape
@@ -39,23 +39,8 @@ def draw() -> str:
     curves, turns = run()
     top = max(curves[0])
     x_turn = LEFT + turns[0] / (len(curves[0]) - 1) * (WIDTH - LEFT - RIGHT)
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
-        "<title>Saved bytes along a step, without a budget and with three</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>',
-        f'<path d="M{x_turn:.1f} {TOP}V{bottom}" stroke="#999" stroke-dasharray="2 3"/>',
-    ]
-    for text, x in (("forward", (LEFT + x_turn) / 2), ("backward", (x_turn + right) / 2)):
-        lines.append(f'<text x="{x:.0f}" y="{HEIGHT - 24}" text-anchor="middle">{text}</text>')
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        y = y_of(share * top, top)
-        lines.append(
-            f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{share * top / 2**20:.0f} MiB</text>"
-        )
+    right = WIDTH - RIGHT
+    lines = axes("Saved bytes along a step, without a budget and with three", top, x_turn)
     names = ["no budget", *(f"{fraction:.0%}" for fraction in FRACTIONS)]
     for i, (values, name, colour) in enumerate(zip(curves, names, COLOURS, strict=True)):
         x = LEFT + 20 + i * 150

@@ -70,16 +70,13 @@ def y_of(value: float, top: int) -> float:
     return HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM)
 
 
-def draw() -> str:
-    plain, points, turn, limit = run()
-    memory, disk = [p[0] for p in points], [p[1] for p in points]
-    top = max(*plain, *disk)
-    x_turn = LEFT + turn / (len(points) - 1) * (WIDTH - LEFT - RIGHT)
+def axes(title: str, top: int, x_turn: float) -> list[str]:
+    """Return the beginning of a picture: its ground, axes, and where the backward begins."""
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="12">',
-        "<title>Saved values along a step, without a block and with a quarter allowed</title>",
+        f"<title>{title}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>',
         f'<path d="M{x_turn:.1f} {TOP}V{bottom}" stroke="#999" stroke-dasharray="2 3"/>',
@@ -92,6 +89,17 @@ def draw() -> str:
             f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
             f"{share * top / 2**20:.0f} MiB</text>"
         )
+    return lines
+
+
+def draw() -> str:
+    plain, points, turn, limit = run()
+    memory, disk = [p[0] for p in points], [p[1] for p in points]
+    top = max(*plain, *disk)
+    right = WIDTH - RIGHT
+    x_turn = LEFT + turn / (len(points) - 1) * (right - LEFT)
+    title = "Saved values along a step, without a block and with a quarter allowed"
+    lines = axes(title, top, x_turn)
     y = y_of(limit, top)
     lines += [
         f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#c0392b" stroke-dasharray="6 4"/>',
