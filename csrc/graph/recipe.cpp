@@ -213,7 +213,8 @@ void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
       attach(*value, storage);
       Budget::add_candidate(*value);
     }
-    outputs[i].value = value;
+    // A result that was taken from a cache has a value already, which another call wrote.
+    if (value->recipe == recipe) outputs[i].value = value;
   }
 }
 
