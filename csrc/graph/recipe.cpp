@@ -591,6 +591,23 @@ struct Step {
   Ref<Recipe> opened;
 };
 
+// Whether one call is enough to compute it.
+bool is_near(const Value& value) {
+  if (!value.recipe) return false;
+  for (const Recipe::Operand& operand : value.recipe->read())
+    if (!operand.value->is_present()) return false;
+  return true;
+}
+
+// Adds the absent values that a call reads, to be computed from the last on: those that are near come
+// last of all, or one for every call on the way would wait in memory while the others are computed.
+void add_absent(std::vector<Step>& steps, const Recipe& recipe) {
+  for (bool near : {true, false})
+    for (const Recipe::Operand& operand : recipe.read())
+      if (!operand.value->is_present() && is_near(*operand.value) == near)
+        steps.push_back({Ref<Value>(operand.value), {}});
+}
+
 void open(Step& step) {
   step.opened = step.value->recipe;
   TAPEGRAD_CHECK(step.opened, "budget: an evicted value of ", step.value->nbytes,
@@ -620,8 +637,7 @@ void Recipes::bring_back(Value& target) {
       if (!steps.back().opened) open(steps.back());
       Ref<Recipe> recipe = steps.back().opened;
       size_t before = steps.size();
-      for (const Recipe::Operand& operand : recipe->read())
-        if (!operand.value->is_present()) steps.push_back({Ref<Value>(operand.value), {}});
+      add_absent(steps, *recipe);
       if (steps.size() == before) Remade(*recipe).run();
     }
   } catch (...) {

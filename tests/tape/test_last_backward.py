@@ -1,5 +1,7 @@
 """What a backward is about to sweep is described before the sweep, and nothing more is kept."""
 
+import gc
+
 import pytest
 from library import IS_TORCH, torch
 
@@ -44,6 +46,7 @@ def test_one_alone_is_described(x):
 
 
 def test_it_sees_what_is_saved_and_keeps_no_graph(x):
+    gc.collect()
     before = torch._C.live_counts()
     with LastBackward() as last:
         x.exp().sum().backward()

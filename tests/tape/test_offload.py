@@ -51,6 +51,7 @@ def test_gradients_are_bitwise_equal(tmp_path, memory, prefetch):
 def train(model, steps=4):
     """Return the losses of a few steps, and the most bytes that the core counted as saved."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    gc.collect()
     before = torch.memory_stats()["saved_bytes"]
     torch.reset_peak_memory_stats()
     losses = []
@@ -94,6 +95,7 @@ def test_a_tape_of_four_times_the_memory_trains(tmp_path, per_step):
 def test_live_saved_bytes_stay_within_the_memory(tmp_path):
     """What the core counts of saved values, after each op, stays within the limit."""
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    gc.collect()
     before = torch.memory_stats()["saved_bytes"]
     allowed = 10 * VALUE
     with tape.offload(tmp_path, memory=allowed) as o:
@@ -110,6 +112,7 @@ def test_live_saved_bytes_stay_within_the_memory(tmp_path):
 def test_memory_is_really_free(tmp_path):
     """The allocator's live bytes are bounded as well, not only our count."""
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    gc.collect()
     before = torch.memory_stats()["live_bytes"]
     with tape.offload(tmp_path, memory=8 * VALUE):
         y = chain(x, 100)
@@ -537,6 +540,7 @@ def test_func_grad_inside(tmp_path):
 
 def test_one_block_around_all_steps_uses_its_file_again(tmp_path):
     model = network()
+    gc.collect()
     before = torch.memory_stats()["saved_bytes"]
     loss = model(batch()).square().mean()
     whole = torch.memory_stats()["saved_bytes"] - before
@@ -586,6 +590,7 @@ def test_reenters_while_values_live(tmp_path):
 
 def test_a_graph_that_nobody_sweeps_is_freed(tmp_path):
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    gc.collect()
     before = torch._C.live_counts()
     with tape.offload(tmp_path / "values", memory=8 * VALUE) as o:
         y = chain(x)
