@@ -36,7 +36,7 @@ def of_training(training: tuple[Any, Callable[[], Any]]) -> Step:
     return [p for group in optimizer.param_groups for p in group["params"]], loss
 
 
-def lstm_loop() -> Step:
+def lstm_cells() -> Step:
     """An LSTM cell of 128 features over 512 steps of 16 sequences, as a loop in Python."""
     numbers = Numbers(torch)
     cell, last = nn.LSTMCell(128, 128), nn.Linear(128, 10)
@@ -52,8 +52,8 @@ def lstm_loop() -> Step:
     return list(model.parameters()), loss
 
 
-def lstm_layer() -> Step:
-    """The same as one op, nn.LSTM: its memory is one value, kept or computed again as a whole."""
+def lstm() -> Step:
+    """The same as a layer, nn.LSTM."""
     numbers = Numbers(torch)
     body, last = nn.LSTM(128, 128), nn.Linear(128, 10)
     model = numbers.fill(nn.ModuleList([body, last]))
@@ -92,9 +92,9 @@ def tree() -> Step:
 MODELS: dict[str, Callable[[], Step]] = {
     "gpt": lambda: of_training(gpt(torch, 256)),
     "resnet18": lambda: of_training(resnet18(torch)),
-    "lstm": lstm_loop,
+    "lstm": lstm,
+    "lstm_cells": lstm_cells,
     "tree": tree,
-    "lstm_layer": lstm_layer,
 }
 
 

@@ -3951,7 +3951,7 @@ def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
 def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None]) -> list:
     """Makes a custom function's call an entry of the tape."""
 
-def _recurrent(kind: str, x_gates: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
+def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, state_bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
     """One layer in one direction over packed steps: the outputs and the last states."""
 
 def _register_types(arg0: object, arg1: object, arg2: object, /) -> None: ...

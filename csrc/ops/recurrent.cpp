@@ -123,40 +123,59 @@ struct Composed {
 
 // ---- the entry ----------------------------------------------------------------------------------
 
-// Edges: x_gates, w_hh, h0, then c0 or the bias. Saved: these, the outputs, the memory.
+// Edges: x, w_ih, w_hh, h0, then those that there are of c0, the bias and the state's bias. What x_gates
+// were is computed again where it is needed: they are larger than anything else.
 struct RecurrentBackward final : Node {
-  RecurrentBackward(Cell cell, bool reverse, const DimVector& counts, bool extra)
-      : cell(cell), reverse(reverse), counts(counts), extra(extra) {}
+  enum { kX, kInputWeight, kWeight, kState, kLast, kBias, kOut, kMemory, kSavedCount };
+
+  RecurrentBackward(Cell cell, bool reverse, const DimVector& counts, bool biased)
+      : cell(cell), reverse(reverse), biased(biased), counts(counts) {}
   const char* name() const override {
     static constexpr const char* kNames[] = {"RnnTanhBackward0", "RnnReluBackward0",
                                              "LstmBackward0", "GruBackward0"};
     return kNames[static_cast<int>(cell)];
   }
+  bool is_lstm() const { return cell == Cell::Lstm; }
+  bool has_state_bias() const { return cell == Cell::Gru && biased; }
+  size_t bias_edge() const { return is_lstm() ? 5 : 4; }
 
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (is_differentiating()) return composed(grads, grad_inputs);
-    Tensor x = saved(0), w = kernel_operand(saved(1)), h0 = kernel_operand(saved(2));
-    Tensor last = extra ? kernel_operand(saved(3)) : Tensor();
-    const bool lstm = cell == Cell::Lstm;
-    Tensor out = saved(4);
+    Tensor w = kernel_operand(saved(kWeight)), h0 = kernel_operand(saved(kState));
+    Tensor out = saved(kOut);
     std::vector<Tensor> inputs{kernel_operand(or_zeros(grads[0], out)),
                                kernel_operand(or_zeros(grads[1], h0))};
-    if (lstm) inputs.push_back(kernel_operand(or_zeros(grads[2], h0)));
-    for (const Tensor& each : {out, saved(5), w, h0}) inputs.push_back(each);
-    if (lstm) inputs.push_back(last);
-    std::vector<Tensor> outputs;
-    for (const Tensor& like : {x, w, h0})
-      outputs.push_back(empty("recurrent", like.sizes(), like.dtype()));
-    if (extra) outputs.push_back(empty("recurrent", last.sizes(), last.dtype()));
+    if (is_lstm()) inputs.push_back(kernel_operand(or_zeros(grads[2], h0)));
+    for (const Tensor& each : {out, saved(kMemory), w, h0}) inputs.push_back(each);
+    if (is_lstm()) inputs.push_back(kernel_operand(saved(kLast)));
+    Tensor of_gates = empty("recurrent", DimVector{out.size(0), w.size(0)}, w.dtype());
+    std::vector<Tensor> outputs{of_gates, empty("recurrent", w.sizes(), w.dtype()),
+                                empty("recurrent", h0.sizes(), w.dtype())};
+    if (is_lstm()) outputs.push_back(empty("recurrent", h0.sizes(), w.dtype()));
+    if (has_state_bias()) outputs.push_back(empty("recurrent", DimVector{w.size(0)}, w.dtype()));
     dispatch(recurrent_backward_op, inputs, attributes_of(cell, reverse, counts), outputs);
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (needs(i)) grad_inputs[i] = outputs[i];
+    give_back(grad_inputs, of_gates, outputs[1], outputs[2], is_lstm() ? outputs[3] : Tensor(),
+              has_state_bias() ? outputs[3] : Tensor());
+  }
+
+  // Fills in the gradients of all edges.
+  void give_back(Gradients grad_inputs, const Tensor& of_gates, const Tensor& of_weight,
+                 const Tensor& of_h, const Tensor& of_c, const Tensor& of_state_bias) {
+    if (needs(0)) grad_inputs[0] = matmul(of_gates, saved(kInputWeight));
+    if (needs(1)) grad_inputs[1] = matmul(matrix_transpose(of_gates), saved(kX));
+    if (needs(2)) grad_inputs[2] = of_weight;
+    if (needs(3)) grad_inputs[3] = of_h;
+    if (is_lstm() && needs(4)) grad_inputs[4] = of_c;
+    const size_t bias = bias_edge();
+    if (biased && needs(bias)) grad_inputs[bias] = sum(of_gates, DimVector{0}, false);
+    if (has_state_bias() && needs(bias + 1)) grad_inputs[bias + 1] = of_state_bias;
   }
 
   void composed(Gradients grads, Gradients grad_inputs) {
-    const bool lstm = cell == Cell::Lstm;
-    Tensor h0 = saved(2), c0 = lstm ? saved(3) : Tensor();
-    Composed layer{cell, saved(0), saved(1), extra && !lstm ? saved(3) : Tensor(), {}};
+    const bool lstm = is_lstm();
+    Tensor h0 = saved(kState), c0 = lstm ? saved(kLast) : Tensor();
+    Tensor gates = linear(saved(kX), saved(kInputWeight), biased ? saved(kBias) : Tensor());
+    Composed layer{cell, gates, saved(kWeight), has_state_bias() ? saved(kLast) : Tensor(), {}};
     int64_t offset = 0;
     for (int64_t count : counts) {
       Step step;
@@ -167,7 +186,7 @@ struct RecurrentBackward final : Node {
     }
     if (reverse) std::reverse(layer.steps.begin(), layer.steps.end());
     layer.recompute(h0, c0);
-    Tensor gout = or_zeros(grads[0], saved(4)), gh = or_zeros(grads[1], h0), gc, gw, gb;
+    Tensor gout = or_zeros(grads[0], saved(kOut)), gh = or_zeros(grads[1], h0), gc, gw, gb;
     if (lstm) gc = or_zeros(grads[2], h0);
     std::vector<Tensor> gx(layer.steps.size());
     for (size_t t = layer.steps.size(); t-- > 0;) {
@@ -185,16 +204,12 @@ struct RecurrentBackward final : Node {
       gh = advanced(own.defined() ? own + back : back, gh);
       if (lstm) gc = advanced(own_c, gc);
     }
-    if (needs(0)) grad_inputs[0] = cat(gx, 0);
-    if (needs(1)) grad_inputs[1] = gw;
-    if (needs(2)) grad_inputs[2] = gh;
-    if (extra && needs(3)) grad_inputs[3] = lstm ? gc : gb;
+    give_back(grad_inputs, cat(gx, 0), gw, gh, gc, gb);
   }
 
   Cell cell;
-  bool reverse;
+  bool reverse, biased;
   DimVector counts;
-  bool extra;
 };
 
 Cell cell_of(const std::string& kind) {
@@ -239,19 +254,45 @@ void check(Cell cell, const Tensor& x, const Tensor& w, const std::vector<Tensor
                  x.size(0));
 }
 
+void record_layer(const std::vector<const Tensor*>& inputs, const std::vector<Tensor>& results,
+                  Cell cell, bool reverse, bool biased, Sizes counts, const Tensor& last,
+                  const Tensor& bias, const Tensor& memory) {
+  using Entry = RecurrentBackward;
+  auto make = [&](std::initializer_list<const Tensor*> edges) -> Entry& {
+    return record<Entry>(edges, results, Entry::kSavedCount, cell, reverse, DimVector(counts),
+                         biased);
+  };
+  const Tensor *x = inputs[0], *w_ih = inputs[1], *w_hh = inputs[2], *h0 = inputs[3];
+  Entry& node = inputs.size() == 4   ? make({x, w_ih, w_hh, h0})
+                : inputs.size() == 5 ? make({x, w_ih, w_hh, h0, inputs[4]})
+                                     : make({x, w_ih, w_hh, h0, inputs[4], inputs[5]});
+  node.save_input(Entry::kX, *x);
+  node.save_input(Entry::kInputWeight, *w_ih);
+  node.save_input(Entry::kWeight, *w_hh);
+  node.save_input(Entry::kState, *h0);
+  if (last.defined()) node.save_input(Entry::kLast, last);
+  if (biased) node.save_input(Entry::kBias, bias);
+  node.save_output(Entry::kOut, results[0]);
+  node.save_input(Entry::kMemory, memory);
+}
+
 }  // namespace
 
-std::vector<Tensor> recurrent(const std::string& kind, const Tensor& x, const Tensor& w,
-                              const std::vector<Tensor>& state, const Tensor& bias, Sizes counts,
+std::vector<Tensor> recurrent(const std::string& kind, const Tensor& x, const Tensor& w_ih,
+                              const Tensor& w_hh, const std::vector<Tensor>& state,
+                              const Tensor& bias, const Tensor& state_bias, Sizes counts,
                               bool reverse) {
   const Cell cell = cell_of(kind);
-  check(cell, x, w, state, bias, counts);
+  const bool lstm = cell == Cell::Lstm, biased = bias.defined();
+  TAPEGRAD_CHECK(state_bias.defined() == (biased && cell == Cell::Gru),
+                 "recurrent: a GRU has two biases or none, other layers one at most");
+  Tensor gates = linear(detach(x), detach(w_ih), biased ? detach(bias) : bias);
+  check(cell, gates, w_hh, state, state_bias, counts);
   const Tensor& h0 = state[0];
-  const bool lstm = cell == Cell::Lstm, extra = lstm || bias.defined();
-  const Tensor& last = lstm ? state[1] : bias;
-  std::vector<Tensor> inputs{kernel_operand(x), kernel_operand(w), kernel_operand(h0)};
-  if (extra) inputs.push_back(kernel_operand(last));
-  const int64_t rows = x.size(0), n = h0.size(1);
+  const Tensor last = lstm ? state[1] : state_bias;
+  std::vector<Tensor> inputs{gates, kernel_operand(w_hh), kernel_operand(h0)};
+  if (last.defined()) inputs.push_back(kernel_operand(last));
+  const int64_t rows = gates.size(0), n = h0.size(1);
   Tensor out = empty("recurrent", DimVector{rows, n}, x.dtype());
   Tensor memory = empty("recurrent", DimVector{rows, cpu::memory_of(cell) * n}, x.dtype());
   std::vector<Tensor> results{out, empty("recurrent", h0.sizes(), x.dtype())};
@@ -259,18 +300,12 @@ std::vector<Tensor> recurrent(const std::string& kind, const Tensor& x, const Te
   std::vector<Tensor> outputs{out, memory, results[1]};
   if (lstm) outputs.push_back(results[2]);
   dispatch(recurrent_op, inputs, attributes_of(cell, reverse, counts), outputs);
-  if (should_record(x, w, h0) || (extra && should_record(last))) {
-    auto& node = extra ? record<RecurrentBackward>({&x, &w, &h0, &last}, results, 6, cell, reverse,
-                                                   DimVector(counts), extra)
-                       : record<RecurrentBackward>({&x, &w, &h0}, results, 6, cell, reverse,
-                                                   DimVector(counts), extra);
-    node.save_input(0, x);
-    node.save_input(1, w);
-    node.save_input(2, h0);
-    if (extra) node.save_input(3, last);
-    node.save_output(4, out);
-    node.save_input(5, memory);
-  }
+  std::vector<const Tensor*> sources{&x, &w_ih, &w_hh, &h0};
+  if (lstm) sources.push_back(&state[1]);
+  if (biased) sources.push_back(&bias);
+  if (state_bias.defined()) sources.push_back(&state_bias);
+  if (std::any_of(sources.begin(), sources.end(), [](auto* each) { return should_record(*each); }))
+    record_layer(sources, results, cell, reverse, biased, counts, last, bias, memory);
   return results;
 }
 

@@ -114,14 +114,20 @@ def test_memory_of_attention_grows_with_the_tokens():
 
 @pytest.mark.parametrize("second", [False, True], ids=["first", "second"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-@pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
+@pytest.mark.parametrize("layout", ["padded", "packed", "parts"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN_TANH", "RNN_RELU"])
-def test_recurrent_layer(kind, packed, reverse, second, monkeypatch):
+def test_recurrent_layer(kind, layout, reverse, second, monkeypatch):
+    """A layer as one op, and, where it is long, as one for each part, is what its steps make."""
     tg.manual_seed(0)
+    packed = layout == "packed"
+    if layout == "parts":
+        monkeypatch.setattr(recurrent, "_PART_STEPS", 4)
+        monkeypatch.setattr(recurrent, "_PART_ROWS", 4)
     gates, hidden = recurrent.GATES[kind], 5
     for dtype in (tg.float64,) if second else (tg.float32, tg.float64):
         batch_sizes = [4, 4, 3, 1, 1] if packed else None
-        x = leaf(*((13,) if packed else (6, 4)), 3, dtype=dtype)
+        shape = (13,) if packed else (18 if layout == "parts" else 6, 4)
+        x = leaf(*shape, 3, dtype=dtype)
         state = tuple(leaf(4, hidden, dtype=dtype) for _ in range(1 + (kind == "LSTM")))
         shapes = [(gates * hidden, 3), (gates * hidden, hidden), (gates * hidden,)]
         weights = [leaf(*shape, dtype=dtype) for shape in (*shapes, shapes[-1])]
@@ -132,9 +138,11 @@ def test_recurrent_layer(kind, packed, reverse, second, monkeypatch):
 
         leaves = [x, *state, *weights]
         native = results_of(layer, leaves, second)
-        monkeypatch.setattr(recurrent, "_NATIVE", ())
-        composed = results_of(layer, leaves, second)
-        monkeypatch.undo()
+        entries = [entry.op for entry in tg.tape.of(layer()[0])]
+        assert entries.count(kind.lower()) == (5 if layout == "parts" else 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(recurrent, "_NATIVE", ())
+            composed = results_of(layer, leaves, second)
         expect_equal(native, composed, dtype)
 
 

@@ -137,6 +137,12 @@ def test_several_steps_with_the_optimizer_inside():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_over_long_sequences(kind):
+    layer, x = kind(32, 32, bidirectional=kind is nn.GRU), torch.randn(512, 16, 32)
+    compare(list(layer.parameters()), lambda: layer(x)[0].square().mean(), (0.8, 0.6, 0.4))
+
+
 def test_loop_over_a_recurrent_cell():
     cell = nn.LSTMCell(32, 32)
     x = torch.randn(60, 16, 32)

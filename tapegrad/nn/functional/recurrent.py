@@ -260,9 +260,9 @@ def _layer(
     if kind != "GRU" and b_ih is not None and b_hh is not None:
         # The reset gate of a GRU multiplies a part of b_hh; otherwise the two biases only add up.
         b_ih, b_hh = b_ih + b_hh, None
+    if w_hr is None and x.dtype in _NATIVE:
+        return _native_layer(kind, x, state, (w_ih, w_hh), (b_ih, b_hh), reverse, batch_sizes)
     x_gates = _C.linear(x, w_ih, b_ih)  # One product for all time steps.
-    if w_hr is None and x_gates.dtype in _NATIVE:
-        return _native_layer(kind, x_gates, state, w_hh, b_hh, reverse, batch_sizes)
     step = _STEPS[kind]
 
     def advance(x_step: Tensor, state: State) -> State:
@@ -275,22 +275,46 @@ def _layer(
     return run(advance, x_gates.split(batch_sizes), state, batch_sizes)
 
 
+# A long sequence is several ops of so many steps, or of so many rows if that is more: the tape can
+# let go of a part at a time, and each part is large enough to cost nothing.
+_PART_STEPS, _PART_ROWS = 32, 512
+
+
 def _native_layer(
     kind: str,
-    x_gates: Tensor,
+    x: Tensor,
     state: State,
-    w_hh: Tensor,
-    b_hh: Tensor | None,
+    weights: tuple[Tensor, Tensor],
+    biases: tuple[Tensor | None, Tensor | None],
     reverse: bool,
     batch_sizes: list[int] | None,
 ) -> tuple[Tensor, State]:
     if batch_sizes is not None:
-        output, *final = _C._recurrent(kind, x_gates, w_hh, state, b_hh, batch_sizes, reverse)
-        return output, tuple(final)
-    steps, batch, width = x_gates.shape
-    rows = x_gates.reshape(steps * batch, width)
-    output, *final = _C._recurrent(kind, rows, w_hh, state, b_hh, [batch] * steps, reverse)
-    return output.view(steps, batch, output.shape[1]), tuple(final)
+        return _native_part(kind, x, state, weights, biases, reverse, batch_sizes)
+    steps, batch, features = x.shape
+    length = max(_PART_STEPS, _PART_ROWS // max(batch, 1))
+    parts = x.split(length) if steps >= 4 * length else (x,)
+    outputs = []
+    for part in reversed(parts) if reverse else parts:
+        counts = [batch] * part.shape[0]
+        rows = part.reshape(sum(counts), features)
+        output, state = _native_part(kind, rows, state, weights, biases, reverse, counts)
+        outputs.append(output)
+    output = outputs[0] if len(outputs) == 1 else _C.cat(outputs[::-1] if reverse else outputs)
+    return output.view(steps, batch, output.shape[1]), state
+
+
+def _native_part(
+    kind: str,
+    x: Tensor,
+    state: State,
+    weights: tuple[Tensor, Tensor],
+    biases: tuple[Tensor | None, Tensor | None],
+    reverse: bool,
+    counts: list[int],
+) -> tuple[Tensor, State]:
+    output, *final = _C._recurrent(kind, x, *weights, state, *biases, counts, reverse)
+    return output, tuple(final)
 
 
 def _run_padded(
