@@ -72,9 +72,16 @@ short: _dtype
 uint8: _dtype
 
 class CallCache:
-    """Results of chosen ops, kept while a function runs and used when it runs again."""
+    """Results of chosen calls, kept while a function runs and used when it runs again.
 
-    def __init__(self, wants: object, allow_mutation: builtins.bool = False) -> None: ...
+    Args:
+        wants: asked once for each op, with its name, whether to keep its results.
+        decides: asked at each call of such an op, with the name, the inputs and the
+            outputs, whether to keep this one; None keeps all.
+        allow_mutation: whether to use a result that was written in place.
+    """
+
+    def __init__(self, wants: object, decides: object | None = None, allow_mutation: builtins.bool = False) -> None: ...
 
     def __len__(self) -> builtins.int: ...
 

@@ -1,6 +1,7 @@
 #include "core/call_cache.h"
 
 #include "core/error.h"
+#include "core/random.h"
 
 namespace tapegrad {
 
@@ -16,9 +17,11 @@ bool is_dense(const TensorImpl& x) {
   return reach == x.numel();
 }
 
-// Whether the call writes all of a storage that nobody has written before.
+// Whether the call writes all of a storage that nobody has written before and no other tensor shows:
+// one would not see other memory in its place.
 bool makes(const OpCall& call, const TensorImpl& output) {
   const Storage& storage = output.storage();
+  if (storage.use_count() != 1) return false;
   if (output.offset() != 0 || storage.version() != 0) return false;
   if (static_cast<size_t>(output.numel()) * itemsize(output.dtype()) != storage.nbytes())
     return false;
@@ -28,55 +31,119 @@ bool makes(const OpCall& call, const TensorImpl& output) {
   return true;
 }
 
-}  // namespace
-
-CallCache::State CallCache::start(Mode mode) {
-  if (mode == Mode::Record) kept_.clear();
-  return std::exchange(state_of_run_, State{mode, 0});
-}
-
-bool CallCache::is_chosen(const OpCall& call) {
-  auto [found, is_new] = chosen_.try_emplace(&call.op, false);
-  if (is_new) found->second = wants_(state_, call.op.name);
-  if (!found->second) return false;
+bool makes_outputs(const OpCall& call) {
   for (const TensorImpl* output : call.outputs)
     if (!makes(call, *output)) return false;
   return true;
 }
 
-void CallCache::keep(const OpCall& call) {
-  if (state_of_run_.mode != Mode::Record || !is_chosen(call)) return;
-  Kept kept{&call.op, {}, {}};
-  for (const TensorImpl* output : call.outputs) {
-    kept.outputs.emplace_back(output->bare_alias());
-    kept.versions.push_back(output->storage().version());
-  }
-  kept_.push_back(std::move(kept));
+}  // namespace
+
+CallCache::Run CallCache::start(Mode mode) {
+  if (mode == Mode::Record) clear();
+  return std::exchange(run_, Run{mode, {}});
 }
 
-bool CallCache::take(const OpCall& call) {
-  if (state_of_run_.mode != Mode::Replay || !is_chosen(call)) return false;
-  TAPEGRAD_CHECK(state_of_run_.next < kept_.size(), "checkpoint: the function called ",
-                 call.op.name, " more often when it ran again: ", kept_.size(),
-                 " results were kept");
-  const Kept& kept = kept_[state_of_run_.next];
-  bool fits = kept.op == &call.op && kept.outputs.size() == call.outputs.size();
-  for (size_t i = 0; fits && i < call.outputs.size(); ++i)
-    fits = kept.outputs[i].dtype() == call.out(i).dtype() &&
-           same_sizes(kept.outputs[i].sizes(), call.out(i).sizes()) &&
-           same_sizes(kept.outputs[i].strides(), call.out(i).strides());
-  TAPEGRAD_CHECK(fits, "checkpoint: when the function ran again, its call number ",
-                 state_of_run_.next, " whose result was kept was ", call.op.name, " of shape ",
-                 to_string(call.out().sizes()), ", the first time it was ", kept.op->name,
-                 " of shape ", to_string(kept.outputs[0].sizes()));
-  for (size_t i = 0; i < call.outputs.size(); ++i) {
-    TAPEGRAD_CHECK(allow_mutation_ || kept.outputs[i]->storage().version() == kept.versions[i],
-                   "checkpoint: the kept result of ", call.op.name,
-                   " has been written in place since; use an out-of-place op there, leave the op "
-                   "out of the policy, or pass allow_cache_entry_mutation=True");
-    call.outputs[i]->set_storage(kept.outputs[i]->storage_ref(), kept.outputs[i].dtype());
+void CallCache::clear() {
+  for (auto& [op, calls] : calls_) {
+    calls.results.clear();
+    calls.kept = 0;
   }
-  ++state_of_run_.next;
+  makers_.clear();
+  kept_ = 0;
+}
+
+CallCache::Calls& CallCache::calls_of(const Op& op) {
+  auto found = calls_.find(&op);
+  if (found != calls_.end()) return found->second;
+  bool are_wanted = chooser_.wants(chooser_.state, op.name);
+  return calls_.try_emplace(&op, Calls{are_wanted, 0, {}}).first->second;
+}
+
+// A call writes to the result of an earlier one. If the program did it, the version will tell.
+void CallCache::note_writes(const OpCall& call) {
+  for (const TensorImpl* output : call.outputs) {
+    auto maker = makers_.find(&output->storage());
+    if (maker == makers_.end()) continue;
+    auto [op, number] = maker->second;
+    calls_.find(op)->second.results[number].is_overwritten = true;
+    makers_.erase(maker);
+  }
+}
+
+bool CallCache::decide(const OpCall& call, Result& result) {
+  if (!chooser_.decides) return true;
+  RandomStream before = default_generator().state();
+  bool is_kept = chooser_.decides(chooser_.state, call);
+  RandomStream after = default_generator().state();
+  if (before.seed == after.seed && after.offset > before.offset)
+    result.drawn = after.offset - before.offset;
+  return is_kept;
+}
+
+bool CallCache::begin(const OpCall& call) {
+  if (run_.mode == Mode::Off) return false;
+  Calls& calls = calls_of(call.op);
+  if (!calls.are_wanted) return false;
+  if (run_.mode == Mode::Record) {
+    calls.results.emplace_back();  // here already, so that a call that fails is counted
+    return false;
+  }
+  size_t number = run_.begun[&call.op]++;
+  if (number >= calls.results.size()) {
+    // Where nothing was kept there is nothing to mix up.
+    TAPEGRAD_CHECK(calls.kept == 0, "checkpoint: when the function ran again, its call number ",
+                   number, " of ", call.op.name, " was new: the first time there were ",
+                   calls.results.size(), ", and ", calls.kept,
+                   " of the results are kept; it must do the same each time");
+    return false;
+  }
+  const Result& result = calls.results[number];
+  // What the function draws next must be what it drew the first time.
+  if (result.drawn) default_generator().reserve(result.drawn);
+  return take(call, number, result);
+}
+
+void CallCache::end(const OpCall& call) {
+  if (run_.mode != Mode::Record) return;
+  if (!makers_.empty()) note_writes(call);
+  if (!calls_of(call.op).are_wanted || !makes_outputs(call)) return;
+  Result result;
+  bool is_kept = decide(call, result);
+  Calls& calls = calls_of(call.op);
+  if (calls.results.empty()) return;  // the decision let go of everything
+  if (is_kept) {
+    for (const TensorImpl* output : call.outputs) {
+      result.outputs.emplace_back(output->bare_alias());
+      result.versions.push_back(output->storage().version());
+      makers_[&output->storage()] = {&call.op, calls.results.size() - 1};
+    }
+    ++calls.kept;
+    ++kept_;
+  }
+  calls.results.back() = std::move(result);
+}
+
+bool CallCache::take(const OpCall& call, size_t number, const Result& result) {
+  if (result.outputs.empty() || !makes_outputs(call)) return false;
+  bool fits = result.outputs.size() == call.outputs.size();
+  for (size_t i = 0; fits && i < call.outputs.size(); ++i)
+    fits = result.outputs[i].dtype() == call.out(i).dtype() &&
+           same_sizes(result.outputs[i].sizes(), call.out(i).sizes()) &&
+           same_sizes(result.outputs[i].strides(), call.out(i).strides());
+  TAPEGRAD_CHECK(fits, "checkpoint: when the function ran again, its call number ", number, " of ",
+                 call.op.name, " was of shape ", to_string(call.out().sizes()),
+                 ", the first time, when the result was kept, it was of shape ",
+                 to_string(result.outputs[0].sizes()), "; it must do the same each time");
+  bool is_written = false;
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    is_written |= result.outputs[i]->storage().version() != result.versions[i];
+  TAPEGRAD_CHECK(allow_mutation_ || !is_written, "checkpoint: the kept result of ", call.op.name,
+                 " has been written in place since; use an out-of-place op there, leave the op "
+                 "out of the policy, or pass allow_cache_entry_mutation=True");
+  if (result.is_overwritten && !is_written) return false;
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    call.outputs[i]->set_storage(result.outputs[i]->storage_ref(), result.outputs[i].dtype());
   return true;
 }
 

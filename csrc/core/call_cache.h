@@ -1,12 +1,18 @@
-// Results of chosen ops, kept while a function runs and used when it runs again: selective
-// checkpointing (tapegrad/utils/checkpoint.py). A call is chosen by its op; when the function runs
-// again, the i-th chosen call takes what the i-th one computed the first time.
+// Results of chosen calls, kept while a function runs and used when it runs again: selective
+// checkpointing (tapegrad/utils/checkpoint.py).
 //
-// Only calls that make their outputs are kept: an output that shows part of some memory, or memory
-// that the call also reads, is computed again.
+// Calls are counted for each op: when the function runs again, the i-th call of an op gets what the
+// i-th one got, its result or none. So whoever chooses is asked the first time only, may decide by
+// whatever it likes, and what it says of one op cannot shift another's results.
+//
+// Only results that a call makes are kept: an output that shows part of some memory, or memory that
+// the call also reads or that another tensor shows, is computed again. So is a result that a later
+// call of the same function of the library writes to, which no version tells (a product that adds to
+// a copy).
 #pragma once
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/op.h"
@@ -15,46 +21,75 @@ namespace tapegrad {
 
 class CallCache {
  public:
-  // Whether the results of an op are to be kept; asked once for each op.
-  using Wants = bool (*)(void* state, const char* op);
-  CallCache(Wants wants, void* state, bool allow_mutation)
-      : wants_(wants), state_(state), allow_mutation_(allow_mutation) {}
+  // Who chooses. `wants` is asked once for each op; `decides`, where there is one, at each call of a
+  // wanted op that could be kept, after it ran.
+  struct Chooser {
+    bool (*wants)(void* state, const char* op);
+    bool (*decides)(void* state, const OpCall& call);
+    void* state;
+  };
+  CallCache(Chooser chooser, bool allow_mutation)
+      : chooser_(chooser), allow_mutation_(allow_mutation) {}
   CallCache(const CallCache&) = delete;
   CallCache& operator=(const CallCache&) = delete;
 
   enum class Mode : uint8_t { Off, Record, Replay };
-  struct State {
+  struct Run {
     Mode mode = Mode::Off;
-    size_t next = 0;
+    std::unordered_map<const Op*, size_t> begun;  // how many calls of each op have come again
   };
   // Begins to keep results, or to use those kept, from the first on; returns what went on before.
-  State start(Mode mode);
+  Run start(Mode mode);
   // Goes on with that.
-  void resume(State state) { state_of_run_ = state; }
+  void resume(Run run) { run_ = std::move(run); }
 
-  void keep(const OpCall& call);
-  // Puts kept results in place of a call's outputs; false if the call must run.
-  bool take(const OpCall& call);
-  size_t size() const { return kept_.size(); }
-  void clear() { kept_.clear(); }
+  // Before a call runs: puts kept results in place of its outputs; false if it must run.
+  bool begin(const OpCall& call);
+  // After it ran.
+  void end(const OpCall& call);
+  size_t size() const { return kept_; }
+  void clear();
 
  private:
-  struct Kept {
-    const Op* op;
-    std::vector<Tensor> outputs;
+  struct Result {
+    std::vector<Tensor> outputs;  // none if the call is to run again
     std::vector<uint32_t> versions;
+    uint64_t drawn = 0;           // random numbers that were drawn for the decision
+    bool is_overwritten = false;  // by a later call of the first run
   };
-  bool is_chosen(const OpCall& call);
+  struct Calls {
+    bool are_wanted = false;
+    size_t kept = 0;
+    std::vector<Result> results;  // of all calls, in order
+  };
+  Calls& calls_of(const Op& op);
+  bool decide(const OpCall& call, Result& result);
+  void note_writes(const OpCall& call);
+  bool take(const OpCall& call, size_t number, const Result& result);
 
-  Wants wants_;
-  void* state_;
+  Chooser chooser_;
   bool allow_mutation_;
-  State state_of_run_;
-  std::unordered_map<const Op*, bool> chosen_;
-  std::vector<Kept> kept_;
+  Run run_;
+  std::unordered_map<const Op*, Calls> calls_;
+  std::unordered_map<const Storage*, std::pair<const Op*, size_t>> makers_;  // of kept results
+  size_t kept_ = 0;
 };
 
 // The cache that listens on this thread, or null.
 inline thread_local CallCache* reusing = nullptr;
+// Makes none listen for a while.
+class NoReuse {
+ public:
+  NoReuse() : outer_(std::exchange(reusing, nullptr)) { watch(kWatchReuse, false); }
+  ~NoReuse() {
+    reusing = outer_;
+    watch(kWatchReuse, outer_ != nullptr);
+  }
+  NoReuse(const NoReuse&) = delete;
+  NoReuse& operator=(const NoReuse&) = delete;
+
+ private:
+  CallCache* outer_;
+};
 
 }  // namespace tapegrad

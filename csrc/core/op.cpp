@@ -86,9 +86,9 @@ void run(const OpCall& call, Kernel kernel) {
     return Batches::run(call, kernel);
   if (!(dispatch_watch & kWatchReuse)) {
     kernel(call);
-  } else if (!reusing->take(call)) {
+  } else if (!reusing->begin(call)) {
     kernel(call);
-    reusing->keep(call);
+    reusing->end(call);
   }
   if (capturing) capturing->append(call);
 }

@@ -1,34 +1,73 @@
 // Capturing what passes the dispatch point, and running it again.
 #include "core/call_cache.h"
 #include "core/op.h"
+#include "graph/grad_mode.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {
 
 namespace {
 
-// A cache with the Python function that chooses.
+// A cache with the Python functions that choose.
 struct ChosenCalls {
-  nb::object wants;
+  nb::object wants, decides;
   CallCache cache;
-  // Whether it is in the middle of a block, and what listened before.
+  // What listened before each block that is open, and what went on in this cache.
   struct Outer {
     CallCache* listened;
-    CallCache::State state;
+    CallCache::Run run;
   };
   std::vector<Outer> outer;
 
-  ChosenCalls(nb::object function, bool allow_mutation)
-      : wants(std::move(function)), cache(ask, this, allow_mutation) {}
+  ChosenCalls(nb::object wants, nb::object decides, bool allow_mutation)
+      : wants(std::move(wants)),
+        decides(std::move(decides)),
+        cache({ask, this->decides.is_none() ? nullptr : decide, this}, allow_mutation) {}
+
   static bool ask(void* self, const char* op) {
     return nb::cast<bool>(static_cast<ChosenCalls*>(self)->wants(op));
   }
+  // Whoever decides may compute: that is no part of the program.
+  static bool decide(void* self, const OpCall& call) {
+    const NoReuse unseen;
+    const CaptureScope uncaptured(nullptr);
+    const GradMode unrecorded(false);
+    nb::object decides = static_cast<ChosenCalls*>(self)->decides;
+    return nb::cast<bool>(decides(call.op.name, looks_at(call.inputs), looks_at(call.outputs)));
+  }
+  static nb::tuple looks_at(std::span<TensorImpl* const> operands) {
+    nb::list found;
+    for (const TensorImpl* operand : operands) found.append(Tensor(operand->bare_alias()));
+    return nb::tuple(found);
+  }
 };
+
+// The functions may refer to the tensors whose history refers to the cache.
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  auto* chosen = nb::inst_ptr<ChosenCalls>(self);
+  Py_VISIT(chosen->wants.ptr());
+  Py_VISIT(chosen->decides.ptr());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  auto* chosen = nb::inst_ptr<ChosenCalls>(self);
+  chosen->wants = nb::none();
+  chosen->decides = nb::none();
+  return 0;
+}
+
+PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                       {0, nullptr}};
 
 void enter(ChosenCalls& self, bool replaying) {
   auto mode = replaying ? CallCache::Mode::Replay : CallCache::Mode::Record;
-  CallCache::State before = self.cache.start(mode);
-  self.outer.push_back({std::exchange(reusing, &self.cache), before});
+  CallCache::Run before = self.cache.start(mode);
+  self.outer.push_back({std::exchange(reusing, &self.cache), std::move(before)});
   watch(kWatchReuse, true);
 }
 
@@ -36,16 +75,25 @@ void leave(ChosenCalls& self) {
   TAPEGRAD_CHECK(!self.outer.empty() && reusing == &self.cache,
                  "CallCache: blocks must end in the reverse order of their beginning");
   reusing = self.outer.back().listened;
-  self.cache.resume(self.outer.back().state);
+  self.cache.resume(std::move(self.outer.back().run));
   self.outer.pop_back();
   watch(kWatchReuse, reusing != nullptr);
 }
 
 void bind_call_cache(Binder& b) {
-  nb::class_<ChosenCalls>(b.module(), "CallCache",
-                          "Results of chosen ops, kept while a function runs and used when it runs "
-                          "again.")
-      .def(nb::init<nb::object, bool>(), "wants"_a, "allow_mutation"_a = false)
+  nb::class_<ChosenCalls>(
+      b.module(), "CallCache", nb::type_slots(slots),
+      "Results of chosen calls, kept while a function runs and used when it "
+      "runs again.\n\n"
+      "Args:\n"
+      "    wants: asked once for each op, with its name, whether to keep its "
+      "results.\n"
+      "    decides: asked at each call of such an op, with the name, the inputs "
+      "and the\n"
+      "        outputs, whether to keep this one; None keeps all.\n"
+      "    allow_mutation: whether to use a result that was written in place.")
+      .def(nb::init<nb::object, nb::object, bool>(), "wants"_a, "decides"_a = nb::none(),
+           "allow_mutation"_a = false)
       .def("_enter", enter, "replaying"_a, "Begins to keep results, or to use those kept.")
       .def("_leave", leave, "Ends what _enter began.")
       .def("__len__", [](const ChosenCalls& self) {

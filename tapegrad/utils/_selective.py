@@ -1,9 +1,12 @@
 """Selective checkpointing: results of chosen ops are kept, the rest is computed again.
 
-The choice is made by the name of the op at the dispatch point, below autograd: one of the names
-that the profiler shows. The core keeps the results of a chosen op's calls, in order, while the
-function runs for the first time, and puts them in place of the calls when it runs again
-(core/call_cache.h).
+The choice is made at the dispatch point, below autograd, where an op has one of the names that the
+profiler shows. The core keeps the results of chosen calls while the function runs for the first
+time, and puts them in place of the calls when it runs again (core/call_cache.h).
+
+A list of ops is asked once for each op. A policy function is asked at every call, after it ran, in
+the first run only: when the function runs again, the i-th call of an op has the answer of the i-th
+one. So a policy may count, draw or look at values, and cannot contradict itself.
 
 Calls that are made on behalf of a recomputation are no calls of the function, and are not counted:
 a sweep inside of the function makes some in the first call that the second one does not.
@@ -58,11 +61,11 @@ _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUT
 
 
 class SelectiveCheckpointContext:
-    """What a policy function is told besides the op.
+    """What a policy function is told besides the op and what it reads.
 
     Attributes:
-        is_recompute: whether the function runs again. A policy is asked the first time only.
-        op_output: None; a policy decides by op, before there is a result.
+        is_recompute: False: a policy is asked the first time only.
+        op_output: the result of the call, a tensor, or a tuple where the op has several.
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
@@ -95,8 +98,16 @@ class _Recording:
     def __init__(self, cache: Any) -> None:
         self.cache = cache
         self.is_running = False
+        self.is_used = False
 
     def __enter__(self) -> None:
+        if self.is_used:
+            raise RuntimeError(
+                "create_selective_checkpoint_contexts: these contexts hold the results of another "
+                "call; context_fn must return new ones each time, as functools.partial("
+                "create_selective_checkpoint_contexts, ...) does"
+            )
+        self.is_used = True
         self.cache._enter(False)
         self.is_running = True
 
@@ -135,18 +146,38 @@ class _Replaying:
         self.entered.pop()._leave()
 
 
-def _policy_of(chosen: Any) -> Callable[..., Any]:
-    """Return a policy function."""
+def _choosers(chosen: Any) -> tuple[Callable[[str], bool], Any]:
+    """Return what is asked once for each op, and what is asked at each call, if anything."""
     if isinstance(chosen, list | tuple | set | frozenset):
-        names = {op_of(each) for each in chosen}
-        save, leave = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
-        return lambda context, op, *args, **kwargs: save if str(op) in names else leave
+        names = {op_of(each) for each in chosen} - SAC_IGNORED_OPS
+        return names.__contains__, None
     if callable(chosen):
-        return chosen  # type: ignore[no-any-return]
+        return _may_be_kept, functools.partial(_ask, chosen)
     raise TypeError(
         "create_selective_checkpoint_contexts: policy_fn_or_list must be either a function or a "
         f"list of ops, got {type(chosen).__name__}"
     )
+
+
+def _may_be_kept(name: str) -> bool:
+    return name not in SAC_IGNORED_OPS
+
+
+def _ask(
+    policy: Callable[..., Any], name: str, inputs: tuple[Any, ...], outputs: tuple[Any, ...]
+) -> bool:
+    """Return whether a policy function wants the results of a call to be kept."""
+    output = outputs[0] if len(outputs) == 1 else outputs
+    context = SelectiveCheckpointContext(is_recompute=False, op_output=output)
+    answer = policy(context, _Op(name), *inputs)
+    if isinstance(answer, bool):
+        return answer
+    if not isinstance(answer, CheckpointPolicy):
+        raise TypeError(
+            "create_selective_checkpoint_contexts: expected the policy to return a "
+            f"CheckpointPolicy or a bool for {name}, got {type(answer).__name__}"
+        )
+    return answer not in _RECOMPUTED
 
 
 def create_selective_checkpoint_contexts(
@@ -158,9 +189,13 @@ def create_selective_checkpoint_contexts(
         policy_fn_or_list: a list of the ops whose results to keep, each by name (``"matmul"``, as
             the profiler shows it) or as a function that runs one op (`torch.mm`, `F.linear` and
             others all run matmul). Or a function ``policy(context, op, *args, **kwargs)`` that
-            returns a `CheckpointPolicy`, or True to keep; it is asked once for each op that comes
-            by, with the op's name, which equals the functions that run the op, and without args.
-            Ops that draw random numbers or fill memory always run again, to the same effect.
+            returns a `CheckpointPolicy`, or True to keep. It is asked at every call whose result
+            could be kept, when the function runs for the first time: with a
+            `SelectiveCheckpointContext`, the op's name, which equals the functions that run the
+            op, and the tensors that the op reads, detached; a number among the arguments is a
+            tensor of no dimensions, and there are no kwargs. What the policy computes is neither
+            recorded nor asked about. Ops that draw random numbers or fill memory always run again,
+            to the same effect.
         allow_cache_entry_mutation: whether to go on with what a kept result has become if it was
             written in place; the default is an error.
 
@@ -177,23 +212,12 @@ def create_selective_checkpoint_contexts(
         >>> x.grad
         tensor([[-1.6646, -1.6646],
                 [-1.6646, -1.6646]])
+        >>> def small_products(context, op, *args, **kwargs):
+        ...     return op == torch.mm and context.op_output.numel() < 1000
+        >>> keep = functools.partial(create_selective_checkpoint_contexts, small_products)
+        >>> y = checkpoint(lambda x: (x @ x).sin(), x, use_reentrant=False, context_fn=keep)
     """
-    policy = _policy_of(policy_fn_or_list)
-
-    def wants(name: str) -> bool:
-        if name in SAC_IGNORED_OPS:
-            return False
-        answer = policy(SelectiveCheckpointContext(is_recompute=False), _Op(name))
-        if isinstance(answer, bool):
-            return answer
-        if not isinstance(answer, CheckpointPolicy):
-            raise TypeError(
-                "create_selective_checkpoint_contexts: expected the policy to return a "
-                f"CheckpointPolicy or a bool for {name}, got {type(answer).__name__}"
-            )
-        return answer not in _RECOMPUTED
-
-    cache = _C.CallCache(wants, allow_cache_entry_mutation)
+    cache = _C.CallCache(*_choosers(policy_fn_or_list), allow_cache_entry_mutation)
     recording = _Recording(cache)
     return recording, _Replaying(recording)
 

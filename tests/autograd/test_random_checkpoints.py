@@ -118,6 +118,17 @@ def run_block(options, parts, modules, checkpointing, x, *, other, extra, scale)
     return {"last": values[-1], "rest": (values[-2], "text")}
 
 
+def some_calls_of(ops):
+    """Return a policy that keeps calls at random, whichever ops they are of, and some of these."""
+    random = np.random.default_rng(len(ops))
+
+    def policy(context, op, *args, **kwargs):
+        assert all(each.numel() >= 0 and not each.requires_grad for each in args)
+        return op in KEPT and bool(random.random() < (0.8 if op in ops else 0.4))
+
+    return policy
+
+
 def call(options, a, b, parts, modules, checkpointing):
     """Run a nested block, plainly or checkpointed."""
     function = functools.partial(run_block, options, parts, modules, checkpointing)
@@ -127,9 +138,9 @@ def call(options, a, b, parts, modules, checkpointing):
     else:
         more = {}
         if options["selective"]:
-            more["context_fn"] = functools.partial(
-                create_selective_checkpoint_contexts, options["keeps"]
-            )
+            keeps = options["keeps"]
+            chosen = keeps if len(keeps) % 2 else some_calls_of(keeps)
+            more["context_fn"] = functools.partial(create_selective_checkpoint_contexts, chosen)
         found = checkpoint(
             function, a, **given, use_reentrant=False, early_stop=options["early_stop"], **more
         )
