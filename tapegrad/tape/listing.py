@@ -12,6 +12,7 @@ from typing import Any, overload
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape import analysis, report, sweeping
+from tapegrad.tape._op_names import expect_ops, plain
 from tapegrad.tape.entries import Entry, without_collections
 from tapegrad.tape.replaying import Replay
 
@@ -84,7 +85,8 @@ class Tape(Sequence[Entry]):
         """Return the entries for which all that is given holds.
 
         Args:
-            op: the op, such as ``"mm"`` (or ``"MmBackward0"``), or several of them.
+            op: the op, such as ``"mm"`` (or ``"MmBackward0"``), or several of them. A name that no
+                entry can have is an error.
             module: the path of a module; entries of modules inside it count too.
             line: a line number, a file, or both as ``"train.py:12"``; paths may be shortened from
                 the left.
@@ -100,8 +102,10 @@ class Tape(Sequence[Entry]):
         """
         tests: list[Callable[[Entry], bool]] = []
         if op is not None:
-            ops = {op} if isinstance(op, str) else set(op)
-            tests.append(lambda entry: entry.op in ops or entry.name in ops)
+            wanted = [op] if isinstance(op, str) else list(op)
+            expect_ops("filter", wanted, {each.op for each in self._entries})
+            ops = set(map(plain, wanted))
+            tests.append(lambda entry: plain(entry.op) in ops)
         if module is not None:
             tests.append(lambda entry: _is_inside(entry.module, module))
         if line is not None:

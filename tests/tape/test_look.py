@@ -420,6 +420,14 @@ class TestSequence:
         assert len(t.filter(line="look.py")) == 0, "a part of a name is not the name"
         assert len(t.filter(line=number, op="sin", min_bytes=1)) == 0
 
+    def test_filter_by_an_op_that_there_is_not(self):
+        t = tape.of(torch.log_softmax(leaf(3), 0))
+        assert len(t.filter(op="LogSoftmax")) == 1 and len(t.filter(op="mm")) == 0
+        with pytest.raises(ValueError, match=r"filter: .* got 'sofmax'; did you mean 'softmax'"):
+            t.filter(op=["mm", "sofmax"])
+        with pytest.raises(TypeError, match="filter: expected names of ops, got int"):
+            t.filter(op=[3])
+
     def test_filter_by_module(self):
         model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(11)))
         t = tape.of(model(torch.ones(1, 2)), model=model)
