@@ -15,6 +15,7 @@ from tapegrad.tape import analysis, report, sweeping
 from tapegrad.tape._op_names import expect_ops, plain
 from tapegrad.tape.entries import Entry, without_collections
 from tapegrad.tape.replaying import Replay
+from tapegrad.utils._units import human_bytes
 
 __all__ = ["Tape"]
 
@@ -157,7 +158,7 @@ class Tape(Sequence[Entry]):
         return self.table()
 
     def __repr__(self) -> str:
-        size = report.format_bytes(self.total_bytes)
+        size = human_bytes(self.total_bytes)
         return f"<Tape of {len(self)} entries, {size}: {self.title}>"
 
     def summary(self, by: str = "op", depth: int | None = None) -> report.Summary:
@@ -170,13 +171,13 @@ class Tape(Sequence[Entry]):
         Example:
             >>> x = torch.ones(256, requires_grad=True)
             >>> print(torch.tape.of((x.exp().sin() * 2).sum()).summary())
-            op               entries   bytes  share
-            exp                    1  1.0 KiB  99.2%
-            mul                    1      8 B   0.8%
-            accumulate_grad        1      0 B   0.0%
-            sin                    1      0 B   0.0%
-            sum                    1      0 B   0.0%
-            total 1.0 KiB
+            op               entries     bytes  share
+            exp                    1  1.00 KiB  99.2%
+            mul                    1       8 B   0.8%
+            accumulate_grad        1       0 B   0.0%
+            sin                    1       0 B   0.0%
+            sum                    1       0 B   0.0%
+            total 1.01 KiB
         """
         return report.summarize(self._entries, by, depth)
 
@@ -239,7 +240,7 @@ class Tape(Sequence[Entry]):
         path, cost = analysis.find_critical_path(self._entries, by)
         text = {
             "time": report.format_time(cost),
-            "bytes": report.format_bytes(int(cost)),
+            "bytes": human_bytes(int(cost)),
             "entries": f"{int(cost)} entries",
         }[by]
         return self._part(path, f"critical path of {text}")

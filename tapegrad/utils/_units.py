@@ -28,11 +28,13 @@ def human_bytes(count: float) -> str:
     >>> human_bytes(0), human_bytes(1500), human_bytes(3 * 2**30)
     ('0 B', '1.46 KiB', '3.00 GiB')
     """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{_three_digits(count)} {unit}"
+    if abs(count) < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
         count /= 1024
-    return f"{_three_digits(count)} TiB"
+        if abs(count) < 1023.5:
+            return f"{_three_digits(count)} {unit}"
+    return f"{_three_digits(count / 1024)} PiB"
 
 
 def human_count(count: float) -> str:
