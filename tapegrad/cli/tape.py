@@ -24,7 +24,7 @@ _Writer = Callable[[Mapping[str, Any], Path], Path]
 def tape(arguments: argparse.Namespace) -> int:
     """Run the script, write the page, and return the script's own exit status."""
     script = Path(arguments.script)
-    watcher = LastBackward(only=arguments.backward)
+    watcher = LastBackward(only=arguments.backward, profile=arguments.profile)
     status, message = _run(script, arguments.arguments, watcher)
     sys.stdout.flush()
     if message:

@@ -53,6 +53,20 @@ class TestTape:
         assert (folder / "t.dot").read_text().startswith('digraph "step.py: backward 3 of 3" {')
         assert json.loads((folder / "t.json").read_text())["traceEvents"]
 
+    def test_times(self, command, script, folder):
+        words = ("--profile", "--json", "t.json", "--perfetto", "t.trace", "step.py")
+        status, shown, _ = command("tape", *words)
+        assert status == 0 and " forward, " in shown and " backward" in shown
+        entries = json.loads((folder / "t.json").read_text())["entries"]
+        timed = [e for e in entries if e["op"] in ("addmm", "tanh", "square", "sum")]
+        assert len(timed) == 5
+        assert all(e["forward_us"] > 0 and e["backward_us"] > 0 for e in timed)
+        trace = json.loads((folder / "t.trace").read_text())
+        assert trace["metadata"]["durations"] == "every duration is measured"
+        command("tape", "--json", "t.json", "step.py")
+        entries = json.loads((folder / "t.json").read_text())["entries"]
+        assert {entry["forward_us"] for entry in entries} == {None}
+
     def test_one_backward_by_its_number(self, command, script, folder):
         words = ("--backward", "2", "--json", "tape.json", "step.py")
         status, shown, _ = command("tape", *words)
