@@ -354,7 +354,9 @@ class Store:
         try:
             offset = batch[0].record.extent
             assert offset is not None
-            self.file.write([write.buffer for write in batch], offset)
+            checksums = self.file.write([write.buffer for write in batch], offset)
+            for write, each in zip(batch, checksums, strict=True):
+                write.record.checksum = each
         except BaseException as found:
             error = found
         with locked:
@@ -505,7 +507,7 @@ class Store:
             count = record.length // record.itemsize
             base = _C.empty(count, dtype=_BITS[record.itemsize])
             assert record.extent is not None
-            self.file.read(base.numpy(), record.extent)
+            self.file.read(base.numpy(), record.extent, record.checksum)
         except BaseException as found:
             base, error = None, found
         with locked:

@@ -82,7 +82,7 @@ class offload:
         OSError: no file can be made there; or, from an op inside the block, the disk is full. Then
             nothing is lost: what was saved is still in memory, parameters and gradients are as they
             were.
-        RuntimeError: from a backward, with the op and its line: the file was cut.
+        RuntimeError: from a backward, with the op and its line: the file was cut or changed.
 
     Example:
         >>> x = torch.randn(64, 64, requires_grad=True)

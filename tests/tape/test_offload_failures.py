@@ -189,6 +189,23 @@ def test_file_cut_before_it_is_read(tmp_path):
     assert torch.equal(x.grad, plain_chain_gradient(x, 40))
 
 
+@pytest.mark.parametrize("content", [b"\0", b"\x3f\x80"], ids=["zeros", "numbers"])
+def test_file_overwritten_in_the_middle(tmp_path, content):
+    """A part of one value, and not what stands behind it."""
+    path = tmp_path / "values"
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(path, memory=8 * VALUE, prefetch=0):
+        y = chain(x).sum()
+    with open(path, "r+b") as file:
+        file.seek(VALUE // 2)
+        file.write(content * (64 // len(content)))
+    with pytest.raises(RuntimeError, match="the bytes are not those that were written") as caught:
+        y.backward()
+    assert str(path) in str(caught.value) and "call zero_grad()" in str(caught.value)
+    assert x.grad is None
+    del y, caught
+
+
 def test_file_deleted_before_it_is_read(tmp_path):
     """An open file lives on without its name: nothing is lost."""
     path = tmp_path / "values"
@@ -201,7 +218,7 @@ def test_file_deleted_before_it_is_read(tmp_path):
 
 
 def test_read_error_of_the_device(tmp_path, monkeypatch):
-    def fail(self, buffer, offset):
+    def fail(self, buffer, offset, expected):
         raise OSError(5, "Input/output error")
 
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
