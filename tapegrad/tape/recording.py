@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.tape._arguments import expect_model, tensors_with_history
 from tapegrad.tape.entries import Entry, charge, list_entries, without_collections
 from tapegrad.tape.listing import Tape, memory_now
 from tapegrad.tape.modules import Calls, assign_modules
@@ -40,16 +41,8 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
         >>> t[1].bytes
         24
     """
-    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    for root in roots:
-        if not isinstance(root, Tensor):
-            raise TypeError(f"tape.of: expected tensors, got {type(root).__name__}")
-        if not root.requires_grad:
-            raise RuntimeError(
-                f"tape.of: expected a tensor that requires grad, got one of shape "
-                f"{tuple(root.shape)} that has no history; was it computed under no_grad, or "
-                "from inputs without requires_grad?"
-            )
+    expect_model("tape.of", model)
+    roots = tensors_with_history("tape.of", tensors)
     if not roots:
         raise ValueError("tape.of: expected at least one tensor, got none")
     with without_collections():
@@ -71,6 +64,7 @@ def live(model: Any = None) -> Tape:
     Returns:
         A `Tape` whose ``total_bytes`` is ``memory_stats()["saved_bytes"]``.
     """
+    expect_model("tape.live", model)
     with without_collections():
         entries, memory = list_entries(_C._tape_live(0, _EVER)), memory_now()
     assign_modules(entries, model, calls_here())
@@ -117,11 +111,10 @@ class record:
         replay: bool = False,
         inputs: Tensor | Sequence[Tensor] = (),
     ) -> None:
+        expect_model("tape.record", model)
         if not replay and (isinstance(inputs, Tensor) or inputs):
             raise ValueError("tape.record: expected inputs only with replay=True")
-        self._replay = (
-            Replay([inputs] if isinstance(inputs, Tensor) else inputs) if replay else None
-        )
+        self._replay = Replay(inputs) if replay else None
         self._model = model
         self._times = Times() if profile else None
         self._calls = Calls()

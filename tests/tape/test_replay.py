@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import threading
 
 import pytest
 from library import IS_TORCH, torch
@@ -460,6 +461,45 @@ class TestGuards:
         with tape.record(replay=True):
             assert vars(torch.Tensor)["item"] is not before["item"]
         assert {name: vars(torch.Tensor).get(name) for name in before} == before
+
+    def test_blocks_of_two_threads_end_in_any_order(self):
+        item = vars(torch.Tensor)["item"]
+        first_began, second_began, first_ended = (threading.Event() for _ in range(3))
+        x, found = torch.ones(3), []
+
+        def first():
+            with tape.record(replay=True):
+                first_began.set()
+                second_began.wait()
+            first_ended.set()
+
+        def second():
+            first_began.wait()
+            with tape.record(replay=True, inputs=x) as t:
+                second_began.set()
+                first_ended.wait()
+                y = x * 2 if x.sum().item() > 2 else x  # still watched  # noqa: F841
+            found.append(t)
+
+        threads = [threading.Thread(target=each) for each in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert vars(torch.Tensor)["item"] is item
+        with pytest.raises(RuntimeError, match=r"at .*test_replay.py:\d+, in second, the program"):
+            found[0].replay(torch.zeros(3))
+
+    def test_one_block_inside_another_is_refused(self):
+        item = vars(torch.Tensor)["item"]
+        x = torch.ones(3)
+        with tape.record(replay=True, inputs=x) as t:
+            x.exp()
+            with pytest.raises(RuntimeError, match="another capture is active"):
+                tape.record(replay=True).__enter__()
+            x.sin()
+        assert torch.equal(t.replay(torch.zeros(3)), torch.zeros(3))
+        assert vars(torch.Tensor)["item"] is item
 
     def test_release_lets_go(self):
         x = torch.ones(3)
