@@ -25,7 +25,7 @@ def checksum(buffer: Any) -> int:
     """
     import numpy as np
 
-    data = np.frombuffer(buffer, np.uint8) if len(buffer) else np.empty(0, np.uint8)
+    data: Any = np.frombuffer(buffer, np.uint8) if len(buffer) else np.empty(0, np.uint8)
     whole = len(data) // (8 * _LANES) * (8 * _LANES)
     found = zlib.crc32(data[whole:])
     if whole:

@@ -21,6 +21,7 @@ __all__ = ["compress"]
 _CODECS = ("int8", "int4", "bf16", "exact")
 _BLOCKS = {"int8": 256, "int4": 64}
 _LARGEST_BLOCK = 4096
+_MOST = 2**62  # bytes, more than there are
 
 _Choose = Callable[[str], str | EllipsisType | None]
 _ByPath = Mapping[str, str | None] | _Choose
@@ -71,11 +72,13 @@ class compress(_GradMode):
         inputs: bool = False,
     ) -> None:
         _expect_codec(codec)
-        least = parse_bytes(min_bytes, "compress: min_bytes")
+        least = min(parse_bytes(min_bytes, "compress: min_bytes"), _MOST)
         if least < 0:
             raise ValueError(f"compress: expected min_bytes of at least 0, got {min_bytes}")
         if block is not None:
             _expect_block(block)
+        if not isinstance(inputs, bool):
+            raise TypeError(f"compress: expected inputs to be a bool, got {type(inputs).__name__}")
         self.codec = codec
         base, by_op = _codecs_of_ops(codec, ops)
         block8, block4 = block or _BLOCKS["int8"], block or _BLOCKS["int4"]
@@ -92,6 +95,8 @@ class compress(_GradMode):
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if not self._entered():
+            raise RuntimeError("compress: expected to leave a block that this thread has entered")
         outer, codec = self._entered().pop()
         _C._set_coding(outer)
         if self._modules is not None:
@@ -163,6 +168,8 @@ class compress(_GradMode):
             >>> 0 < error < 1.01 / 127
             True
         """
+        if not isinstance(input, Tensor):
+            raise TypeError(f"round_trip: expected a tensor, got {type(input).__name__}")
         return input if self._is_off else _C._coded_and_decoded(input, self._policy)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.tape._arguments import expect_count, expect_type
 from tapegrad.tape.entries import Entry, list_entries, without_collections
 
 __all__ = ["Gradients", "Rewind", "Step"]
@@ -63,6 +64,7 @@ class Gradients(Mapping[str, Tensor]):
 
 def cotangents(name: str, roots: Sequence[Edge], g: Any) -> list[Tensor]:
     """Return the gradients that a sweep begins with, one for each root."""
+    expect_type(name, "g", g, (Tensor, Iterable, type(None)), "a tensor or several")
     given = [g] if g is None or isinstance(g, Tensor) else list(g)
     if g is None:
         given *= len(roots)
@@ -73,6 +75,7 @@ def cotangents(name: str, roots: Sequence[Edge], g: Any) -> list[Tensor]:
     found = []
     for (node, number), grad in zip(roots, given, strict=True):
         output = _C._edge_tensor(node, number)
+        expect_type(name, "each gradient", grad, (Tensor, type(None)), "a tensor or None")
         if grad is None:
             if output.numel() != 1:
                 raise RuntimeError(
@@ -143,12 +146,14 @@ class Step:
 
     def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
         """Return what has arrived so far for an output of an entry, None if nothing has."""
+        _expect_output("adjoint", entry, output_number)
         if entry is self.entry or entry.sequence == self.entry.sequence:
             return self.grads[output_number]
         return self._sweep.adjoint(entry, output_number)
 
     def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
         """Replace what has arrived for an output of an entry that is still to run."""
+        _expect_grad(entry, grad, output_number)
         if entry.sequence == self.entry.sequence:
             self.grads[output_number] = grad
         else:
@@ -182,6 +187,7 @@ class Rewind(Iterator[Step]):
         Returns:
             The gradients of the leaves that were reached.
         """
+        expect_type("run", "until", until, (Entry, type(None)), "an entry")
         for step in self:
             if until is not None and step.entry.sequence <= until.sequence:
                 break
@@ -199,11 +205,32 @@ class Rewind(Iterator[Step]):
 
     def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
         """Return what has arrived so far for an output of a waiting entry, None if nothing has."""
+        _expect_output("adjoint", entry, output_number)
         return self._sweep.adjoint(entry, output_number)
 
     def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
         """Replace what has arrived for an output of an entry that is still to run."""
+        _expect_grad(entry, grad, output_number)
         self._sweep.set_adjoint(entry, grad, output_number)
+
+
+def _expect_output(who: str, entry: Any, number: Any) -> None:
+    expect_type(who, "entry", entry, Entry, "an Entry")
+    expect_count(who, "output_number", number, 0)
+    count = len(entry.outputs)
+    if number >= count:
+        raise IndexError(f"{who}: expected one of the {count} outputs of {entry!r}, got {number}")
+
+
+def _expect_grad(entry: Any, grad: Any, number: Any) -> None:
+    _expect_output("set_adjoint", entry, number)
+    expect_type("set_adjoint", "grad", grad, (Tensor, type(None)), "a tensor or None")
+    shape = entry.outputs[number].shape
+    if grad is not None and tuple(grad.shape) != shape:
+        raise RuntimeError(
+            f"set_adjoint: expected a gradient of shape {shape} for that output, got one of shape "
+            f"{tuple(grad.shape)}"
+        )
 
 
 class _Sweep:
