@@ -134,15 +134,17 @@ class Replay:
         pairs = self._pairs(inputs)
         wanted = self._wanted(outputs)
         before = {storage: _bytes_of(tensor) for storage, tensor in self._at_risk.items()}
-        for old, new in pairs:
-            _put(old, new)
         where = ""
         try:
+            for old, new in pairs:
+                _put(old, new)
             for program, where, _ in self._segments:  # noqa: B007  the handler tells where it was
                 program.replay()
-        except RuntimeError as error:
+        except BaseException as error:
             for storage, content in before.items():
                 _restore(self._at_risk[storage], content)
+            if not isinstance(error, RuntimeError):  # such as KeyboardInterrupt
+                raise
             text = str(error)
             if where:
                 text = text.replace("the program looked", f"at {where}, the program looked", 1)
@@ -168,7 +170,12 @@ class Replay:
                     f"for input {number}"
                 )
             self._check(number, old, new)
-        return pairs
+        # New contents that lie in what is overwritten, as when two inputs change places.
+        written = {_C._storage_id(old) for old, _ in pairs}
+        return [
+            (old, new.detach().clone() if _C._storage_id(new) in written else new)
+            for old, new in pairs
+        ]
 
     def _check(self, number: int, old: Tensor, new: Tensor) -> None:
         if _C._storage_id(old) not in self._read:

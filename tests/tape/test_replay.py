@@ -462,6 +462,33 @@ class TestGuards:
             assert vars(torch.Tensor)["item"] is not before["item"]
         assert {name: vars(torch.Tensor).get(name) for name in before} == before
 
+    def test_inputs_that_change_places(self):
+        a, b = torch.ones(2), torch.full((2,), 5.0)
+        with tape.record(replay=True) as t:
+            y = a * 10 + b
+        assert t.replay({a: b, b: a}, outputs=y).tolist() == [51, 51]
+        assert (a.tolist(), b.tolist()) == ([5, 5], [1, 1])
+        whole = torch.arange(4.0)
+        with tape.record(replay=True) as t:
+            y = whole * 1
+        assert t.replay({whole: whole.flip(0)}).tolist() == [3, 2, 1, 0]
+
+    def test_an_interrupt_puts_everything_back(self, monkeypatch):
+        x = torch.ones(3)
+        with tape.record(replay=True, inputs=x) as t:
+            y = x * 2
+            z = y + 1 if y.sum().item() > 0 else y
+
+        class Interrupted:
+            def replay(self):
+                raise KeyboardInterrupt
+
+        first, *others = t._replay._segments
+        monkeypatch.setattr(t._replay, "_segments", [(Interrupted(), *first[1:]), *others])
+        with pytest.raises(KeyboardInterrupt):
+            t.replay(torch.full((3,), 7.0))
+        assert [each.tolist() for each in (x, y, z)] == [[1] * 3, [2] * 3, [3] * 3]
+
     def test_blocks_of_two_threads_end_in_any_order(self):
         item = vars(torch.Tensor)["item"]
         first_began, second_began, first_ended = (threading.Event() for _ in range(3))
