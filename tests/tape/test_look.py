@@ -251,6 +251,16 @@ class TestModules:
             after = x.sin()  # noqa: F841
         assert self.paths(t) == [("exp", "0"), ("sin", None)]
 
+    def test_a_block_may_be_made_on_another_thread(self):
+        made = []
+        thread = threading.Thread(target=lambda: made.append(tape.record()))
+        thread.start()
+        thread.join()
+        model = nn.Sequential(nn.Tanh())
+        with made[0] as t:
+            y = model(leaf(2))  # noqa: F841
+        assert self.paths(t) == [("tanh", "0")]
+
     def test_calls_on_another_thread_are_not_confused(self):
         model = self.model()
         with tape.record() as t:
