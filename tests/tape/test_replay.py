@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import re
 import threading
 
 import pytest
@@ -146,6 +147,47 @@ class TestRewind:
             if step.entry.op == "exp":
                 step.grad_inputs[0] = torch.tensor([10.0])
         assert sweep.gradients[x].tolist() == [30.0]
+
+    @pytest.mark.parametrize("op", ["layer_norm", "conv", "max_pool", "select"])
+    def test_a_gradient_that_does_not_fit_is_refused(self, op):
+        """Kernels take it that gradients have the shape of the value: they would read beyond."""
+        functional = torch.nn.functional
+        x = torch.randn(1, 1, 4, 4, requires_grad=True)
+        y = {
+            "layer_norm": lambda: functional.layer_norm(x, (4,)),
+            "conv": lambda: functional.conv2d(x, torch.ones(1, 1, 3, 3)),
+            "max_pool": lambda: functional.max_pool2d(x, 2),
+            "select": lambda: x[0],
+        }[op]()
+        shape = re.escape(str(tuple(y.shape)))
+        for wrong in (torch.ones(999), torch.ones(0), torch.ones(9, 9, 9, 9)):
+            step = next(tape.of(y).rewind(torch.ones_like(y)))
+            step.grads[0] = wrong
+            with pytest.raises(RuntimeError, match=f"expected a gradient of shape {shape} for out"):
+                step.grad_inputs  # noqa: B018
+        step = next(tape.of(y).rewind(torch.ones_like(y)))
+        expected = step.grad_inputs[0]
+        step = next(tape.of(y).rewind(torch.ones_like(y)))
+        step.grads[0] = torch.ones_like(y).double()  # another dtype is made the right one
+        assert torch.equal(step.grad_inputs[0], expected)
+        step = next(tape.of(y).rewind(torch.ones_like(y)))
+        step.grads.append(None)
+        with pytest.raises(RuntimeError, match=r"for each of the 1 outputs of .*, got 2"):
+            step.grad_inputs  # noqa: B018
+
+    def test_a_sweep_that_failed_does_not_go_on(self):
+        x = torch.randn(3, requires_grad=True)
+        for wrong, words in (
+            ([torch.ones(7)], r"shape \(3,\) for output 0"),
+            ([], "inputs of .*, got 0"),
+        ):
+            sweep = tape.of((x.exp() + x.sin()).sum()).rewind()
+            with pytest.raises(RuntimeError, match=words):
+                for step in sweep:
+                    if step.entry.op == "sin":
+                        step.grad_inputs[:] = wrong
+            with pytest.raises(RuntimeError, match=r"the sweep has failed at .*begin another one"):
+                sweep.run()
 
     def test_a_waiting_adjoint_can_be_set(self):
         x = leaf(2.0)
