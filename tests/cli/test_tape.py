@@ -79,6 +79,17 @@ class TestTape:
             errors == "tapegrad tape: the script ran 3 backwards, so there is none with number 9\n"
         )
 
+    def test_a_script_that_goes_elsewhere(self, command, folder):
+        """The files are written, and said to be, where the command was given."""
+        text = "import os, sys\nos.mkdir('far')\nos.chdir('far')\n" + SCRIPT
+        text += "sys.stdout = open('out.txt', 'w')\nprint('lost')\nsys.stdout.close()\n"
+        (folder / "step.py").write_text(text)
+        status, shown, errors = command("tape", "--json", "t.json", "step.py")
+        assert (status, errors) == (0, "")
+        assert "page   step.tape.html (" in shown and "lost" not in shown
+        assert (folder / "step.tape.html").exists() and (folder / "t.json").exists()
+        assert [each.name for each in (folder / "far").iterdir()] == ["out.txt"]
+
     def test_neighbours_of_the_script_can_be_imported(self, command, folder):
         (folder / "deep").mkdir()
         (folder / "deep" / "neighbour.py").write_text("SIZE = 4\n")
