@@ -76,7 +76,7 @@ class Store:
         self.disk: dict[int, _Filed] = {}
         self.folder = _make_folder(folder) if disk_slots else ""
         if self.folder:
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+            weakref.finalize(self, _remove, self.folder, os.getpid())
 
     def put(self, position: int, stored: Stored, on_disk: bool = False) -> None:
         """Store the state at a position."""
@@ -155,6 +155,12 @@ def _make_folder(folder: Any) -> str:
             f"revolve: could not make a folder for states in {folder}: {error.strerror}; "
             "give a folder= that can be written to",
         ) from error
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a folder, unless this is a fork of the process that made it and may need it yet."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unlink(path: str) -> None:

@@ -628,6 +628,26 @@ def test_a_file_that_is_gone(tmp_path, how):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_fork_leaves_the_files_to_the_process_that_made_them(tmp_path):
+    program = """
+        import os, sys, tapegrad as torch
+        x = torch.ones(3, requires_grad=True)
+        y = torch.tape.revolve(lambda s, i: s * 2, x, 9, 1, disk_slots=3, folder="states").sum()
+        if os.fork() == 0:
+            sys.exit()  # with all that is done at the end of a program
+        assert os.wait()[1] == 0
+        y.backward()
+        print(x.grad.tolist(), os.listdir("states"))
+    """
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(program))
+    found = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == "[512.0, 512.0, 512.0] []\n"
+
+
 def test_a_full_disk(tmp_path):
     """A limit on the size of files stands for a full disk: the write fails in the same place."""
     program = """
