@@ -161,6 +161,10 @@ class SpillFile:
                 "disk has failed"
             )
 
+    def disown(self) -> None:
+        """Leave the file's removal to another process."""
+        self._named = False
+
     def close(self) -> None:
         """Close the file, and remove it."""
         os.close(self._fd)

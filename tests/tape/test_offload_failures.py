@@ -322,6 +322,41 @@ def test_unwritable_folder(tmp_path):
     assert "tensor([2., 2., 2.])" in out
 
 
+@pytest.mark.parametrize("where", [".", "values"])
+def test_a_fork_leaves_the_file_to_its_process(tmp_path, where):
+    """What it saves itself stays in its memory, and what was saved before it can read."""
+    out = run_program(
+        f"""
+        import os, sys
+        import tapegrad as torch
+
+        def chain(y, n):
+            for _ in range(n):
+                y = torch.tanh(y)
+            return y
+
+        x = torch.randn(128, 64, requires_grad=True)
+        expected = [torch.autograd.grad(chain(x, n).sum(), x)[0] for n in (60, 80)]
+        with torch.tape.offload({where!r}, memory="300 KiB", prefetch=2) as o:
+            y = chain(x, 40)
+            child = os.fork() == 0
+            written = o.written_bytes
+            y = chain(y, 40 if child else 20).sum()
+            if child:
+                y.backward()
+                assert torch.equal(x.grad, expected[1])
+                assert 0 < written == o.written_bytes
+                sys.exit()  # with all that is done at the end of a program
+            assert os.wait()[1] == 0
+            y.backward()
+            print(torch.equal(x.grad, expected[0]))
+        """,
+        tmp_path,
+    )
+    assert out == "True\n"
+    assert os.listdir(tmp_path) == ["program.py"]
+
+
 def test_nothing_is_left_when_the_process_ends(tmp_path):
     """In the middle of a block, with values on the tape; and without a goodbye."""
     for end in ("", "os._exit(0)"):
