@@ -27,7 +27,7 @@ no server. It is written even if the script fails after a backward; the exit sta
 
   tapegrad tape train.py --epochs 1
   tapegrad tape -o step.html --open train.py
-  tapegrad tape --backward 3 --perfetto step.json train.py
+  tapegrad tape --backward 3 --profile --perfetto step.json train.py
 """
 
 
@@ -154,6 +154,7 @@ def _add_tape(commands: Any) -> None:
         type=_above_zero(int),
         help="show the N-th backward instead of the last",
     )
+    parser.add_argument("--profile", action="store_true", help="show how long each entry took, too")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("--quiet", action="store_true", help="print only where the files are")
     parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")

@@ -24,7 +24,7 @@ _Writer = Callable[[Mapping[str, Any], Path], Path]
 def tape(arguments: argparse.Namespace) -> int:
     """Run the script, write the page, and return the script's own exit status."""
     script = Path(arguments.script)
-    watcher = LastBackward(only=arguments.backward)
+    watcher = LastBackward(only=arguments.backward, profile=arguments.profile)
     status, message = _run(script, arguments.arguments, watcher)
     sys.stdout.flush()
     if message:
@@ -44,8 +44,12 @@ def tape(arguments: argparse.Namespace) -> int:
 
 
 def _run(script: Path, words: list[str], watcher: LastBackward) -> tuple[int, str]:
-    """Run a script as ``python script words`` does; return its status and what to say of it."""
-    argv, path = sys.argv, sys.path[:]
+    """Run a script as ``python script words`` does; return its status and what to say of it.
+
+    The folder and the streams are then what they were: it is the command that goes on.
+    """
+    argv, path, folder = sys.argv, sys.path[:], Path.cwd()
+    streams = sys.stdout, sys.stderr
     sys.argv = [str(script), *words]
     sys.path[0] = str(script.resolve().parent)
     try:
@@ -59,6 +63,8 @@ def _run(script: Path, words: list[str], watcher: LastBackward) -> tuple[int, st
         return 1, _traceback(error, script)
     finally:
         sys.argv, sys.path[:] = argv, path
+        sys.stdout, sys.stderr = streams
+        os.chdir(folder)
     return 0, ""
 
 

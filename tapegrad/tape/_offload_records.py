@@ -46,6 +46,7 @@ class Record:
     __slots__ = (
         "__weakref__",
         "base",
+        "checksum",
         "counted",
         "error",
         "extent",
@@ -79,6 +80,7 @@ class Record:
         self.start = 0  # the first element in the file
         self.length = 0  # the bytes in the file
         self.extent: int | None = None  # their place
+        self.checksum = 0
         self.error: Exception | None = None
         self.sweep: Any = None  # the last that took it
         self.wait = 1  # how many values are packed before it is looked at again

@@ -120,6 +120,7 @@ class Store:
         self.stats = stats
         self.entered = 0
         self.closed = False
+        self.ours = True  # not a fork's copy of another process's
         self.live = 0  # records and small values on some tape
         self.in_memory = 0  # bytes counted
         self.unwritten = 0  # those of them that are not in the file
@@ -316,7 +317,7 @@ class Store:
         """Take records from the queue and give them places in the file, side by side."""
         batch: list[_Write] = []
         size = 0
-        while self.queue and size < limit and self.failure is None:
+        while self.queue and size < limit and self.failure is None and self.ours:
             ref, nbytes = self.queue.popleft()
             self.queued_bytes -= nbytes
             record = ref()
@@ -354,7 +355,9 @@ class Store:
         try:
             offset = batch[0].record.extent
             assert offset is not None
-            self.file.write([write.buffer for write in batch], offset)
+            checksums = self.file.write([write.buffer for write in batch], offset)
+            for write, each in zip(batch, checksums, strict=True):
+                write.record.checksum = each
         except BaseException as found:
             error = found
         with locked:
@@ -505,7 +508,7 @@ class Store:
             count = record.length // record.itemsize
             base = _C.empty(count, dtype=_BITS[record.itemsize])
             assert record.extent is not None
-            self.file.read(base.numpy(), record.extent)
+            self.file.read(base.numpy(), record.extent, record.checksum)
         except BaseException as found:
             base, error = None, found
         with locked:
@@ -655,6 +658,22 @@ class Store:
             changed.notify_all()
         return self.closed
 
+    def disown(self) -> None:
+        """Leave the file to the process that this one is a fork of: read, but do not write.
+
+        Both would give the same places away. What is saved from now on stays in memory.
+        """
+        self.ours = False
+        self.memory = None
+        self.threads = {}
+        self.writing = self.moving = 0
+        self.file.disown()
+        for ref in list(self.order.values()):
+            handle = ref()
+            if handle is not None and handle.record.state == State.READING:
+                handle.record.state = State.FILED
+                self._uncount(handle.record, unwritten=False)
+
     # -- errors
 
     def _disk_error(self) -> OSError:
@@ -684,5 +703,20 @@ class Store:
 def close_all() -> None:
     """Remove the files of blocks that are still open, at the end of the process."""
     for store in list(_stores):
-        if not store.closed and store.file.path and os.path.exists(store.file.path):
+        if store.ours and not store.closed and os.path.exists(store.file.path):
             os.unlink(store.file.path)
+
+
+def _after_fork() -> None:
+    try:
+        for store in list(_stores):
+            store.disown()
+    finally:
+        changed.release()
+
+
+# Nobody is in the middle of something when a process forks.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=changed.acquire, after_in_parent=changed.release, after_in_child=_after_fork
+    )

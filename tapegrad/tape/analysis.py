@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.tape.entries import Entry, Saved
-from tapegrad.tape.report import format_bytes
+from tapegrad.utils._units import human_bytes
 
 __all__ = ["Change", "Dead", "DeadValue", "Diff"]
 
@@ -51,12 +51,12 @@ class Dead(Sequence[DeadValue]):
     def __str__(self) -> str:
         if not self.values:
             return "nothing is kept in vain"
-        lines = [f"{len(self)} values are kept in vain, {format_bytes(self.total_bytes)}:"]
+        lines = [f"{len(self)} values are kept in vain, {human_bytes(self.total_bytes)}:"]
         for dead in sorted(self.values, key=lambda each: -each.bytes):
             module = f", module {dead.entry.module}" if dead.entry.module else ""
             shape = "" if dead.value.shape is None else f" {list(dead.value.shape)}"
             lines.append(
-                f"  {format_bytes(dead.bytes)}: {dead.value.name}{shape} of {dead.entry.op} at "
+                f"  {human_bytes(dead.bytes)}: {dead.value.name}{shape} of {dead.entry.op} at "
                 f"{dead.entry.line}{module}: {dead.reason}"
             )
         return "\n".join(lines)
@@ -206,7 +206,7 @@ class Change(NamedTuple):
         module = f" in {self.module}" if self.module else ""
         counts = f"{before} -> {after} entries" if before != after else f"{after} entries"
         sign = "+" if self.growth >= 0 else "-"
-        text = f"{self.line} {self.op}{module}: {counts}, {sign}{format_bytes(abs(self.growth))}"
+        text = f"{self.line} {self.op}{module}: {counts}, {sign}{human_bytes(abs(self.growth))}"
         if self.kind in ("new", "gone"):
             return f"{text} ({self.kind})"
         gone, new = self.shapes
@@ -239,7 +239,7 @@ class Diff(Sequence[Change]):
 
     def __str__(self) -> str:
         before, after = self.entries
-        sizes = " -> ".join(map(format_bytes, self.bytes))
+        sizes = " -> ".join(map(human_bytes, self.bytes))
         head = f"{before:,} -> {after:,} entries, {sizes}"
         if not self.changes:
             return f"{head}: nothing changed"

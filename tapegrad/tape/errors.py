@@ -10,7 +10,7 @@ from tapegrad import _C
 from tapegrad.tape.entries import Entry, list_entries, without_collections
 from tapegrad.tape.modules import assign_modules
 from tapegrad.tape.recording import calls_here
-from tapegrad.tape.report import format_bytes
+from tapegrad.utils._units import human_bytes
 
 __all__ = ["largest_entries", "module_of"]
 
@@ -65,7 +65,7 @@ def _describe() -> str:
         return ""
     _name_modules(entries)
     keeping = sum(1 for entry in entries if entry.bytes)
-    text = f"; the tape keeps {format_bytes(total)} in {keeping:,} entries"
+    text = f"; the tape keeps {human_bytes(total)} in {keeping:,} entries"
     largest = sorted(entries, key=lambda entry: -entry.bytes)[:_ROWS]
     lines = [line_of(entry) for entry in largest if entry.bytes]
     return "\n  ".join([f"{text}; the largest:", *lines])
@@ -81,4 +81,4 @@ def _name_modules(entries: list[Entry]) -> None:
 def line_of(entry: Entry) -> str:
     """Return one line about an entry: what, how much, where."""
     module = f", module {entry.module}" if entry.module else ""
-    return f"{entry.name} saved {format_bytes(entry.bytes)} at {entry.where}{module}"
+    return f"{entry.name} saved {human_bytes(entry.bytes)} at {entry.where}{module}"

@@ -12,8 +12,11 @@ from typing import Any, overload
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape import analysis, report, sweeping
+from tapegrad.tape._arguments import expect_count, expect_type, tensors_with_history
+from tapegrad.tape._op_names import expect_ops, plain
 from tapegrad.tape.entries import Entry, without_collections
 from tapegrad.tape.replaying import Replay
+from tapegrad.utils._units import human_bytes, parse_bytes
 
 __all__ = ["Tape"]
 
@@ -78,18 +81,19 @@ class Tape(Sequence[Entry]):
         module: str | None = None,
         line: str | int | None = None,
         dtype: Any = None,
-        min_bytes: int | None = None,
+        min_bytes: int | str | None = None,
         predicate: Callable[[Entry], bool] | None = None,
     ) -> "Tape":
         """Return the entries for which all that is given holds.
 
         Args:
-            op: the op, such as ``"mm"`` (or ``"MmBackward0"``), or several of them.
+            op: the op, such as ``"mm"`` (or ``"MmBackward0"``), or several of them. A name that no
+                entry can have is an error.
             module: the path of a module; entries of modules inside it count too.
             line: a line number, a file, or both as ``"train.py:12"``; paths may be shortened from
                 the left.
             dtype: of an output.
-            min_bytes: charged at least.
+            min_bytes: charged at least: an int, or text such as "1 MiB".
             predicate: called with the entry.
 
         Example:
@@ -100,16 +104,23 @@ class Tape(Sequence[Entry]):
         """
         tests: list[Callable[[Entry], bool]] = []
         if op is not None:
-            ops = {op} if isinstance(op, str) else set(op)
-            tests.append(lambda entry: entry.op in ops or entry.name in ops)
+            expect_type("filter", "op", op, (str, Iterable), "a name or several")
+            wanted = [op] if isinstance(op, str) else list(op)
+            expect_ops("filter", wanted, {each.op for each in self._entries})
+            ops = set(map(plain, wanted))
+            tests.append(lambda entry: plain(entry.op) in ops)
         if module is not None:
+            expect_type("filter", "module", module, str, "a path")
             tests.append(lambda entry: _is_inside(entry.module, module))
         if line is not None:
+            expect_type("filter", "line", line, (str, int), "a line number or a file")
             tests.append(lambda entry: _is_at(entry, line))
         if dtype is not None:
+            expect_type("filter", "dtype", dtype, _C.dtype, "a dtype")
             tests.append(lambda entry: any(out.dtype == dtype for out in entry.outputs))
         if min_bytes is not None:
-            tests.append(lambda entry: entry.bytes >= min_bytes)
+            least = parse_bytes(min_bytes, "filter: min_bytes")
+            tests.append(lambda entry: entry.bytes >= least)
         if predicate is not None:
             tests.append(predicate)
         found = [entry for entry in self._entries if all(test(entry) for test in tests)]
@@ -121,6 +132,7 @@ class Tape(Sequence[Entry]):
         Args:
             text: looked for without regard to case.
         """
+        expect_type("search", "text", text, str, "a string")
         wanted = text.lower()
         found = [entry for entry in self._entries if wanted in _text_of(entry)]
         return self._part(found, f"{self.title}, search {text!r}")
@@ -131,7 +143,7 @@ class Tape(Sequence[Entry]):
         Args:
             tensors: one that requires grad, or several.
         """
-        roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        roots = tensors_with_history("behind", tensors)
         with without_collections():
             reached = {node._sequence_nr() for node in _C._tape_of(roots)}
         found = [entry for entry in self._entries if entry.sequence in reached]
@@ -147,13 +159,14 @@ class Tape(Sequence[Entry]):
             rows: how many entries are shown; of more, the first and the last.
             largest_first: show those with the most bytes instead.
         """
+        expect_count("table", "rows", rows, 0)
         return report.table(self._entries, self.title, self.total_bytes, rows, largest_first)
 
     def __str__(self) -> str:
         return self.table()
 
     def __repr__(self) -> str:
-        size = report.format_bytes(self.total_bytes)
+        size = human_bytes(self.total_bytes)
         return f"<Tape of {len(self)} entries, {size}: {self.title}>"
 
     def summary(self, by: str = "op", depth: int | None = None) -> report.Summary:
@@ -166,14 +179,16 @@ class Tape(Sequence[Entry]):
         Example:
             >>> x = torch.ones(256, requires_grad=True)
             >>> print(torch.tape.of((x.exp().sin() * 2).sum()).summary())
-            op               entries   bytes  share
-            exp                    1  1.0 KiB  99.2%
-            mul                    1      8 B   0.8%
-            accumulate_grad        1      0 B   0.0%
-            sin                    1      0 B   0.0%
-            sum                    1      0 B   0.0%
-            total 1.0 KiB
+            op               entries     bytes  share
+            exp                    1  1.00 KiB  99.2%
+            mul                    1       8 B   0.8%
+            accumulate_grad        1       0 B   0.0%
+            sin                    1       0 B   0.0%
+            sum                    1       0 B   0.0%
+            total 1.01 KiB
         """
+        if depth is not None:
+            expect_count("summary", "depth", depth, 1)
         return report.summarize(self._entries, by, depth)
 
     # ---- questions
@@ -207,13 +222,13 @@ class Tape(Sequence[Entry]):
         started = {node._sequence_nr() for node, _ in self._roots_of(outputs)}
         wanted = None
         if inputs is not None:
-            leaves = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+            leaves = tensors_with_history("dead", inputs)
             wanted = {_C._gradient_edge(leaf)[0]._sequence_nr() for leaf in leaves}
         return analysis.find_dead(self._entries, started, wanted)
 
     def _roots_of(self, outputs: Tensor | Sequence[Tensor] | None) -> list[tuple[Any, int]]:
         if outputs is not None:
-            roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+            roots = tensors_with_history("dead", outputs)
             return [_C._gradient_edge(root) for root in roots]
         if self._roots or not self._entries:
             return list(self._roots)
@@ -235,7 +250,7 @@ class Tape(Sequence[Entry]):
         path, cost = analysis.find_critical_path(self._entries, by)
         text = {
             "time": report.format_time(cost),
-            "bytes": report.format_bytes(int(cost)),
+            "bytes": human_bytes(int(cost)),
             "entries": f"{int(cost)} entries",
         }[by]
         return self._part(path, f"critical path of {text}")
@@ -262,6 +277,7 @@ class Tape(Sequence[Entry]):
             >>> step(2).diff(step(3)).of_kind("grew")[0].entries
             (2, 3)
         """
+        expect_type("diff", "other", other, Tape, "a Tape")
         return analysis.compare(self._entries, other._entries)
 
     # ---- sweeps
@@ -286,7 +302,7 @@ class Tape(Sequence[Entry]):
             >>> t.vjp(torch.tensor([1.0, 0.0]))[x], t.vjp(torch.tensor([0.0, 1.0]))[x]
             (tensor([2., 0.]), tensor([0., 4.]))
         """
-        entry = self._entries[until] if isinstance(until, int) else until
+        entry = self._at("vjp", until)
         return sweeping.run_vjp(self._checked_roots("vjp"), self._entries, g, entry)
 
     def rewind(self, g: Any = None) -> sweeping.Rewind:
@@ -353,6 +369,18 @@ class Tape(Sequence[Entry]):
                 "replay: expected a tape made by tape.record(replay=True), which captures the ops"
             )
         return self._replay.run(inputs, outputs)
+
+    def _at(self, who: str, place: Any) -> Entry | None:
+        """Return an entry that is given itself or by its place."""
+        if place is None or isinstance(place, Entry):
+            return place
+        if isinstance(place, bool) or not isinstance(place, int):
+            kind = type(place).__name__
+            raise TypeError(f"{who}: expected until to be an entry or its place, got {kind}")
+        if not -len(self._entries) <= place < len(self._entries):
+            count = len(self._entries)
+            raise IndexError(f"{who}: expected until to be a place among {count}, got {place}")
+        return self._entries[place]
 
     def _checked_roots(self, name: str) -> list[tuple[Any, int]]:
         roots = self._roots_of(None)

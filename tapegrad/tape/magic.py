@@ -54,6 +54,7 @@ def _options() -> _Options:
     )
     parser.add_argument("-o", "--out", metavar="FILE", help="write the page to a file, too")
     parser.add_argument("--height", type=int, default=_HEIGHT, help=f"in pixels ({_HEIGHT})")
+    parser.add_argument("--profile", action="store_true", help="time every entry, too")
     parser.add_argument("--text", action="store_true", help="a table instead of the page")
     return parser
 
@@ -63,7 +64,7 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
     from IPython.display import HTML, display
 
     options = _options().parse_args(shlex.split(line))
-    with LastBackward() as watcher, tapegrad.tape.record() as recorded:
+    with LastBackward(profile=options.profile) as watcher, tapegrad.tape.record() as recorded:
         shell.run_cell(cell)
     document = watcher.document
     if document is not None:

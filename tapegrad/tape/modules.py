@@ -40,12 +40,13 @@ class Calls:
         self.roots: list[Module] = []
         self.first = 0
         self._open: list[tuple[int, Module]] = []
-        self._thread = get_ident()
+        self._thread = 0
         self._handles: list[Any] = []
 
     def start(self) -> None:
         """Begin to listen to the calls of all modules."""
         self.first = _C._next_sequence()
+        self._thread = get_ident()
         self._handles = [
             _hooks.register_module_forward_pre_hook(self._enter),
             _hooks.register_module_forward_hook(self._leave, always_call=True),

@@ -82,7 +82,7 @@ class offload:
         OSError: no file can be made there; or, from an op inside the block, the disk is full. Then
             nothing is lost: what was saved is still in memory, parameters and gradients are as they
             were.
-        RuntimeError: from a backward, with the op and its line: the file was cut.
+        RuntimeError: from a backward, with the op and its line: the file was cut or changed.
 
     Example:
         >>> x = torch.randn(64, 64, requires_grad=True)
@@ -107,7 +107,9 @@ class offload:
             raise ValueError(
                 f"offload: expected prefetch to be an int of at least 0, got {prefetch!r}"
             )
-        self.where = os.fspath(where)
+        self.where = os.fsdecode(where)
+        if not self.where or "\0" in self.where:
+            raise ValueError(f"offload: expected a folder, a file or 'cpu', got {where!r}")
         self.prefetch = prefetch
         self.memory = None if memory is None else _positive(memory, "memory")
         self.min_bytes = _positive(min_bytes, "min_bytes")
@@ -137,6 +139,8 @@ class offload:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if not self._stack():
+            raise RuntimeError("offload: expected to leave a block that this thread has entered")
         hooks = self._stack().pop()
         hooks.pop()
         if isinstance(hooks, _FileHooks):

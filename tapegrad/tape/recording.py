@@ -1,17 +1,19 @@
 """Where tapes come from: `of` tensors, `record` a block, or all that is `live`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from threading import get_ident
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.tape._arguments import expect_model, tensors_with_history
 from tapegrad.tape.entries import Entry, charge, list_entries, without_collections
 from tapegrad.tape.listing import Tape, memory_now
 from tapegrad.tape.modules import Calls, assign_modules
 from tapegrad.tape.replaying import Replay
 from tapegrad.tape.sweeps import BeforeSweeps
+from tapegrad.tape.timing import Times
 
 __all__ = ["live", "of", "record"]
 
@@ -39,16 +41,8 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
         >>> t[1].bytes
         24
     """
-    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    for root in roots:
-        if not isinstance(root, Tensor):
-            raise TypeError(f"tape.of: expected tensors, got {type(root).__name__}")
-        if not root.requires_grad:
-            raise RuntimeError(
-                f"tape.of: expected a tensor that requires grad, got one of shape "
-                f"{tuple(root.shape)} that has no history; was it computed under no_grad, or "
-                "from inputs without requires_grad?"
-            )
+    expect_model("tape.of", model)
+    roots = tensors_with_history("tape.of", tensors)
     if not roots:
         raise ValueError("tape.of: expected at least one tensor, got none")
     with without_collections():
@@ -70,6 +64,7 @@ def live(model: Any = None) -> Tape:
     Returns:
         A `Tape` whose ``total_bytes`` is ``memory_stats()["saved_bytes"]``.
     """
+    expect_model("tape.live", model)
     with without_collections():
         entries, memory = list_entries(_C._tape_live(0, _EVER)), memory_now()
     assign_modules(entries, model, calls_here())
@@ -116,13 +111,12 @@ class record:
         replay: bool = False,
         inputs: Tensor | Sequence[Tensor] = (),
     ) -> None:
+        expect_model("tape.record", model)
         if not replay and (isinstance(inputs, Tensor) or inputs):
             raise ValueError("tape.record: expected inputs only with replay=True")
-        self._replay = (
-            Replay([inputs] if isinstance(inputs, Tensor) else inputs) if replay else None
-        )
+        self._replay = Replay(inputs) if replay else None
         self._model = model
-        self._profile = _C._Profile(False) if profile else None
+        self._times = Times() if profile else None
         self._calls = Calls()
         self._first = 0
         self._thread = 0
@@ -138,9 +132,9 @@ class record:
             if self._replay is not None:
                 self._replay.start()
                 undo.callback(self._replay.stop)
-            if self._profile is not None:
-                self._profile.start()
-                undo.callback(self._profile.stop)
+            if self._times is not None:
+                self._times.start()
+                undo.callback(self._times.stop)
             self._calls.start()
             undo.callback(self._calls.stop)
             undo.enter_context(BeforeSweeps(self._before))
@@ -155,8 +149,10 @@ class record:
         if self._before_sweep is not None:
             entries, memory = _merged(self._before_sweep[0], entries), self._before_sweep[1]
         assign_modules(entries, self._model, self._calls)
-        if self._profile is not None:
-            assign_times(entries, self._profile.events())
+        if self._times is not None:
+            found = self._times.of((e.sequence, e.op, e.is_leaf) for e in entries)
+            for entry, times in zip(entries, found, strict=True):
+                entry.forward_us, entry.backward_us = times
         self.tape._fill(entries, memory)
         self.tape._replay, self._replay = self._replay, None
         self._calls = Calls()
@@ -167,11 +163,12 @@ class record:
             nodes = _C._tape_live(self._first, _C._next_sequence())
             return list_entries(_with_leaves(nodes, self._first)), memory_now()
 
-    def _before(self, _: list[Tensor], retain_graph: bool) -> None:
+    def _before(self, _: list[Tensor], retain_graph: bool) -> Callable[[], None] | None:
         """Look at the values that a sweep will drop."""
         if not retain_graph and get_ident() == self._thread:
             self._before_sweep = None  # it would keep the entries of the step before alive
             self._before_sweep = self._list()
+        return None if self._times is None else self._times.begin_anew
 
 
 def _with_leaves(nodes: list[Any], first: int) -> list[Any]:
@@ -203,22 +200,3 @@ def _merged(before: list[Entry], now: list[Entry]) -> list[Entry]:
         entry.index = index
     charge(merged)
     return merged
-
-
-def assign_times(entries: list[Entry], events: list[Any]) -> None:
-    """Set the times of entries from a profile's events."""
-    forward: dict[int, int] = {}
-    backward: dict[int, int] = {}
-    end_of_op = 0
-    for _, kind, in_backward, start, end, _, _, _, sequence in events:
-        if kind == "backward":
-            backward[sequence] = backward.get(sequence, 0) + end - start
-        elif kind == "op" and not in_backward and start >= end_of_op:
-            end_of_op = end  # ops that run inside this one are a part of it
-            forward[sequence] = forward.get(sequence, 0) + end - start
-    waiting = 0  # a leaf's entry is made just before the op's own
-    for entry in entries:
-        time = waiting + forward.get(entry.sequence, 0)
-        waiting = time if entry.is_leaf else 0
-        entry.forward_us = 0.0 if entry.is_leaf else time / 1000
-        entry.backward_us = backward.get(entry.sequence, 0) / 1000

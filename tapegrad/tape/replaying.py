@@ -13,12 +13,14 @@ a look, so that it is known which line a guard that fails belongs to.
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import get_ident
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.tape._arguments import expect_type
 
 __all__ = ["Replay"]
 
@@ -38,12 +40,14 @@ _TURNS = (
 class Replay:
     """The captured calls of a block, and what they need to run again."""
 
-    def __init__(self, inputs: Sequence[Tensor]) -> None:
-        self._inputs = list(inputs)
+    def __init__(self, inputs: Tensor | Iterable[Tensor]) -> None:
+        expect_type("tape.record", "inputs", inputs, (Tensor, Iterable), "tensors")
+        self._inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        for number, each in enumerate(self._inputs):
+            expect_type("tape.record", f"input {number}", each, Tensor, "a tensor")
         self._segments: list[tuple[Any, str, int]] = []  # a program, who looked, from which call on
         self._program = _C.Program()
-        self._originals: dict[str, Any] = {}
-        self._thread = get_ident()
+        self._thread = 0
         self._read: dict[int, Tensor] = {}  # by storage: what the block took from outside
         self._written: dict[int, Tensor] = {}
         self._at_risk: dict[int, Tensor] = {}  # what is written before the last look
@@ -54,33 +58,21 @@ class Replay:
 
     def start(self) -> None:
         """Begin to capture."""
-        self._program.__enter__()
-        for names, watched in ((_LOOKS, self._watched_look), (_TURNS, self._watched_turn)):
-            for name in names:
-                original = vars(Tensor).get(name)
-                if original is not None:
-                    self._originals[name] = original
-                    setattr(Tensor, name, watched(name, original))
-        data = self._originals["data"] = vars(Tensor)["data"]
-        set_data = self._watched_turn("data =", data.__set__)
-        Tensor.data = property(data.__get__, set_data)  # type: ignore[assignment,misc]
+        self._program.__enter__()  # refused while another one captures on this thread
+        self._thread = get_ident()
+        _watch(self)
 
     def stop(self) -> None:
         """End capturing, and find out what the block reads and writes."""
-        for name, original in self._originals.items():
-            setattr(Tensor, name, original)
-        self._originals = {}
+        _end_watch(self)
         self._program.__exit__()
         self._segments.append((self._program, "", 0))
         self._find_memory()
 
-    def _watched_turn(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def turn(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() == self._thread and self._knows(tensor):
-                self._refusal = f"{name} at {_line_outside()} changed the shape or the memory"
-            return original(tensor, *args, **kwargs)
-
-        return turn
+    def turn(self, name: str, tensor: Tensor) -> None:
+        """Note that a tensor's shape or memory is about to change."""
+        if self._knows(tensor):
+            self._refusal = f"{name} at {_line_outside()} changed the shape or the memory"
 
     def _knows(self, tensor: Tensor) -> bool:
         """Whether a captured call names the tensor."""
@@ -92,17 +84,13 @@ class Replay:
             for each in (*inputs, *outputs)
         )
 
-    def _watched_look(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def look(self_: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._thread:
-                return original(self_, *args, **kwargs)
-            program, count = self._program, len(self._program)
-            result = original(self_, *args, **kwargs)
-            if program is self._program and len(program) > count:
-                self._cut(count)
-            return result
-
-        return look
+    def look(self, run: Callable[[], Any]) -> Any:
+        """Run what looks at a tensor's elements."""
+        program, count = self._program, len(self._program)
+        result = run()
+        if program is self._program and len(program) > count:
+            self._cut(count)
+        return result
 
     def _cut(self, start: int) -> None:
         """End a segment after a look at a value, which began with call `start`."""
@@ -146,15 +134,17 @@ class Replay:
         pairs = self._pairs(inputs)
         wanted = self._wanted(outputs)
         before = {storage: _bytes_of(tensor) for storage, tensor in self._at_risk.items()}
-        for old, new in pairs:
-            _put(old, new)
         where = ""
         try:
+            for old, new in pairs:
+                _put(old, new)
             for program, where, _ in self._segments:  # noqa: B007  the handler tells where it was
                 program.replay()
-        except RuntimeError as error:
+        except BaseException as error:
             for storage, content in before.items():
                 _restore(self._at_risk[storage], content)
+            if not isinstance(error, RuntimeError):  # such as KeyboardInterrupt
+                raise
             text = str(error)
             if where:
                 text = text.replace("the program looked", f"at {where}, the program looked", 1)
@@ -180,7 +170,12 @@ class Replay:
                     f"for input {number}"
                 )
             self._check(number, old, new)
-        return pairs
+        # New contents that lie in what is overwritten, as when two inputs change places.
+        written = {_C._storage_id(old) for old, _ in pairs}
+        return [
+            (old, new.detach().clone() if _C._storage_id(new) in written else new)
+            for old, new in pairs
+        ]
 
     def _check(self, number: int, old: Tensor, new: Tensor) -> None:
         if _C._storage_id(old) not in self._read:
@@ -211,6 +206,60 @@ class Replay:
                     f"replay: expected output {number} to be a tensor that the block computed"
                 )
         return wanted
+
+
+# ---- watching
+#
+# The methods of tensors are all threads', and blocks of several threads end in any order: so there
+# is one set of watched methods, while any block captures, and each asks for its thread's.
+
+_lock = threading.Lock()
+_capturing: dict[int, Replay] = {}  # by thread
+_originals: dict[str, Any] = {}
+
+
+def _watch(replay: Replay) -> None:
+    with _lock:
+        if not _capturing:
+            for names, watched in ((_LOOKS, _watched_look), (_TURNS, _watched_turn)):
+                for name in names:
+                    original = vars(Tensor).get(name)
+                    if original is not None:
+                        _originals[name] = original
+                        setattr(Tensor, name, watched(name, original))
+            data = _originals["data"] = vars(Tensor)["data"]
+            set_data = _watched_turn("data =", data.__set__)
+            Tensor.data = property(data.__get__, set_data)  # type: ignore[assignment,misc]
+        _capturing[replay._thread] = replay
+
+
+def _end_watch(replay: Replay) -> None:
+    with _lock:
+        _capturing.pop(replay._thread, None)
+        if not _capturing:
+            for name, original in _originals.items():
+                setattr(Tensor, name, original)
+            _originals.clear()
+
+
+def _watched_look(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def look(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        replay = _capturing.get(get_ident())
+        if replay is None:
+            return original(tensor, *args, **kwargs)
+        return replay.look(lambda: original(tensor, *args, **kwargs))
+
+    return look
+
+
+def _watched_turn(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def turn(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        replay = _capturing.get(get_ident())
+        if replay is not None:
+            replay.turn(name, tensor)
+        return original(tensor, *args, **kwargs)
+
+    return turn
 
 
 def _line_outside() -> str:

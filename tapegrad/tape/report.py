@@ -1,4 +1,4 @@
-"""The tape as text: tables, sums by op, line or module, and how bytes are written."""
+"""The tape as text: tables, sums by op, line or module, and how times are written."""
 
 import linecache
 import shutil
@@ -6,24 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.tape.entries import Entry
+from tapegrad.utils._units import human_bytes
 
-__all__ = ["Summary", "SummaryRow", "format_bytes", "table"]
+__all__ = ["Summary", "SummaryRow", "format_time", "table"]
 
-_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _NARROWEST = 60
 _SHORTEST_CELL = 12
-
-
-def format_bytes(count: int) -> str:
-    """Return a number of bytes as people write it: "1.5 MiB", "184 B"."""
-    if abs(count) < 1024:
-        return f"{count} B"
-    size = float(count)
-    for unit in _UNITS:
-        size /= 1024
-        if abs(size) < 1023.95 or unit == _UNITS[-1]:
-            break
-    return f"{size:.1f} {unit}"
 
 
 def format_time(microseconds: float) -> str:
@@ -87,10 +75,10 @@ def table(
     body = [_row(entry, timed) for entry in shown]
     lines = _layout(header, body, (1, 2, len(header) - 2, len(header) - 1))
     if hidden:
-        rest = f"({len(hidden):,} more, {format_bytes(sum(entry.bytes for entry in hidden))})"
+        rest = f"({len(hidden):,} more, {human_bytes(sum(entry.bytes for entry in hidden))})"
         lines.insert(len(lines) if largest_first else 1 + rows // 2, f"  {rest}")
     counted = f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
-    return "\n".join([f"{title}: {counted}, {format_bytes(total)} saved", *lines])
+    return "\n".join([f"{title}: {counted}, {human_bytes(total)} saved", *lines])
 
 
 def _choose(
@@ -108,7 +96,7 @@ def _choose(
 
 def _row(entry: Entry, timed: bool) -> list[str]:
     shape = ", ".join(str(list(output.shape)) for output in entry.outputs)
-    saved = format_bytes(entry.bytes) if entry.bytes else "-"
+    saved = human_bytes(entry.bytes) if entry.bytes else "-"
     if any(value.state in ("evicted", "packed", "dropped") for value in entry.saved):
         states = {value.state for value in entry.saved} - {"held", "leaf", "shared"}
         saved = f"{saved} {'/'.join(sorted(states))}" if entry.bytes else "/".join(sorted(states))
@@ -165,7 +153,7 @@ class Summary(Sequence[SummaryRow]):
         header += ["source"] if self._sources else []
         body = []
         for row in self.rows:
-            cells = [row.key, f"{row.entries:,}", format_bytes(row.bytes), f"{row.share:.1%}"]
+            cells = [row.key, f"{row.entries:,}", human_bytes(row.bytes), f"{row.share:.1%}"]
             if timed:
                 cells += [format_time(time or 0.0) for time in (row.forward_us, row.backward_us)]
             if self._sources:
@@ -173,7 +161,7 @@ class Summary(Sequence[SummaryRow]):
             body.append(cells)
         flexible = (0, len(header) - 1) if self._sources else (0,)
         lines = _layout(header, body, flexible)
-        return "\n".join([*lines, f"total {format_bytes(self.total_bytes)}"])
+        return "\n".join([*lines, f"total {human_bytes(self.total_bytes)}"])
 
     __repr__ = __str__
 

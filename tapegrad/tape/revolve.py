@@ -18,6 +18,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.function import Function
+from tapegrad.tape._arguments import expect_count, expect_type
 from tapegrad.tape.revolve_plan import (
     OnlinePlaces,
     _expect_counts,
@@ -485,7 +486,12 @@ def revolve(
         tensor(...)
     """
     _expect_counts("revolve", 0 if n is None else n, slots)
-    _expect_counts("revolve", disk_slots, 1)
+    expect_count("revolve", "disk_slots", disk_slots, 0)
+    expect_type("revolve", "args", args, (tuple, list), "a tuple")
+    for name, function in (("step", step), ("until", until)):
+        if not callable(function) and (name == "step" or function is not None):
+            kind = type(function).__name__
+            raise TypeError(f"revolve: expected {name} to be a function, got {kind}")
     if n is None and until is None:
         raise ValueError("revolve: expected the number of steps n, or a function until; got none")
     if not _C.is_grad_enabled() or has_tangents(state, args):

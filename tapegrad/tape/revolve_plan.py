@@ -31,14 +31,17 @@ that are written and read least go to disk (Stumm and Walther 2009).
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from math import comb
 from typing import Any
+
+from tapegrad.tape._arguments import expect_count
 
 __all__ = ["OnlinePlaces", "beta", "places_on_disk", "repetitions", "revolve_cost",
            "revolve_schedule"]  # fmt: skip
 
 Action = tuple[Any, ...]
+_MOST_KNOWN = 1000
 
 
 def beta(slots: int, times: int) -> int:
@@ -52,9 +55,9 @@ def beta(slots: int, times: int) -> int:
     return comb(slots + times, slots) if times >= 0 else 0
 
 
-@cache
+@lru_cache(1000)
 def _betas(slots: int) -> list[int]:
-    """The values of beta(slots, 0), beta(slots, 1), ...; made longer as they are needed."""
+    """The first values of beta(slots, 0), beta(slots, 1), ...; more of them as they are needed."""
     return [1]
 
 
@@ -67,17 +70,22 @@ def repetitions(n: int, slots: int) -> int:
         (2, 3)
     """
     known = _betas(slots)
-    while known[-1] < n:
+    while known[-1] < n and len(known) < _MOST_KNOWN:
         known.append(beta(slots, len(known)))
-    return bisect_left(known, n)
+    if known[-1] >= n:
+        return bisect_left(known, n)
+    low = high = _MOST_KNOWN  # a long loop in very few slots
+    while beta(slots, high) < n:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if beta(slots, middle) < n else (low, middle)
+    return low
 
 
 def _expect_counts(op: str, n: Any, slots: Any) -> None:
-    for name, value, least in (("n", n, 0), ("slots", slots, 1)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{op}: expected {name} to be an int, got {type(value).__name__}")
-        if value < least:
-            raise ValueError(f"{op}: expected {name} to be at least {least}, got {value}")
+    expect_count(op, "n", n, 0)
+    expect_count(op, "slots", slots, 1)
 
 
 def revolve_cost(n: int, slots: int) -> int:
@@ -235,7 +243,10 @@ def places_on_disk(n: int, slots: int, disk_slots: int) -> set[int]:
         slots: the number of slots in memory and on disk together.
         disk_slots: how many of them are on disk.
     """
-    if disk_slots == 0:
+    # More places than steps are never used, so they may as well be those on disk.
+    unused = max(0, slots - n)
+    slots, disk_slots = slots - unused, disk_slots - unused
+    if disk_slots <= 0:
         return set()
     used = [0] * slots
     for action in _schedule(n, slots):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.tape._spill_file import checksum
 from tapegrad.utils._pytree import tree_flatten, tree_unflatten
 from tapegrad.utils._replay import Randomness
 
@@ -48,6 +49,7 @@ class _Bytes(NamedTuple):
     dtype: Any
     needs_grad: bool
     nbytes: int
+    checksum: int
 
 
 class _Filed(NamedTuple):
@@ -74,7 +76,7 @@ class Store:
         self.disk: dict[int, _Filed] = {}
         self.folder = _make_folder(folder) if disk_slots else ""
         if self.folder:
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+            weakref.finalize(self, _remove, self.folder, os.getpid())
 
     def put(self, position: int, stored: Stored, on_disk: bool = False) -> None:
         """Store the state at a position."""
@@ -155,6 +157,12 @@ def _make_folder(folder: Any) -> str:
         ) from error
 
 
+def _remove(folder: str, process: int) -> None:
+    """Remove a folder, unless this is a fork of the process that made it and may need it yet."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _unlink(path: str) -> None:
     with contextlib.suppress(OSError):  # gone already: nothing is left behind
         os.unlink(path)
@@ -172,11 +180,14 @@ def _failed(what: str, position: int, path: str, error: OSError) -> OSError:
 
 def _dump(tensor: Tensor, file: Any) -> _Bytes:
     flat = tensor.detach().contiguous().reshape(-1)
+    found = 0
     if flat.numel():  # as integers, because NumPy does not know all dtypes
-        file.write(flat.view(_INTEGERS[flat.element_size()]).numpy())
+        data = flat.view(_INTEGERS[flat.element_size()]).numpy()
+        file.write(data)
+        found = checksum(data)
     return _Bytes(
         tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad,
-        flat.numel() * flat.element_size(),
+        flat.numel() * flat.element_size(), found,
     )  # fmt: skip
 
 
@@ -185,6 +196,8 @@ def _load(kept: _Bytes, file: Any) -> Tensor:
     found = file.readinto(data)
     if found != kept.nbytes:
         raise OSError(None, f"expected {kept.nbytes} more bytes, found {found}")
+    if data and checksum(data) != kept.checksum:
+        raise OSError(None, "the bytes are not those that were written")
     if not data:
         return _C.empty(kept.shape, dtype=kept.dtype, requires_grad=kept.needs_grad)
     tensor = _C.frombuffer(data, dtype=kept.dtype).reshape(kept.shape)

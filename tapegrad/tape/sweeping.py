@@ -13,6 +13,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.tape._arguments import expect_count, expect_type
 from tapegrad.tape.entries import Entry, list_entries, without_collections
 
 __all__ = ["Gradients", "Rewind", "Step"]
@@ -63,6 +64,7 @@ class Gradients(Mapping[str, Tensor]):
 
 def cotangents(name: str, roots: Sequence[Edge], g: Any) -> list[Tensor]:
     """Return the gradients that a sweep begins with, one for each root."""
+    expect_type(name, "g", g, (Tensor, Iterable, type(None)), "a tensor or several")
     given = [g] if g is None or isinstance(g, Tensor) else list(g)
     if g is None:
         given *= len(roots)
@@ -73,6 +75,7 @@ def cotangents(name: str, roots: Sequence[Edge], g: Any) -> list[Tensor]:
     found = []
     for (node, number), grad in zip(roots, given, strict=True):
         output = _C._edge_tensor(node, number)
+        expect_type(name, "each gradient", grad, (Tensor, type(None)), "a tensor or None")
         if grad is None:
             if output.numel() != 1:
                 raise RuntimeError(
@@ -143,12 +146,14 @@ class Step:
 
     def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
         """Return what has arrived so far for an output of an entry, None if nothing has."""
+        _expect_output("adjoint", entry, output_number)
         if entry is self.entry or entry.sequence == self.entry.sequence:
             return self.grads[output_number]
         return self._sweep.adjoint(entry, output_number)
 
     def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
         """Replace what has arrived for an output of an entry that is still to run."""
+        _expect_grad(entry, grad, output_number)
         if entry.sequence == self.entry.sequence:
             self.grads[output_number] = grad
         else:
@@ -164,13 +169,20 @@ class Rewind(Iterator[Step]):
     def __init__(self, roots: Sequence[Edge], entries: Sequence[Entry], g: Any) -> None:
         self._sweep = _Sweep(entries)
         self._step: Step | None = None
+        self._failed = False
         for (node, number), grad in zip(roots, cotangents("rewind", roots, g), strict=True):
             self._sweep.deliver(node, number, grad)
 
     def __next__(self) -> Step:
+        if self._failed:
+            raise RuntimeError(
+                f"rewind: the sweep has failed at {self._step!r}, and what comes after would miss "
+                "its gradients; begin another one"
+            )
         if self._step is not None:
-            step, self._step = self._step, None
-            self._sweep.finish(step)
+            self._failed = True
+            self._sweep.finish(self._step)
+            self._failed = False
         self._step = self._sweep.pop()
         if self._step is None:
             raise StopIteration
@@ -182,6 +194,7 @@ class Rewind(Iterator[Step]):
         Returns:
             The gradients of the leaves that were reached.
         """
+        expect_type("run", "until", until, (Entry, type(None)), "an entry")
         for step in self:
             if until is not None and step.entry.sequence <= until.sequence:
                 break
@@ -199,11 +212,47 @@ class Rewind(Iterator[Step]):
 
     def adjoint(self, entry: Entry, output_number: int = 0) -> Tensor | None:
         """Return what has arrived so far for an output of a waiting entry, None if nothing has."""
+        _expect_output("adjoint", entry, output_number)
         return self._sweep.adjoint(entry, output_number)
 
     def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int = 0) -> None:
         """Replace what has arrived for an output of an entry that is still to run."""
+        _expect_grad(entry, grad, output_number)
         self._sweep.set_adjoint(entry, grad, output_number)
+
+
+def _expect_output(who: str, entry: Any, number: Any) -> None:
+    expect_type(who, "entry", entry, Entry, "an Entry")
+    expect_count(who, "output_number", number, 0)
+    count = len(entry.outputs)
+    if number >= count:
+        raise IndexError(f"{who}: expected one of the {count} outputs of {entry!r}, got {number}")
+
+
+def _expect_grad(entry: Any, grad: Any, number: Any, who: str = "set_adjoint") -> None:
+    _expect_output(who, entry, number)
+    expect_type(who, "a gradient", grad, (Tensor, type(None)), "a tensor or None")
+    shape = entry.outputs[number].shape
+    if grad is not None and tuple(grad.shape) != shape:
+        raise RuntimeError(
+            f"{who}: expected a gradient of shape {shape} for output {number} of {entry!r}, got "
+            f"one of shape {tuple(grad.shape)}"
+        )
+
+
+def _checked(entry: Entry, grads: list[Tensor | None]) -> list[Tensor | None]:
+    """Return gradients that somebody may have replaced, once they are what the entry can take."""
+    if len(grads) != len(entry.outputs):
+        raise RuntimeError(
+            f"rewind: expected a gradient or None for each of the {len(entry.outputs)} outputs of "
+            f"{entry!r}, got {len(grads)}"
+        )
+    for number, grad in enumerate(grads):
+        _expect_grad(entry, grad, number, "rewind")
+        dtype = entry.outputs[number].dtype
+        if grad is not None and grad.dtype != dtype:
+            grads[number] = grad.to(dtype)
+    return grads
 
 
 class _Sweep:
@@ -254,21 +303,24 @@ class _Sweep:
     def deliver(self, node: Any, number: int, grad: Tensor) -> None:
         """Add a gradient to what has arrived for an output of an entry."""
         buffers = self._buffer(node)
+        _expect_grad(self._entries[node._sequence_nr()], grad, number, "rewind")
         arrived = buffers[number]
         with no_grad():
             buffers[number] = grad if arrived is None else arrived + grad
 
     def run(self, entry: Entry, grads: list[Tensor | None]) -> list[Tensor | None]:
         """Return the gradients that an entry makes."""
+        checked = _checked(entry, grads)
         if entry.is_leaf:
             return []
         with no_grad():
-            found: list[Tensor | None] = _C._tape_run(entry.node, grads)
+            found: list[Tensor | None] = _C._tape_run(entry.node, checked)
         return found
 
     def finish(self, step: Step) -> None:
         """Run the entry unless somebody looked, and send its gradients on."""
         entry = step.entry
+        grads = step.grad_inputs
         if entry.is_leaf:
             (grad,) = step.grads
             if grad is not None and entry.tensor.requires_grad:
@@ -276,6 +328,11 @@ class _Sweep:
                 self.gradients._add(name, entry.tensor, grad)
             return
         producers = entry.node.next_functions
-        for (producer, number), grad in zip(producers, step.grad_inputs, strict=True):
+        if len(grads) != len(producers):
+            raise RuntimeError(
+                f"rewind: expected a gradient or None for each of the {len(producers)} inputs of "
+                f"{entry!r}, got {len(grads)}"
+            )
+        for (producer, number), grad in zip(producers, grads, strict=True):
             if producer is not None and grad is not None:
                 self.deliver(producer, number, grad)

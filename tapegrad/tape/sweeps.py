@@ -14,8 +14,8 @@ from tapegrad._C import Tensor
 
 __all__ = ["BeforeSweeps"]
 
-# Called with the roots and whether the graph is retained.
-Listener = Callable[[list[Tensor], bool], None]
+# Called with the roots and whether the graph is retained; what it returns, after the sweep.
+Listener = Callable[[list[Tensor], bool], Callable[[], None] | None]
 
 _listeners: list[Listener] = []
 _lock = threading.RLock()
@@ -25,14 +25,17 @@ _native: Any = None
 
 def _announced(roots: Any, retain_graph: bool, run: Callable[[], Any]) -> Any:
     """Run a sweep, after telling the listeners unless it is part of another."""
+    after = []
     if getattr(_sweeping, "depth", 0) == 0:
-        for listener in tuple(_listeners):
-            listener(list(roots), retain_graph)
+        after = [listener(list(roots), retain_graph) for listener in tuple(_listeners)]
     _sweeping.depth = getattr(_sweeping, "depth", 0) + 1
     try:
         return run()
     finally:
         _sweeping.depth -= 1
+        for listener in after:
+            if listener is not None:
+                listener()
 
 
 def _run_backward(
@@ -66,7 +69,8 @@ def _backward(
 class BeforeSweeps:
     """Calls ``listener(roots, retain_graph)`` before each backward that begins in the block.
 
-    A backward inside another, as a recomputation or a hook may start it, is not announced.
+    If it returns a function, that is called when the backward is over, failed or not. A backward
+    inside another, as a recomputation or a hook may start it, is not announced.
 
     Example:
         >>> from tapegrad.tape.sweeps import BeforeSweeps

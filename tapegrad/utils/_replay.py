@@ -17,14 +17,18 @@ from tapegrad._C import Generator, Tensor
 from tapegrad.autograd import forward_ad
 from tapegrad.utils._pytree import tree_flatten
 
-__all__ = ["Randomness", "Surroundings", "has_tangents", "parts_of"]
+__all__ = ["Randomness", "Surroundings", "behind", "has_tangents", "parts_of"]
 
 _DEEPEST = 4  # an attribute of an object of a list that a function closes over
 _MOST = 1000  # looking must not take longer than running
 
 
+def behind(value: Any) -> Iterator[Any]:
+    """Yield what a callable, a container or an object holds on to, so many at most."""
+    return islice(_behind(value), _MOST)
+
+
 def _behind(value: Any) -> Iterator[Any]:
-    """Yield what a callable holds on to."""
     if isinstance(value, types.MethodType):
         yield value.__self__
         yield value.__func__
@@ -77,7 +81,7 @@ def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list
         elif isinstance(value, Generator):
             generators[id(value)] = value
         elif depth < _DEEPEST:
-            waiting += [(part, depth + 1) for part in islice(_behind(value), _MOST)]
+            waiting += [(part, depth + 1) for part in behind(value)]
     roots = list(modules.values())
     for module in roots:  # grows as it goes
         for child in module._modules.values():

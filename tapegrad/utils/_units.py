@@ -1,5 +1,6 @@
 """Numbers as people read them."""
 
+import math
 import re
 
 __all__ = ["clock", "human_bytes", "human_count", "parse_bytes"]
@@ -28,11 +29,13 @@ def human_bytes(count: float) -> str:
     >>> human_bytes(0), human_bytes(1500), human_bytes(3 * 2**30)
     ('0 B', '1.46 KiB', '3.00 GiB')
     """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{_three_digits(count)} {unit}"
+    if abs(count) < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
         count /= 1024
-    return f"{_three_digits(count)} TiB"
+        if abs(count) < 1023.5:
+            return f"{_three_digits(count)} {unit}"
+    return f"{_three_digits(count / 1024)} PiB"
 
 
 def human_count(count: float) -> str:
@@ -67,8 +70,10 @@ def parse_bytes(size: str | int, what: str) -> int:
         match = _SIZE.fullmatch(size)
         if match is None:
             raise ValueError(f'{what}: expected a size such as "300 MiB", got {size!r}')
-        unit = (match[2] or "").lower()
-        return round(float(match[1]) * (_UNITS | _BINARY)[unit])
+        size, count = match[1], (_UNITS | _BINARY)[(match[2] or "").lower()]
+        if math.isinf(float(size) * count):
+            raise ValueError(f"{what}: expected a size that there can be, got {match[0]!r}")
+        return round(float(size) * count)
     if isinstance(size, bool) or not isinstance(size, int):
         raise TypeError(
             f'{what}: expected a number of bytes or a size such as "300 MiB", got {size!r}'

@@ -25,7 +25,7 @@ from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
-from tapegrad.utils._replay import Surroundings, has_tangents
+from tapegrad.utils._replay import Surroundings, behind, has_tangents
 from tapegrad.utils._selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -255,6 +255,22 @@ class _Frame:
         self.after: list[_Saved] = []
         self.sweep: Any = None
         self.values: dict[int, Tensor] = {}
+
+    def show_to_collector(self, result: Any = None) -> None:
+        """Let the collector look at the result, and at others that the function has put aside.
+
+        They lead to this frame, the frame to the function, and that to what it keeps: a module that
+        remembers its output, say. No tensor is looked at otherwise.
+        """
+        modules = {id(module): module for module, _ in self.surroundings.training}
+        held = [result, *self.others]
+        if id(self.function) not in modules:
+            held += behind(self.function)
+        for each in tuple(held):
+            if each is not None and not isinstance(each, Tensor) and id(each) not in modules:
+                held += behind(each)
+        held += map(vars, modules.values())
+        _C._track_referents(held)
 
     def pack(self, tensor: Tensor) -> _Place:
         """Note a value of the forward, and forget it."""
@@ -503,8 +519,13 @@ def checkpoint(
     frame.check = determinism_check == "default"
     frame.early_stop = early_stop and _early_stop
     frame.debug = debug
-    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        result = function(*args, **kwargs)
+    try:
+        with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+            result = function(*args, **kwargs)
+        frame.show_to_collector(result)
+    except BaseException:
+        frame.show_to_collector()
+        raise
     frame.is_complete = True
     return result
 

@@ -247,6 +247,84 @@ def test_values_are_not_kept(torch, checkpointing):
     assert [each() for each in kept] == [None] * 4
 
 
+class Keeper:
+    """A function that keeps what it computes."""
+
+    def __init__(self):
+        self.kept = []
+
+    def inside(self, x):
+        self.kept.append(x.exp())
+        return self.kept[-1].sin()
+
+    def fails(self, x):
+        self.kept = {"deep": [x.exp()]}
+        raise KeyError
+
+
+@both_ways
+@pytest.mark.parametrize("where", ["inside", "after", "argument", "closure", "failed"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_function_that_keeps_its_results_can_be_collected(
+    ours, checkpointing, where, backward, reentrant
+):
+    """They lead to the function, and it leads to them: only the collector can free such a ring."""
+
+    def run():
+        keeper, x = Keeper(), leaf(ours, [1.0, 2.0])
+        call = lambda *args: checkpointing.checkpoint(*args, use_reentrant=reentrant)  # noqa: E731
+        if where == "failed":
+            with contextlib.suppress(KeyError):
+                call(keeper.fails, x)
+            return weakref.ref(keeper)
+        if where == "argument":
+            y = call(lambda x, keeper: keeper.inside(x), x, keeper)
+        elif where == "closure":
+            y = call(lambda x: keeper.inside(x), x)
+        else:
+            y = call(keeper.inside, x)
+        if where == "after":
+            keeper.kept = [y]
+        if backward:
+            y.sum().backward()
+        return weakref.ref(keeper)
+
+    gc.collect()
+    before = ours._C.live_counts()
+    keeper = run()
+    gc.collect()
+    assert keeper() is None
+    assert ours._C.live_counts() == before
+
+
+def test_a_module_that_remembers_its_results_can_be_collected(ours, checkpointing):
+    class Remembers(ours.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = ours.nn.Linear(2, 2)
+            self.part.register_forward_hook(self.note)
+
+        def note(self, module, args, output):
+            module.inside = {"last": [output]}
+
+        def forward(self, x):
+            self.part(x).tanh()
+            self.outside = checkpointing.checkpoint(self.part, x, use_reentrant=False)
+            return self.outside.sum()
+
+    def run():
+        module = Remembers()
+        module(ours.ones(1, 2))
+        return weakref.ref(module)
+
+    gc.collect()
+    before = ours._C.live_counts()
+    module = run()
+    gc.collect()
+    assert module() is None
+    assert ours._C.live_counts() == before
+
+
 def test_early_stop(torch, checkpointing):
     ends = []
 

@@ -53,6 +53,20 @@ class TestTape:
         assert (folder / "t.dot").read_text().startswith('digraph "step.py: backward 3 of 3" {')
         assert json.loads((folder / "t.json").read_text())["traceEvents"]
 
+    def test_times(self, command, script, folder):
+        words = ("--profile", "--json", "t.json", "--perfetto", "t.trace", "step.py")
+        status, shown, _ = command("tape", *words)
+        assert status == 0 and " forward, " in shown and " backward" in shown
+        entries = json.loads((folder / "t.json").read_text())["entries"]
+        timed = [e for e in entries if e["op"] in ("addmm", "tanh", "square", "sum")]
+        assert len(timed) == 5
+        assert all(e["forward_us"] > 0 and e["backward_us"] > 0 for e in timed)
+        trace = json.loads((folder / "t.trace").read_text())
+        assert trace["metadata"]["durations"] == "every duration is measured"
+        command("tape", "--json", "t.json", "step.py")
+        entries = json.loads((folder / "t.json").read_text())["entries"]
+        assert {entry["forward_us"] for entry in entries} == {None}
+
     def test_one_backward_by_its_number(self, command, script, folder):
         words = ("--backward", "2", "--json", "tape.json", "step.py")
         status, shown, _ = command("tape", *words)
@@ -64,6 +78,17 @@ class TestTape:
         assert (
             errors == "tapegrad tape: the script ran 3 backwards, so there is none with number 9\n"
         )
+
+    def test_a_script_that_goes_elsewhere(self, command, folder):
+        """The files are written, and said to be, where the command was given."""
+        text = "import os, sys\nos.mkdir('far')\nos.chdir('far')\n" + SCRIPT
+        text += "sys.stdout = open('out.txt', 'w')\nprint('lost')\nsys.stdout.close()\n"
+        (folder / "step.py").write_text(text)
+        status, shown, errors = command("tape", "--json", "t.json", "step.py")
+        assert (status, errors) == (0, "")
+        assert "page   step.tape.html (" in shown and "lost" not in shown
+        assert (folder / "step.tape.html").exists() and (folder / "t.json").exists()
+        assert [each.name for each in (folder / "far").iterdir()] == ["out.txt"]
 
     def test_neighbours_of_the_script_can_be_imported(self, command, folder):
         (folder / "deep").mkdir()

@@ -1,7 +1,6 @@
-"""`tape.compress`: what is coded and what is not, policies, and the rest of autograd."""
+"""`tape.compress`: what is coded and what is not, and the rest of autograd."""
 
 import gc
-import threading
 
 import pytest
 from library import IS_TORCH, torch
@@ -9,23 +8,15 @@ from library import IS_TORCH, torch
 if IS_TORCH:
     pytest.skip("the tape as an object is tapegrad's own", allow_module_level=True)
 
+from .compress_cases import codecs, hidden
+
 nn, F = torch.nn, torch.nn.functional
 compress = torch.tape.compress
 LOSSY = {"int8": 0.03, "int4": 0.5, "bf16": 0.01}
 
 
-def hidden(*shape, dtype=torch.float32):
-    """Return a leaf and a value with a history that is equal to it."""
-    leaf = torch.randn(shape, dtype=dtype, requires_grad=True)
-    return leaf, leaf + 0
-
-
 def relative_error(found, expected):
     return ((found - expected).norm() / expected.norm()).item()
-
-
-def codecs(c):
-    return {name: counts["values"] for name, counts in c.by_codec().items()}
 
 
 # ---- gradients
@@ -341,6 +332,7 @@ def test_the_original_is_freed():
     size = leaf.numel() * 4
 
     def grown(codec):
+        gc.collect()
         start = live()
         with compress(codec):
             y = torch.tanh(torch.tanh(torch.tanh(leaf + 0))).sum()
@@ -373,173 +365,6 @@ def test_statistics():
     assert c.full_bytes == 128 * 128 * 4
     assert c.saved_bytes == 128 * 128 + 64 * 4
     assert repr(c) == "compress('int8'): 64.0 KiB in 16.2 KiB, ratio 0.254"
-
-
-# ---- contexts
-
-
-def test_the_innermost_block_decides():
-    _, x = hidden(64, 64)
-    with compress("int8") as outer:
-        with compress(None) as off:
-            torch.sin(x)
-        with compress("bf16") as inner:
-            torch.sin(x)
-        torch.sin(x)
-    torch.sin(x)
-    assert codecs(off) == {}
-    assert codecs(inner) == {"bf16": 1}
-    assert codecs(outer) == {"int8": 1}
-
-
-def test_an_error_ends_the_block():
-    _, x = hidden(64, 64)
-    with pytest.raises(KeyError), compress("int8") as c:
-        torch.sin(x)
-        raise KeyError
-    torch.sin(x)
-    assert codecs(c) == {"int8": 1}
-
-
-def test_as_a_decorator():
-    _, x = hidden(64, 64)
-    c = compress("int8")
-
-    @c
-    def function(depth):
-        torch.sin(x)
-        if depth:
-            function(depth - 1)
-        return depth
-
-    @c
-    def generator():
-        torch.cos(x)
-        yield 1
-        torch.cos(x)
-        yield 2
-
-    assert function(2) == 2
-    assert codecs(c) == {"int8": 3}
-    for _ in generator():
-        torch.exp(x)  # outside: between the steps nothing is coded
-    assert codecs(c) == {"int8": 5}
-
-
-def test_a_block_is_its_threads():
-    _, x = hidden(64, 64)
-    found = {}
-
-    def other():
-        torch.sin(x)
-        with compress("bf16") as c:
-            torch.sin(x)
-        found.update(codecs(c))
-
-    with compress("int8") as c:
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-        torch.sin(x)
-    assert found == {"bf16": 1}
-    assert codecs(c) == {"int8": 1}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"codec": "int16"}, "expected a codec of 'int8'"),
-        ({"codec": "whole"}, "expected a codec of 'int8'"),
-        ({"min_bytes": -1}, "min_bytes of at least 0"),
-        ({"block": 33}, "a multiple of 32"),
-        ({"block": 0}, "a multiple of 32"),
-        ({"block": 8192}, "a block of 32 to 4096"),
-        ({"ops": {"mm": "float"}}, "expected a codec of 'int8'"),
-        ({"modules": {"a": None}}, "pass it as model="),
-        ({"modules": {"1.b": None}, "model": nn.Sequential(nn.ReLU())}, "no module '1.b'"),
-    ],
-)
-def test_bad_arguments(arguments, error):
-    with pytest.raises(ValueError, match=error):
-        compress(**arguments)
-
-
-def test_a_near_miss_is_suggested():
-    model = nn.ModuleDict({"encoder": nn.Linear(1, 1)})
-    with pytest.raises(ValueError, match="did you mean 'encoder'"):
-        compress(model=model, modules={"encodr": None})
-    with pytest.raises(TypeError, match="list of op names"):
-        compress(ops="mm")
-
-
-# ---- policies
-
-
-def test_policies_by_op():
-    _, x = hidden(64, 64)
-
-    def run():
-        torch.softmax(torch.sin(x) @ torch.randn(64, 64, requires_grad=True), 1)
-        torch.log(x.abs())
-
-    with compress("int8", ops={"softmax": None, "MmBackward0": "int4", "log": "int8"}) as c:
-        run()
-    assert codecs(c) == {"int8": 2, "int4": 1, "whole": 1, "bf16": 1}
-    with compress("int4", ops=["sin", "softmax"]) as c:
-        run()
-    assert codecs(c) == {"int4": 2, "whole": 3}
-
-
-class Tower(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
-        self.head = nn.Linear(64, 64)
-
-    def forward(self, x):
-        return torch.sin(self.head(torch.sin(self.body(x))))
-
-
-def run_tower(modules, codec="int8"):
-    model = Tower()
-    with compress(codec, model=model, modules=modules) as c:
-        model(hidden(64, 64)[1])
-    return codecs(c)
-
-
-def test_policies_by_module():
-    assert run_tower({"head": "bf16"}) == {"int8": 5, "bf16": 1}
-    assert run_tower({"body": None}) == {"whole": 3, "int8": 3}
-    assert run_tower({"body": None, "body.1": "int4"}) == {"whole": 2, "int4": 1, "int8": 3}
-    assert run_tower({"": None, "head": "int8"}) == {"whole": 5, "int8": 1}
-    assert run_tower({"head": "bf16"}, codec=None) == {"whole": 5, "bf16": 1}
-
-
-def test_policies_by_a_function_of_the_path():
-    seen = []
-
-    def choose(path):
-        seen.append(path)
-        return "bf16" if path.startswith("body.") else ...
-
-    assert run_tower(choose) == {"int8": 3, "bf16": 3}
-    assert seen == ["", "body", "body.0", "body.1", "body.2", "head"]
-
-
-def test_a_module_that_fails_leaves_the_policy_as_it_was():
-    class Bad(nn.Module):
-        def forward(self, x):
-            torch.sin(x)
-            raise KeyError("bad")
-
-    model = nn.Sequential(Bad(), nn.Tanh())
-    _, x = hidden(64, 64)
-    with compress("int8", model=model, modules={"0": "bf16"}) as c:
-        with pytest.raises(KeyError):
-            model(x)
-        torch.sin(x)
-    assert codecs(c) == {"bf16": 1, "int8": 1}
-    assert not nn.modules._hooks.GLOBAL.any
 
 
 # ---- other ways of keeping values

@@ -1,6 +1,7 @@
 """What a backward is about to sweep is described before the sweep, and nothing more is kept."""
 
 import gc
+import threading
 
 import pytest
 from library import IS_TORCH, torch
@@ -8,6 +9,7 @@ from library import IS_TORCH, torch
 if IS_TORCH:
     pytest.skip("the tape is tapegrad's own", allow_module_level=True)
 
+from tapegrad.tape import timing
 from tapegrad.tape.last_backward import LastBackward
 
 
@@ -65,6 +67,60 @@ def test_a_backward_inside_another_belongs_to_it(x):
     with LastBackward() as last:
         y.sum().backward()
     assert last.count == 1 and ops(last.document) == ["exp", "sum"]
+
+
+def test_times(x):
+    with LastBackward(profile=True) as last:
+        x.exp().sum().backward()
+        y = x.sin()
+        x.cos().sum().backward()  # in between
+        y.sum().backward()
+    entries = [entry for entry in last.document["entries"] if entry["leaf"] is None]
+    assert [entry["op"] for entry in entries] == ["sin", "sum"]
+    assert all(entry["forward_us"] > 0 and entry["backward_us"] > 0 for entry in entries)
+    assert not torch._C._is_profiling()
+    with LastBackward() as last:
+        x.exp().sum().backward()
+    assert {entry["forward_us"] for entry in last.document["entries"]} == {None}
+
+
+def test_times_of_a_backward_that_fails(x):
+    def fail(grad):
+        raise ZeroDivisionError
+
+    with LastBackward(profile=True) as last, pytest.raises(ZeroDivisionError):
+        y = x.exp()
+        y.register_hook(fail)
+        y.sum().backward()
+    exp, total = (entry for entry in last.document["entries"] if entry["leaf"] is None)
+    assert exp["forward_us"] > 0 and exp["backward_us"] == 0
+    assert total["backward_us"] > 0
+
+
+def test_another_thread_has_no_times(x):
+    with LastBackward(profile=True) as last:
+        thread = threading.Thread(target=lambda: x.exp().sum().backward())
+        thread.start()
+        thread.join()
+    assert {entry["forward_us"] for entry in last.document["entries"]} == {None}
+
+
+def test_a_profile_that_cannot_start_leaves_nothing_behind(x):
+    backward = torch.Tensor.backward
+    with LastBackward(profile=True):
+        with pytest.raises(RuntimeError, match="already running"), LastBackward(profile=True):
+            pass
+        assert torch._C._is_profiling()
+    assert not torch._C._is_profiling() and torch.Tensor.backward is backward
+
+
+def test_times_of_entries_that_are_gone_are_forgotten(x, monkeypatch):
+    monkeypatch.setattr(timing, "_MANY", 100)
+    with LastBackward(profile=True) as last:
+        for _ in range(100):
+            x.exp().sum().backward()
+        assert len(last._times._forward) < 150
+    assert all(e["forward_us"] > 0 for e in last.document["entries"] if e["leaf"] is None)
 
 
 def test_errors_are_the_backwards_own(x):

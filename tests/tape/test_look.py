@@ -16,7 +16,7 @@ import itertools
 from tapegrad import _C, tape
 from tapegrad.tape.analysis import NEEDED_FOR
 from tapegrad.tape.entries import op_of
-from tapegrad.tape.report import format_bytes
+from tapegrad.utils._units import human_bytes
 
 from .models import GPT, ResNet18
 
@@ -251,6 +251,16 @@ class TestModules:
             after = x.sin()  # noqa: F841
         assert self.paths(t) == [("exp", "0"), ("sin", None)]
 
+    def test_a_block_may_be_made_on_another_thread(self):
+        made = []
+        thread = threading.Thread(target=lambda: made.append(tape.record()))
+        thread.start()
+        thread.join()
+        model = nn.Sequential(nn.Tanh())
+        with made[0] as t:
+            y = model(leaf(2))  # noqa: F841
+        assert self.paths(t) == [("tanh", "0")]
+
     def test_calls_on_another_thread_are_not_confused(self):
         model = self.model()
         with tape.record() as t:
@@ -420,6 +430,14 @@ class TestSequence:
         assert len(t.filter(line="look.py")) == 0, "a part of a name is not the name"
         assert len(t.filter(line=number, op="sin", min_bytes=1)) == 0
 
+    def test_filter_by_an_op_that_there_is_not(self):
+        t = tape.of(torch.log_softmax(leaf(3), 0))
+        assert len(t.filter(op="LogSoftmax")) == 1 and len(t.filter(op="mm")) == 0
+        with pytest.raises(ValueError, match=r"filter: .* got 'sofmax'; did you mean 'softmax'"):
+            t.filter(op=["mm", "sofmax"])
+        with pytest.raises(TypeError, match="filter: expected names of ops, got int"):
+            t.filter(op=[3])
+
     def test_filter_by_module(self):
         model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(11)))
         t = tape.of(model(torch.ones(1, 2)), model=model)
@@ -443,10 +461,10 @@ class TestText:
     def test_table(self):
         x = leaf(256)
         lines = str(tape.of((x.exp() * 2).sum())).splitlines()
-        assert lines[0] == "tape of SumBackward0: 4 entries, 1.0 KiB saved"
+        assert lines[0] == "tape of SumBackward0: 4 entries, 1.01 KiB saved"
         assert lines[1].split() == ["index", "op", "output", "saved", "module", "line"]
         assert lines[2].split()[:4] == ["0", "leaf", "leaf0", "[256]"]
-        assert lines[3].split()[:6] == ["1", "exp", "[256]", "1.0", "KiB", "-"]
+        assert lines[3].split()[:6] == ["1", "exp", "[256]", "1.00", "KiB", "-"]
         assert len(lines) == 6
 
     def test_many_rows_are_cut_in_the_middle(self):
@@ -496,7 +514,7 @@ class TestText:
         assert sum(row.share for row in summary) == pytest.approx(1)
         sizes = [row.bytes for row in summary]
         assert sizes == sorted(sizes, reverse=True)
-        assert str(summary).splitlines()[-1] == f"total {format_bytes(t.total_bytes)}"
+        assert str(summary).splitlines()[-1] == f"total {human_bytes(t.total_bytes)}"
         for row in summary:
             assert len(
                 t.filter(predicate=lambda e, r=row: (getattr(e, by) or "(no module)") == r.key)
@@ -512,19 +530,6 @@ class TestText:
         with pytest.raises(ValueError, match="'op', 'line' or 'module', got 'shape'"):
             tape.Tape().summary(by="shape")
 
-    @pytest.mark.parametrize(
-        ("count", "text"),
-        [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1 << 20, "1.0 MiB"),
-            (3 << 29, "1.5 GiB"),
-        ],
-    )
-    def test_bytes(self, count, text):
-        assert format_bytes(count) == text
-
 
 class TestDead:
     def test_what_no_output_reaches(self):
@@ -535,7 +540,7 @@ class TestDead:
         (dead,) = t.dead()
         assert (dead.entry.op, dead.bytes) == ("exp", 1024)
         assert "no gradient comes here" in dead.reason
-        assert t.dead().total_bytes == 1024 and "1.0 KiB" in str(t.dead())
+        assert t.dead().total_bytes == 1024 and "1.00 KiB" in str(t.dead())
         assert [each.entry.op for each in t.dead(outputs=[unused])] == ["tanh"]
         assert len(t.dead(outputs=[unused, loss])) == 0
         assert str(t.dead(outputs=[unused, loss])) == "nothing is kept in vain"
@@ -646,9 +651,9 @@ class TestDiff:
         diff = self.step(2).diff(self.step(3))
         (change,) = diff.of_kind("grew")
         assert change.entries == (2, 3) and change.growth == 1024
-        assert f"{change.line} exp: 2 -> 3 entries, +1.0 KiB" in str(diff)
+        assert f"{change.line} exp: 2 -> 3 entries, +1.00 KiB" in str(diff)
         (change,) = self.step(3).diff(self.step(2))
-        assert change.kind == "shrank" and "-1.0 KiB" in str(change)
+        assert change.kind == "shrank" and "-1.00 KiB" in str(change)
 
     def test_new_and_gone(self):
         diff = self.step(1).diff(self.step(1, extra=True))

@@ -72,6 +72,13 @@ def test_text_and_file(shell, capsys, tmp_path):
     assert shell.shown == [] and (tmp_path / "page.html").exists()
 
 
+def test_times(shell, capsys):
+    run(shell, f"%%tape --text --profile\n{CELL}")
+    assert " forward, " in capsys.readouterr().out
+    run(shell, f"%%tape --text\n{CELL}")
+    assert " forward, " not in capsys.readouterr().out
+
+
 def test_errors_of_the_cell_are_shown_and_the_tape_too(shell, capsys):
     run(shell, f"%%tape\n{CELL}\n1 / 0")
     assert "ZeroDivisionError" in capsys.readouterr().out

@@ -189,6 +189,23 @@ def test_file_cut_before_it_is_read(tmp_path):
     assert torch.equal(x.grad, plain_chain_gradient(x, 40))
 
 
+@pytest.mark.parametrize("content", [b"\0", b"\x3f\x80"], ids=["zeros", "numbers"])
+def test_file_overwritten_in_the_middle(tmp_path, content):
+    """A part of one value, and not what stands behind it."""
+    path = tmp_path / "values"
+    x = torch.randn(ROWS, WIDTH, requires_grad=True)
+    with tape.offload(path, memory=8 * VALUE, prefetch=0):
+        y = chain(x).sum()
+    with open(path, "r+b") as file:
+        file.seek(VALUE // 2)
+        file.write(content * (64 // len(content)))
+    with pytest.raises(RuntimeError, match="the bytes are not those that were written") as caught:
+        y.backward()
+    assert str(path) in str(caught.value) and "call zero_grad()" in str(caught.value)
+    assert x.grad is None
+    del y, caught
+
+
 def test_file_deleted_before_it_is_read(tmp_path):
     """An open file lives on without its name: nothing is lost."""
     path = tmp_path / "values"
@@ -201,7 +218,7 @@ def test_file_deleted_before_it_is_read(tmp_path):
 
 
 def test_read_error_of_the_device(tmp_path, monkeypatch):
-    def fail(self, buffer, offset):
+    def fail(self, buffer, offset, expected):
         raise OSError(5, "Input/output error")
 
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
@@ -303,6 +320,41 @@ def test_unwritable_folder(tmp_path):
     )
     assert "offload: cannot make a file there (Permission denied); name another folder" in out
     assert "tensor([2., 2., 2.])" in out
+
+
+@pytest.mark.parametrize("where", [".", "values"])
+def test_a_fork_leaves_the_file_to_its_process(tmp_path, where):
+    """What it saves itself stays in its memory, and what was saved before it can read."""
+    out = run_program(
+        f"""
+        import os, sys
+        import tapegrad as torch
+
+        def chain(y, n):
+            for _ in range(n):
+                y = torch.tanh(y)
+            return y
+
+        x = torch.randn(128, 64, requires_grad=True)
+        expected = [torch.autograd.grad(chain(x, n).sum(), x)[0] for n in (60, 80)]
+        with torch.tape.offload({where!r}, memory="300 KiB", prefetch=2) as o:
+            y = chain(x, 40)
+            child = os.fork() == 0
+            written = o.written_bytes
+            y = chain(y, 40 if child else 20).sum()
+            if child:
+                y.backward()
+                assert torch.equal(x.grad, expected[1])
+                assert 0 < written == o.written_bytes
+                sys.exit()  # with all that is done at the end of a program
+            assert os.wait()[1] == 0
+            y.backward()
+            print(torch.equal(x.grad, expected[0]))
+        """,
+        tmp_path,
+    )
+    assert out == "True\n"
+    assert os.listdir(tmp_path) == ["program.py"]
 
 
 def test_nothing_is_left_when_the_process_ends(tmp_path):

@@ -12,7 +12,7 @@ if IS_TORCH:
 
 from tapegrad import tape
 from tapegrad.tape import _offload_store
-from tapegrad.tape._spill_file import MARK_BYTES, SpillFile
+from tapegrad.tape._spill_file import MARK_BYTES, SpillFile, checksum
 
 from .offload_cases import ROWS, VALUE, WIDTH, chain, offload_threads, plain_chain_gradient
 
@@ -121,14 +121,36 @@ def test_the_file_in_pieces(tmp_path):
     """More buffers than one call takes."""
     file = SpillFile(str(tmp_path))
     buffers = [np.full(7, i % 251, dtype=np.uint8) for i in range(2000)]
-    file.write(buffers, 3)
+    checksums = file.write(buffers, 3)
     back = np.empty(7, dtype=np.uint8)
     for i, buffer in enumerate(buffers):
-        file.read(back, 3 + i * (7 + MARK_BYTES))
+        file.read(back, 3 + i * (7 + MARK_BYTES), checksums[i])
         assert (back == buffer).all()
-    file.write([np.empty(0)], 0)
-    file.read(np.empty(0), 0)
+    (nothing,) = file.write([np.empty(0)], 0)
+    file.read(np.empty(0), 0, nothing)
     file.close()
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 4096, 2**17 - 8, 2**17, 2**17 + 13, 2**19 + 1])
+def test_a_checksum_changes_with_any_byte(size):
+    value = np.frombuffer(np.random.default_rng(size).bytes(size), np.uint8).copy()
+    before = checksum(value)
+    assert checksum(value.copy()) == before
+    for place in {0, size // 2, max(0, size - 9), size - 1}:
+        for bit in (1, 128):
+            value[place] ^= bit
+            assert checksum(value) != before
+            value[place] ^= bit
+    assert checksum(value) == before
+    assert checksum(value[:-1]) != before
+
+
+def test_a_checksum_tells_what_a_plain_sum_does_not():
+    numbers = np.arange(1, 2**16, dtype=np.int64)
+    for other in (numbers[::-1].copy(), np.roll(numbers, 2**14), np.zeros_like(numbers)):
+        assert checksum(other) != checksum(numbers)
+    pairs = np.tile(np.array([1, -1], dtype=np.int64), 5000)
+    assert pairs.sum() == 0 and checksum(pairs) != checksum(np.zeros_like(pairs))
 
 
 def test_a_file_that_was_cut_and_grew_again(tmp_path):
@@ -137,15 +159,15 @@ def test_a_file_that_was_cut_and_grew_again(tmp_path):
     file = SpillFile(str(path))
     value = np.ones(1000, dtype=np.uint8)
     step = 1000 + MARK_BYTES
-    file.write([value, value, value], 0)
+    found, _, _ = file.write([value, value, value], 0)
     os.truncate(path, step + 500)
     file.write([value], 3 * step)
     back = np.empty(1000, dtype=np.uint8)
-    file.read(back, 0)
-    file.read(back, 3 * step)
+    file.read(back, 0, found)
+    file.read(back, 3 * step, found)
     for place in (step, 2 * step, 4 * step):
         with pytest.raises(EOFError, match="somebody has cut or changed the file"):
-            file.read(back, place)
+            file.read(back, place, found)
     file.close()
 
 

@@ -2,6 +2,8 @@
 
 import copy
 import gc
+import re
+import threading
 
 import pytest
 from library import IS_TORCH, torch
@@ -145,6 +147,47 @@ class TestRewind:
             if step.entry.op == "exp":
                 step.grad_inputs[0] = torch.tensor([10.0])
         assert sweep.gradients[x].tolist() == [30.0]
+
+    @pytest.mark.parametrize("op", ["layer_norm", "conv", "max_pool", "select"])
+    def test_a_gradient_that_does_not_fit_is_refused(self, op):
+        """Kernels take it that gradients have the shape of the value: they would read beyond."""
+        functional = torch.nn.functional
+        x = torch.randn(1, 1, 4, 4, requires_grad=True)
+        y = {
+            "layer_norm": lambda: functional.layer_norm(x, (4,)),
+            "conv": lambda: functional.conv2d(x, torch.ones(1, 1, 3, 3)),
+            "max_pool": lambda: functional.max_pool2d(x, 2),
+            "select": lambda: x[0],
+        }[op]()
+        shape = re.escape(str(tuple(y.shape)))
+        for wrong in (torch.ones(999), torch.ones(0), torch.ones(9, 9, 9, 9)):
+            step = next(tape.of(y).rewind(torch.ones_like(y)))
+            step.grads[0] = wrong
+            with pytest.raises(RuntimeError, match=f"expected a gradient of shape {shape} for out"):
+                step.grad_inputs  # noqa: B018
+        step = next(tape.of(y).rewind(torch.ones_like(y)))
+        expected = step.grad_inputs[0]
+        step = next(tape.of(y).rewind(torch.ones_like(y)))
+        step.grads[0] = torch.ones_like(y).double()  # another dtype is made the right one
+        assert torch.equal(step.grad_inputs[0], expected)
+        step = next(tape.of(y).rewind(torch.ones_like(y)))
+        step.grads.append(None)
+        with pytest.raises(RuntimeError, match=r"for each of the 1 outputs of .*, got 2"):
+            step.grad_inputs  # noqa: B018
+
+    def test_a_sweep_that_failed_does_not_go_on(self):
+        x = torch.randn(3, requires_grad=True)
+        for wrong, words in (
+            ([torch.ones(7)], r"shape \(3,\) for output 0"),
+            ([], "inputs of .*, got 0"),
+        ):
+            sweep = tape.of((x.exp() + x.sin()).sum()).rewind()
+            with pytest.raises(RuntimeError, match=words):
+                for step in sweep:
+                    if step.entry.op == "sin":
+                        step.grad_inputs[:] = wrong
+            with pytest.raises(RuntimeError, match=r"the sweep has failed at .*begin another one"):
+                sweep.run()
 
     def test_a_waiting_adjoint_can_be_set(self):
         x = leaf(2.0)
@@ -460,6 +503,72 @@ class TestGuards:
         with tape.record(replay=True):
             assert vars(torch.Tensor)["item"] is not before["item"]
         assert {name: vars(torch.Tensor).get(name) for name in before} == before
+
+    def test_inputs_that_change_places(self):
+        a, b = torch.ones(2), torch.full((2,), 5.0)
+        with tape.record(replay=True) as t:
+            y = a * 10 + b
+        assert t.replay({a: b, b: a}, outputs=y).tolist() == [51, 51]
+        assert (a.tolist(), b.tolist()) == ([5, 5], [1, 1])
+        whole = torch.arange(4.0)
+        with tape.record(replay=True) as t:
+            y = whole * 1
+        assert t.replay({whole: whole.flip(0)}).tolist() == [3, 2, 1, 0]
+
+    def test_an_interrupt_puts_everything_back(self, monkeypatch):
+        x = torch.ones(3)
+        with tape.record(replay=True, inputs=x) as t:
+            y = x * 2
+            z = y + 1 if y.sum().item() > 0 else y
+
+        class Interrupted:
+            def replay(self):
+                raise KeyboardInterrupt
+
+        first, *others = t._replay._segments
+        monkeypatch.setattr(t._replay, "_segments", [(Interrupted(), *first[1:]), *others])
+        with pytest.raises(KeyboardInterrupt):
+            t.replay(torch.full((3,), 7.0))
+        assert [each.tolist() for each in (x, y, z)] == [[1] * 3, [2] * 3, [3] * 3]
+
+    def test_blocks_of_two_threads_end_in_any_order(self):
+        item = vars(torch.Tensor)["item"]
+        first_began, second_began, first_ended = (threading.Event() for _ in range(3))
+        x, found = torch.ones(3), []
+
+        def first():
+            with tape.record(replay=True):
+                first_began.set()
+                second_began.wait()
+            first_ended.set()
+
+        def second():
+            first_began.wait()
+            with tape.record(replay=True, inputs=x) as t:
+                second_began.set()
+                first_ended.wait()
+                y = x * 2 if x.sum().item() > 2 else x  # still watched  # noqa: F841
+            found.append(t)
+
+        threads = [threading.Thread(target=each) for each in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert vars(torch.Tensor)["item"] is item
+        with pytest.raises(RuntimeError, match=r"at .*test_replay.py:\d+, in second, the program"):
+            found[0].replay(torch.zeros(3))
+
+    def test_one_block_inside_another_is_refused(self):
+        item = vars(torch.Tensor)["item"]
+        x = torch.ones(3)
+        with tape.record(replay=True, inputs=x) as t:
+            x.exp()
+            with pytest.raises(RuntimeError, match="another capture is active"):
+                tape.record(replay=True).__enter__()
+            x.sin()
+        assert torch.equal(t.replay(torch.zeros(3)), torch.zeros(3))
+        assert vars(torch.Tensor)["item"] is item
 
     def test_release_lets_go(self):
         x = torch.ones(3)

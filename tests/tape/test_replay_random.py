@@ -1,5 +1,7 @@
 """Random programs: swept, stepped through and replayed, they give bitwise what autograd gives."""
 
+import re
+
 import numpy as np
 import pytest
 from autograd.random_programs import REASON, Machine, generate, is_sweep, pytorch
@@ -64,9 +66,9 @@ def test_sweeps(batch):
         expected = grads_of(outputs, leaves, cotangents)
         t = tape.of(outputs)
         if isinstance(expected, str):
-            with pytest.raises(RuntimeError):
+            with pytest.raises(RuntimeError, match=re.escape(expected)):
                 t.vjp(cotangents)
-            with pytest.raises(RuntimeError):
+            with pytest.raises(RuntimeError, match=re.escape(expected)):
                 t.rewind(cotangents).run()
             continue
         swept += 1
@@ -136,6 +138,8 @@ def compare_gradients(seed, machine, peer, names):
         found.append(grads_of(roots, wanted, cotangents))
     mine, other = found
     if isinstance(mine, str) or isinstance(other, str):
-        assert type(mine) is type(other), f"program {seed}: {mine}, {other}"
+        # The new inputs were written to the other program's once more.
+        texts = [re.sub(r"version \d+", "version", str(each)) for each in found]
+        assert texts[0] == texts[1], f"program {seed}"
         return
     assert all(map(same_bits, mine, other)), f"program {seed}"

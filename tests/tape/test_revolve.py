@@ -591,7 +591,14 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     assert caught.value.errno == errno.ENOTDIR
 
 
-@pytest.mark.parametrize("how", ["deleted", "cut short"])
+WHAT_WAS_DONE = {
+    "deleted": "No such file",
+    "cut short": "expected 8 more bytes, found 3",
+    "overwritten": "the bytes are not those that were written",
+}
+
+
+@pytest.mark.parametrize("how", WHAT_WAS_DONE)
 def test_a_file_that_is_gone(tmp_path, how):
     x, w = leaves_of([0.3, 0.4], [0.5, -0.6])
     loss = tape.revolve(
@@ -602,13 +609,16 @@ def test_a_file_that_is_gone(tmp_path, how):
             path = os.path.join(folder, name)
             if how == "deleted":
                 os.unlink(path)
-            else:
+            elif how == "cut short":
                 os.truncate(path, 3)
+            else:
+                with open(path, "r+b") as file:
+                    file.write(b"\0")
     with pytest.raises(OSError, match=r"revolve: could not read the state before step \d+: ") as e:
         loss.backward()
     text = str(e.value)
     assert "run the loop again" in text
-    assert ("No such file" if how == "deleted" else "expected 8 more bytes, found 3") in text
+    assert WHAT_WAS_DONE[how] in text
     assert x.grad is None and w.grad is None
     loss.backward()  # nothing is lost: the first state is still there
     assert (
@@ -616,6 +626,26 @@ def test_a_file_that_is_gone(tmp_path, how):
         == gradients(lambda: plain(lambda s, i: torch.sin(s * w), x, 30).sum(), [x, w])[1]
     )
     assert os.listdir(tmp_path) == []
+
+
+def test_a_fork_leaves_the_files_to_the_process_that_made_them(tmp_path):
+    program = """
+        import os, sys, tapegrad as torch
+        x = torch.ones(3, requires_grad=True)
+        y = torch.tape.revolve(lambda s, i: s * 2, x, 9, 1, disk_slots=3, folder="states").sum()
+        if os.fork() == 0:
+            sys.exit()  # with all that is done at the end of a program
+        assert os.wait()[1] == 0
+        y.backward()
+        print(x.grad.tolist(), os.listdir("states"))
+    """
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(program))
+    found = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == "[512.0, 512.0, 512.0] []\n"
 
 
 def test_a_full_disk(tmp_path):

@@ -1,9 +1,10 @@
 """Which modules, lines and ops keep the most bytes, as a short table for a terminal."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapegrad.tape.report import format_time
 from tapegrad.tape.show.lines import short_lines
 from tapegrad.utils._units import human_bytes
 
@@ -41,7 +42,7 @@ def totals_table(document: Mapping[str, Any], rows: int = 5) -> str:
     entries = document["entries"]
     whole = sum(entry["bytes"] for entry in entries)
     alike = _alike(document)
-    lines = [f"{len(entries):,} entries keep {human_bytes(whole)}"]
+    lines = [f"{len(entries):,} entries keep {human_bytes(whole)}{_times(entries)}"]
     short = short_lines(entry.get("line") or "" for entry in entries)
     kinds = (("module", "outside any module"), ("line", "no line known"), ("op", ""))
     for by, nameless in kinds:
@@ -59,6 +60,16 @@ def totals_table(document: Mapping[str, Any], rows: int = 5) -> str:
             words = f"{len(found) - rows} others"
             lines.append(f"  {human_bytes(rest):>10}  {rest / whole:>6.1%}  {count:>7,}  {words}")
     return "\n".join(lines)
+
+
+def _times(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return how long the entries took together, nothing if it was not measured."""
+    words = []
+    for way in ("forward", "backward"):
+        times = [time for entry in entries if (time := entry.get(f"{way}_us")) is not None]
+        if times:
+            words.append(f"{format_time(sum(times))} {way}")
+    return f"; {', '.join(words)}" if words else ""
 
 
 def _alike(document: Mapping[str, Any]) -> list[tuple[str, int, int]]:

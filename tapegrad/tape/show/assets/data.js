@@ -152,11 +152,12 @@ function threeDigits(value) {
 }
 
 function asBytes(count) {
-  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (Math.abs(count) < 1024) return unit === "B" ? `${count} B` : `${threeDigits(count)} ${unit}`;
+  if (Math.abs(count) < 1024) return `${count} B`;
+  for (const unit of ["KiB", "MiB", "GiB", "TiB"]) {
     count /= 1024;
+    if (Math.abs(count) < 1023.5) return `${threeDigits(count)} ${unit}`;
   }
-  return `${threeDigits(count)} TiB`;
+  return `${threeDigits(count / 1024)} PiB`;
 }
 
 const asCount = (count) => count.toLocaleString("en-US");
