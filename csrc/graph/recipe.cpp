@@ -17,9 +17,10 @@ namespace {
 // Sources up to this size are held for good as soon as something was computed from them: numbers that
 // took part in an op are such.
 constexpr size_t kTiny = 1024;
-// A value up to this size is copied when it is overwritten and would be expensive to compute again,
-// larger ones only if they are needed: running statistics are such.
-constexpr size_t kSmall = size_t{64} << 10;
+// A value up to this size is copied when it is overwritten and would be expensive to compute again:
+// running statistics are such. Larger ones are copied only if they are needed, or activations that an
+// in-place op overwrites would be kept for good.
+constexpr size_t kSmall = size_t{8} << 10;
 constexpr int64_t kExpensive = 100'000;  // nanoseconds
 
 // As Note [Freeing a long chain]: values that wait to be freed.
