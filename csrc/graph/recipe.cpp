@@ -18,10 +18,13 @@ namespace {
 // took part in an op are such.
 constexpr size_t kTiny = 1024;
 // A value up to this size is copied when it is overwritten and would be expensive to compute again:
-// running statistics are such. Larger ones are copied only if they are needed, or activations that an
-// in-place op overwrites would be kept for good.
+// running statistics are such. Larger ones, such as activations that an in-place op overwrites, are
+// copied only if they are needed.
 constexpr size_t kSmall = size_t{8} << 10;
 constexpr int64_t kExpensive = 100'000;  // nanoseconds
+// An overwritten value that takes so many calls is given up, or the history of a buffer that a loop
+// adds to would grow with the loop.
+constexpr size_t kFar = 64;
 
 // As Note [Freeing a long chain]: values that wait to be freed.
 std::vector<Value*> doomed;
@@ -128,15 +131,17 @@ void detach_for_write(Value& value, bool is_read) {
   value.release();
   Survey survey;
   Recipes::survey(value, survey);
-  bool is_dear = !survey.possible || survey.cost > kExpensive;
+  bool is_far = !survey.possible || survey.gone.size() > kFar;
   if (value.needed > 0) {
     if (survey.possible) return need_inputs(value);
     keep_copy(value, storage);
-  } else if (is_dear && value.nbytes <= kSmall && (is_read || !value.dependents.empty())) {
+  } else if ((is_far || survey.cost > kExpensive) && value.nbytes <= kSmall &&
+             (is_read || !value.dependents.empty())) {
     keep_copy(value, storage);
     value.is_pinned = true;
+    is_far = true;
   }
-  if (is_dear) value.forget_recipe();
+  if (is_far) value.forget_recipe();
 }
 
 // ---- a call as it runs

@@ -109,6 +109,20 @@ def test_convolutions_with_batch_norm(inplace):
     compare(list(model.parameters()), lambda: model(x).pow(2).mean(), (0.8, 0.6, 0.5))
 
 
+def test_slow_ops_whose_result_is_overwritten():
+    """What an in-place op overwrites can be computed again, however long it took."""
+    x = torch.randn(1024, 256, requires_grad=True)
+
+    def loss():
+        y = x
+        for _ in range(8):
+            y = torch.lgamma(torch.tanh(y) + 2)
+            y.mul_(0.5)
+        return y.sum()
+
+    compare([x], loss)
+
+
 def test_several_steps_with_the_optimizer_inside():
     """Parameters and running statistics change between the steps: nothing of before is used."""
 

@@ -5,10 +5,12 @@ import re
 import shutil
 
 import pytest
-from library import IS_TORCH
+from library import IS_SANITIZED, IS_TORCH
 
 if IS_TORCH:
     pytest.skip("the page is tapegrad's own", allow_module_level=True)
+if IS_SANITIZED:
+    pytest.skip("a browser does not start with the sanitizers' runtime", allow_module_level=True)
 
 from tape.documents import Builder, gpt, random_graph, small
 from tapegrad.tape.show import html_page, timeline, write_html
