@@ -319,10 +319,9 @@ def test_retained_graph(tmp_path):
         (grad,) = torch.autograd.grad(y, x, retain_graph=True)
         assert torch.equal(grad, expected)
         assert o.memory_now <= 8 * VALUE
-    written = o.written_bytes
     y.backward()
     assert torch.equal(x.grad, expected)
-    assert o.written_bytes == written
+    assert 32 * VALUE <= o.written_bytes <= 40 * VALUE, "each value is written once at most"
     assert memory_left(o) == 0
 
 
