@@ -5,7 +5,7 @@
 
 Both checkouts need their native module in place. Processes take turns, one thread each; the figure
 is the ratio of the medians, this one's time to the other's. With --instructions it is the ratio of
-instructions, counted by valgrind: the same on a busy machine, so that a change of one percent shows.
+instructions, counted by valgrind: the same on a busy machine, so that one percent shows.
 """
 
 from __future__ import annotations
