@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TEST_STAMP := $(VENV)/.installed-test
+LINT_STAMP := $(VENV)/.installed-lint
 
-.PHONY: help train test bench lint format stubs sanitize clean
+.PHONY: help install train test bench lint format stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -18,21 +20,39 @@ SOURCES := $(shell find csrc tapegrad -name '*.cpp' -o -name '*.h' -o -name '*.d
              -o -name '*.cuh' -o -name '*.pyi' -o -name '*.gz' -o -path '*/show/assets/*') \
              CMakeLists.txt pyproject.toml
 $(STAMP): $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install '.[test]'
+	$(BIN)/python -m pip install .
 	@touch $@
+
+# What tests and checks need beside it. The extras of the package that is installed: `.[test]` would
+# build it again. They change with pyproject.toml only, so a change in a source leaves them alone.
+$(TEST_STAMP): pyproject.toml | $(STAMP)
+	$(BIN)/python -m pip install 'tapegrad[test]'
+	@touch $@
+
+$(LINT_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'clang-format>=18'
+	@touch $@
+
+define SAY_NEXT
+echo; echo 'tapegrad is installed in $(VENV). To use it in this shell:'; \
+echo '    source $(BIN)/activate     # then `tapegrad --help`, or `python` and `import tapegrad`'
+endef
+
+install: $(STAMP)   ## make .venv, build, and install there
+	@$(SAY_NEXT)
 
 train: $(STAMP)   ## train a small language model, about two minutes; see runs/*/report.html
 	$(BIN)/tapegrad train
+	@$(SAY_NEXT)
 
-test: $(STAMP)    ## run the whole test suite
+test: $(STAMP) $(TEST_STAMP)   ## run the whole test suite
 	$(BIN)/pytest -n 2
 
 bench: $(STAMP)   ## compare with PyTorch; prints ratios, writes benchmarks/results/
-	$(BIN)/python -m pip install --quiet '.[parity]'
+	$(BIN)/python -m pip install --quiet 'tapegrad[parity]'
 	$(BIN)/python -m benchmarks
 
-lint: $(BIN)/python   ## style, types, include direction, notes, stubs
-	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'clang-format>=18'
+lint: $(LINT_STAMP)   ## style, types, include direction, notes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -40,7 +60,7 @@ lint: $(BIN)/python   ## style, types, include direction, notes, stubs
 	$(BIN)/python scripts/check_includes.py
 	$(BIN)/python scripts/check_notes.py
 
-format: $(BIN)/python  ## apply the style
+format: $(LINT_STAMP)  ## apply the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files 'csrc/*.cpp' 'csrc/*.h')
@@ -48,7 +68,7 @@ format: $(BIN)/python  ## apply the style
 stubs: $(STAMP)   ## write tapegrad/_C.pyi anew
 	$(BIN)/python scripts/make_stubs.py
 
-sanitize: $(BIN)/python  ## the test suite under ASAN and UBSAN
+sanitize: $(TEST_STAMP)  ## the test suite under ASAN and UBSAN
 	$(BIN)/python -m pip install --quiet nanobind scikit-build-core scipy-openblas32 cmake ninja
 	scripts/sanitize.sh $(BIN)/python
 

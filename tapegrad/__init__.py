@@ -13,7 +13,14 @@ from math import e, inf, nan, pi
 from os import path as _path  # pathlib takes as long to load as all the rest
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from tapegrad import _C
+try:
+    from tapegrad import _C
+except ImportError as _error:  # in a clone the source hides the installed package
+    from tapegrad._source_tree import installed_init as _installed_init
+
+    __file__ = __spec__.origin = _installed_init(__file__, _error)
+    __path__[:] = [_path.dirname(__file__)]
+    from tapegrad import _C
 from tapegrad._C import *
 from tapegrad._C import Tensor
 from tapegrad._types import (
