@@ -3,7 +3,8 @@
     python -> engine -> ops -> graph -> core
 
 and that kernels (cpu, cuda) see only core, themselves and the pointwise table. Only csrc/python may
-include Python's or nanobind's headers. Prints each violation as file:line and exits with 1.
+include Python's or nanobind's headers, and nobody may include streams, locales or what is built on
+them (Note [No streams in the library]). Prints each violation as file:line and exits with 1.
 
 Usage: python scripts/check_includes.py [folder]      (csrc by default)
 """
@@ -30,6 +31,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PYTHON_HEADER = re.compile(
     r"^(Python\.h|structmember\.h|structseq\.h|internal/pycore_.*|nanobind/.*)$"
 )
+STREAM_HEADER = re.compile(
+    r"^([iof]?stream|[io]?fstream|[io]?s?spanstream|sstream|syncstream|iostream|streambuf|ios|iosfwd"
+    r"|iomanip|locale|clocale|locale\.h|codecvt|regex|format|print|filesystem|strstream)$"
+)
 
 
 def layer_of(path: Path) -> str:
@@ -49,7 +54,7 @@ def violation(root: Path, layer: str, delimiter: str, target: str) -> str | None
     if PYTHON_HEADER.match(target):
         return None if layer == "python" else f"only csrc/python may include <{target}>"
     if delimiter == "<":
-        return None
+        return f"<{target}> uses streams or locales" if STREAM_HEADER.match(target) else None
     if not (root / target).is_file():
         return f'"{target}" is not a path below {root.name}/'
     if layer not in ALLOWED:

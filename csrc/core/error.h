@@ -1,11 +1,20 @@
 // Exceptions of the core. Each maps to one Python exception type at the binding layer.
 //
 // Texts read: operation first, what was expected, what came, what to do next.
+//
+// Note [No streams in the library]
+// A toolchain may link the C++ runtime into the module, and NumPy's, SciPy's or another library's
+// copy is then a second one in the process. Streams and locales keep state that the two would share
+// by halves, and the first message crashes. So nothing in csrc/ uses them (scripts/check_includes.py),
+// texts are put together here, and the module exports nothing but its entry point
+// (csrc/exports.map), so that no other copy's symbols can take the place of its own.
 #pragma once
 
+#include <concepts>
 #include <exception>
-#include <sstream>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace tapegrad {
 
@@ -31,11 +40,24 @@ struct OutOfMemoryError : Error {
   using Error::Error;
 };
 
+// The parts of a text. Numbers read as printf's %d and %g write them in the C locale.
+void append(std::string& text, long long number);
+void append(std::string& text, unsigned long long number);
+void append(std::string& text, double number);
+inline void append(std::string& text, char part) { text += part; }
+inline void append(std::string& text, std::string_view part) { text += part; }
+
+template <std::integral Integer>
+void append(std::string& text, Integer number) {
+  if constexpr (std::is_signed_v<Integer>) append(text, static_cast<long long>(number));
+  else append(text, static_cast<unsigned long long>(number));
+}
+
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
+  std::string text;
+  (append(text, parts), ...);
+  return text;
 }
 
 template <class E = Error, class... Parts>
