@@ -17,7 +17,7 @@ $(BIN)/python:
 
 # Build and install whenever a source file changed.
 SOURCES := $(shell find csrc tapegrad -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' \
-             -o -name '*.cuh' -o -name '*.pyi' -o -name '*.gz' -o -path '*/show/assets/*') \
+             -o -name '*.cuh' -o -name '*.map' -o -name '*.pyi' -o -name '*.gz' -o -path '*/show/assets/*') \
              CMakeLists.txt pyproject.toml
 $(STAMP): $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install .

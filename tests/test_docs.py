@@ -22,6 +22,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 FENCE = re.compile(r"^( *)```(\S+)(?: +(\S+))?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\) +# (.+)$", re.MULTILINE)
+NAMED_FILE = re.compile(
+    r"`(?:python )?((?:benchmarks|csrc|docs|examples|scripts|tapegrad|tests)/[\w./*-]+)[ \w./-]*`"
+)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
 FROM_SCRATCH = ROOT / "docs" / "internals" / "autograd-from-scratch.md"
 MOST_LINES_FROM_SCRATCH = 300
@@ -82,6 +85,14 @@ def test_links_lead_to_files(path):
     local = [target for target in targets if "://" not in target]
     missing = [target for target in local if not (path.parent / target).exists()]
     assert not missing, f"{relative(path)} links to {missing}"
+
+
+@each_document
+def test_files_named_in_the_text_exist(path):
+    """As `csrc/pointwise.def` does, or `python scripts/draw_tape.py`; of a pattern, one file."""
+    named = NAMED_FILE.findall(path.read_text(encoding="utf-8"))
+    missing = [name for name in named if next(ROOT.glob(name), None) is None]
+    assert not missing, f"{relative(path)} names {missing}"
 
 
 @each_document

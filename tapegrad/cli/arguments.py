@@ -37,6 +37,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         prog="tapegrad",
         description="Train a small language model on a text, and let it write; "
         "look at the tape of a script.",
+        epilog="`tapegrad COMMAND --help` tells the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"tapegrad {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
