@@ -1,4 +1,4 @@
-"""Ops on tensors of random geometry beside NumPy: all kinds of views, broadcasts, sizes for threads.
+"""Ops on tensors of random geometry beside NumPy: kinds of views, broadcasts, sizes for threads.
 
 The rows of op_db have small tensors, for the many things that are tested with each. Kernels cut,
 fold and share work at sizes that only larger ones reach.
