@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 
+# A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
+.DELETE_ON_ERROR:
 .PHONY: help install train test bench lint format stubs sanitize clean
 
 help:           ## this list

@@ -82,3 +82,16 @@ def test_changed_requirements_are_installed_again(clone):
 def test_the_last_words_say_how_to_use_it(clone, target):
     """As a newcomer's shell does not find the command."""
     assert "source .venv/bin/activate" in commands(clone, target)[-1]
+
+
+def test_an_environment_that_could_not_be_made_is_made_again(clone):
+    """Debian's venv leaves one without pip where the package python3-venv is missing."""
+    (clone / ".venv" / "bin" / "python").unlink()
+    (clone / "broken").write_text("#!/bin/sh\nln -s /bin/sh .venv/bin/python\nexit 1\n")
+    (clone / "broken").chmod(0o755)
+    for _ in range(2):
+        done = subprocess.run(
+            ["make", "install", "PYTHON=./broken"], cwd=clone, capture_output=True, text=True
+        )
+        assert done.returncode == 2
+        assert done.stdout.splitlines()[0] == "./broken -m venv .venv"
