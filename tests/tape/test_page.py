@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from library import IS_SANITIZED, IS_TORCH
+from library import IS_SANITIZED, IS_TORCH, torch
 
 if IS_TORCH:
     pytest.skip("the page is tapegrad's own", allow_module_level=True)
@@ -13,6 +13,7 @@ if IS_SANITIZED:
     pytest.skip("a browser does not start with the sanitizers' runtime", allow_module_level=True)
 
 from tape.documents import Builder, gpt, random_graph, small
+from tapegrad import tape
 from tapegrad.tape.show import html_page, timeline, write_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -490,6 +491,46 @@ def test_boxes_nest_and_do_not_overlap(open_page, name):
         assert points[1] == pytest.approx(ay) or points[1] == pytest.approx(ay + ah)
         assert points[-1] == pytest.approx(by) or points[-1] == pytest.approx(by + bh)
         assert back or points[-1] == pytest.approx(by)
+
+
+def steps(count):
+    """Return the documents of training steps; the leaves are those of the first."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 4),
+        torch.nn.ReLU(),
+        torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(4, 4)),
+        torch.nn.Linear(4, 1),
+    )
+    documents = []
+    for _ in range(count):
+        with tape.record(model) as t:
+            loss = model(torch.ones(2, 4)).square().mean()
+        documents.append(t.to_dict())
+        loss.backward()
+    return documents
+
+
+def test_a_later_step_is_laid_out_as_the_first(open_page):
+    """Its leaves have older numbers than all else, and do not decide where modules stand."""
+    first, second = steps(2)
+    assert [e["leaf"] is None for e in first["entries"][:2]] == [False, True]
+    assert [e["leaf"] is None for e in second["entries"][:2]] == [False, False]
+    found = []
+    for document in (first, second):
+        page = open_page(document)
+        page.click("#leaves")
+        page.run(
+            "tapePage.modules.groups.forEach((g) => { g.open = true });"
+            "tapePage.views.graph.layout()"
+        )
+        made = page.run(GEOMETRY)
+        assert made["edges"] and not [edge for edge in made["edges"] if edge[2]], "an edge goes up"
+        names = "return tapePage.modules.groups.map((group) => [group.path, group.id])"
+        found.append({path: made["boxes"][str(group)] for path, group in page.run(names)})
+    assert found[0] == found[1]
+    tops = [found[0][path][1] for path in ("0", "1", "2.0", "2.1", "3")]
+    assert tops == sorted(set(tops))
 
 
 # ---- timeline, bytes, table, detail

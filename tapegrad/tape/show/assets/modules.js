@@ -11,16 +11,32 @@ const OPEN_AT_FIRST = 80;
 class Modules {
   constructor(tape, by = "module") {
     this.tape = tape;
+    this.by = by;
     this.groups = [];
     this.byPath = new Map();
     this.root = this.add("", "", null);
-    const pathOf = by === "module" ? (i) => this.pathOf(i) : () => "";
-    for (let i = 0; i < tape.count; i++) this.groupOf(pathOf(i)).children.push(i);
+    if (by === "module") for (const i of this.inOrderOfUse()) this.groupOf(this.pathOf(i)).children.push(i);
+    else for (let i = 0; i < tape.count; i++) this.root.children.push(i);
     this.moduleCount = this.byPath.size;
     this.merge(this.root);
     this.cut(this.root);
     this.number();
     this.root.open = true;
+  }
+
+  // The tape's order, but each leaf before the first entry that uses it. A leaf keeps the number that the
+  // first step gave it: in later steps leaves come before all else, whichever module they belong to.
+  inOrderOfUse() {
+    const { count, leaf, inStart, inFrom } = this.tape;
+    const order = new Set();
+    for (let i = 0; i < count; i++) {
+      if (leaf[i] >= 0) continue;
+      for (const producer of inFrom.slice(inStart[i], inStart[i + 1]))
+        if (producer >= 0 && leaf[producer] >= 0) order.add(producer);
+      order.add(i);
+    }
+    for (let i = 0; i < count; i++) order.add(i); // leaves that nothing here uses
+    return order;
   }
 
   // A leaf recorded outside any module stands with the module that owns it.
@@ -71,12 +87,20 @@ class Modules {
       group.children = [];
       for (let k = 0; k < children.length; k += CHILDREN_OF_A_RUN) {
         const part = children.slice(k, k + CHILDREN_OF_A_RUN);
-        const [from, to] = [part[0], part[part.length - 1]];
+        const [from, to] = this.endsOf(part);
         const run = this.add(`${nameOf(from)} – ${to.last || nameOf(to)}`, group.path, group);
         Object.assign(run, { run: true, children: part, first: nameOf(from), last: to.last || nameOf(to) });
         for (const child of part) if (typeof child !== "number") child.parent = run;
       }
     }
+  }
+
+  // What a run is named after: its first and last child that stand in the tape's order.
+  endsOf(part) {
+    const inOrder = (child) => typeof child !== "number" || this.by === "order" || this.tape.leaf[child] < 0;
+    const found = part.filter(inOrder);
+    const ends = found.length ? found : part;
+    return [ends[0], ends[ends.length - 1]];
   }
 
   number() {
