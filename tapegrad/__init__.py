@@ -51,9 +51,9 @@ _INTERNAL = (
 for _name in _INTERNAL:
     del globals()[_name]
 
-_FOLDER = _path.dirname(_path.abspath(__file__))
-_C.install_source_lines(_FOLDER)
-_OPENBLAS = _path.join(_FOLDER, "lib", "libscipy_openblas.so")
+_C.install_source_lines(_path.dirname(_path.abspath(__file__)))
+# Beside the extension, which an editable install has in another folder than the source.
+_OPENBLAS = _path.join(_path.dirname(_path.abspath(_C.__file__)), "lib", "libscipy_openblas.so")
 if _path.exists(_OPENBLAS):
     _C.set_blas_library(_OPENBLAS)
 

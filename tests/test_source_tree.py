@@ -155,6 +155,33 @@ class TestNotInstalled:
         assert f"{clone / 'tapegrad' / extension.name}: " in errors.splitlines()[-1]
 
 
+def test_an_editable_install_finds_extension_and_openblas(tmp_path):
+    """Which a finder takes from the environment, and all else from the source, changed or not."""
+    source = tmp_path / "tapegrad"
+    shutil.copytree(BUILT, source, ignore=shutil.ignore_patterns("*.so", "lib", "__pycache__"))
+    with (source / "__init__.py").open("a") as file:
+        file.write("new_name = 1\n")
+    (extension,) = BUILT.glob("_C.*so")
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "from importlib.util import spec_from_file_location\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'tapegrad._C':\n"
+        f"            return spec_from_file_location(name, {str(extension)!r})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "import tapegrad\n"
+        "print(tapegrad.__file__, tapegrad.new_name)\n"
+        "tapegrad.__config__.show()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == f"{source / '__init__.py'} 1"
+    assert "OpenBLAS" in done.stdout
+
+
 def test_an_installed_package_does_not_load_it():
     program = "import sys, tapegrad; print('tapegrad._source_tree' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(BUILT.parent)}
