@@ -4,6 +4,11 @@ The tape checks what it holds itself: a value that was overwritten since is an e
 both lines. Of what a pack hook returns it knows nothing. So a value that a hook wants to keep is
 given to an entry of its own, which is in no graph: it is then guarded as it would be without hooks,
 writes to other parts of its memory do it no harm, and it is counted among the tape's saved bytes.
+
+Note [What is kept is kept whole]
+Whoever keeps a value may know it by its storage, whose number is used again once nobody holds it.
+So the entry holds the tensor itself, never codes of it: no coding policy is in force while it is
+made. That is also what `compress` promises of values that hooks take.
 """
 
 from typing import Any
@@ -103,6 +108,7 @@ def _save_outside_graphs(tensor: Tensor, hooks: Hooks) -> Any:
     assert marker is not None
     grad_enabled = _C.is_grad_enabled()
     _C._pop_saved_hooks()
+    coding = _C._set_coding(None)
     try:
         _C.set_grad_enabled(True)
         (result,) = _C._record_function(
@@ -117,5 +123,6 @@ def _save_outside_graphs(tensor: Tensor, hooks: Hooks) -> Any:
         )
         return result.grad_fn
     finally:
+        _C._set_coding(coding)
         _C.set_grad_enabled(grad_enabled)
         _C._push_saved_hooks(hooks.pack, hooks.unpack)
