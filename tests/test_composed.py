@@ -561,3 +561,30 @@ def test_aliases_are_the_same_objects():
         x = torch.tensor([0.5, 0.25])
         arguments = () if name == "acos" else (0.5,)
         assert torch.equal(getattr(torch, alias)(x, *arguments), getattr(x, name)(*arguments))
+
+
+# ---- beside PyTorch
+
+
+def test_unique_consecutive_along_a_dimension_of_size_one():
+    x = torch.ones(1, 3)
+    found, inverse, counts = torch.unique_consecutive(
+        x, return_inverse=True, return_counts=True, dim=0
+    )
+    assert torch.equal(found, x) and inverse.tolist() == [0] and counts.tolist() == [1]
+
+
+@pytest.mark.parametrize("equation", ["i,i->", "ij,jk->ik", "bij,bjk->bik", "ij,ij->i"])
+def test_einsum_refuses_to_sum_products_of_mixed_dtypes(equation):
+    left, right = (torch.ones((2,) * len(term)) for term in equation.split("->")[0].split(","))
+    with pytest.raises(RuntimeError):
+        torch.einsum(equation, left, right.double())
+    assert torch.einsum("i,j->ij", torch.ones(2), torch.ones(2).double()).dtype is torch.float64
+
+
+def test_rsub_checks_alpha_like_sub():
+    assert torch.rsub(torch.tensor([1, 2]), 10, alpha=3).tolist() == [7, 4]
+    with pytest.raises(RuntimeError):
+        torch.rsub(torch.tensor([1, 2]), 10, alpha=0.5)
+    with pytest.raises(RuntimeError):
+        torch.rsub(torch.tensor([True]), 1)

@@ -69,12 +69,18 @@ class _Pair(NamedTuple):
     left_layout: _Layout
     right_layout: _Layout
     product: str
+    sums: bool
     summed: tuple[int, ...]
     shape: tuple[int, ...] | None
 
     def run(self, tensors: list[Tensor]) -> Tensor:
         left = self.left_layout.run(tensors[self.left])
         right = self.right_layout.run(tensors[self.right])
+        if self.sums and left.dtype != right.dtype:
+            raise RuntimeError(
+                f"einsum: expected operands of one dtype to sum products over, got {left.dtype} "
+                f"and {right.dtype}; convert one with .to()"
+            )
         result = getattr(_C, self.product)(left, right)
         if self.summed:
             if result.dtype == _C.bool:
@@ -229,7 +235,7 @@ def _elementwise_pair(
         aligned = tuple(sizes[label] if label in labels else 1 for label in joint)
         layouts.append(_Layout(order, aligned if len(labels) < len(joint) else None))
     summed = tuple(range(len(result), len(joint)))
-    return _Pair(left, right, layouts[0], layouts[1], "mul", summed, None)
+    return _Pair(left, right, layouts[0], layouts[1], "mul", bool(contracted), summed, None)
 
 
 def _matrix_pair(
@@ -257,7 +263,7 @@ def _matrix_pair(
     )
     split = product != "dot" and len(rows) * len(columns) != 1
     shape = tuple(sizes[label] for label in batch + rows + columns) if split else None
-    return _Pair(left, right, left_layout, right_layout, product, (), shape)
+    return _Pair(left, right, left_layout, right_layout, product, bool(contracted), (), shape)
 
 
 def _permutation(source: Labels, target: Labels) -> tuple[int, ...] | None:

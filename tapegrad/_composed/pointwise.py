@@ -71,7 +71,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         tensor([9, 8])
     """
     expect_tensor("rsub", "input", input)
-    return other - (input if alpha == 1 else input * alpha)
+    return _C.sub(other, input, alpha=alpha)
 
 
 @function

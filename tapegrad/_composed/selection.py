@@ -209,7 +209,7 @@ def unique_consecutive(
         flat.narrow(axis, 0, max(size - 1, 0))
     )
     if flat.dim() > 1:
-        changed = changed.movedim(axis, 0).reshape(max(size - 1, 0), -1).any(1)
+        changed = changed.movedim(axis, 0).flatten(1).any(1)
     first = _C.ones((min(1, size),), dtype=_C.bool, device=input.device)
     starts = _C.cat([first, changed])
     positions = _C.nonzero(starts).reshape(-1)

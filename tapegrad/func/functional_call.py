@@ -1,12 +1,14 @@
 """Calling a module with other parameters than its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
 
 __all__ = ["functional_call", "stack_module_state"]
+
+_ABSENT: Any = object()
 
 
 def functional_call(
@@ -22,7 +24,10 @@ def functional_call(
 
     Args:
         module: the module.
-        parameter_and_buffer_dicts: tensors by their dotted names, or several such mappings.
+        parameter_and_buffer_dicts: tensors by their dotted names, or several such mappings. If the
+            module puts other tensors in their places, as running statistics may, a single mapping
+            is given those; the module gets back its own. A name the module does not have becomes
+            an attribute during the call.
         args: the positional arguments, a tuple, or a single one.
         kwargs: the keyword arguments.
         tie_weights: whether replacing one name of a shared parameter replaces all of its names.
@@ -57,12 +62,21 @@ def functional_call(
     if tie_weights:
         replacements = _with_ties(own, replacements)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    restored = [(name, _swap(module, name, value)) for name, value in replacements.items()]
+    own_values: list[tuple[str, Any]] = []
     try:
+        for name, value in replacements.items():
+            own_values.append((name, _swap(module, name, value)))
         return module(*positional, **(kwargs or {}))
     finally:
-        for name, value in reversed(restored):
-            _swap(module, name, value)
+        final = {name: _swap(module, name, value) for name, value in reversed(own_values)}
+        if isinstance(parameter_and_buffer_dicts, MutableMapping):
+            _write_back(parameter_and_buffer_dicts, final)
+
+
+def _write_back(mapping: MutableMapping[str, Tensor], final: Mapping[str, Any]) -> None:
+    for name, value in final.items():
+        if name in mapping and value is not _ABSENT and mapping[name] is not value:
+            mapping[name] = value
 
 
 def _with_ties(own: Mapping[str, Any], replacements: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -76,15 +90,33 @@ def _with_ties(own: Mapping[str, Any], replacements: Mapping[str, Tensor]) -> di
 
 def _swap(module: Any, name: str, value: Any) -> Any:
     """Put a tensor in the place a dotted name says, and return what was there."""
+    if value is not _ABSENT and value is not None and not isinstance(value, Tensor):
+        raise TypeError(f"functional_call: '{name}': {value!r} is not an instance of torch.Tensor")
     *path, last = name.split(".")
     for part in path:
+        if not hasattr(module, part):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
         module = getattr(module, part)
     for table in (module._parameters, module._buffers):
         if last in table:
             previous = table[last]
             table[last] = value
             return previous
-    raise RuntimeError(f"functional_call: the module has no parameter or buffer '{name}'")
+    return _swap_attribute(module, last, value)
+
+
+def _swap_attribute(module: Any, name: str, value: Any) -> Any:
+    """Do the same for a name that is no parameter and no buffer."""
+    previous = getattr(module, name, _ABSENT)
+    if not (previous is _ABSENT or previous is None or isinstance(previous, Tensor)):
+        raise TypeError(
+            f"functional_call: attribute `{name}`: {previous!r} is not an instance of torch.Tensor"
+        )
+    if value is not _ABSENT:
+        setattr(module, name, value)
+    elif previous is not _ABSENT:
+        delattr(module, name)
+    return previous
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -131,8 +131,11 @@ def trunc_normal_(
         )
     low, high = _normal_cdf((a - mean) / std), _normal_cdf((b - mean) / std)
     with no_grad():
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        # In 16 bits the ends of the interval are too coarse: erfinv would be infinite there.
+        wide = tensor.float() if tensor.dtype in (_C.float16, _C.bfloat16) else tensor
+        wide.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
+        wide.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        return tensor if wide is tensor else tensor.copy_(wide)
 
 
 def _normal_cdf(x: float) -> float:

@@ -206,3 +206,16 @@ def test_gradients(both, mode):
     weight = tensor_of(torch, numbers(6, 3))
     assert torch.autograd.gradcheck(function, weight)
     assert torch.autograd.gradgradcheck(function, weight)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("offsets", [[0, 2, 2, 8], [0, 0, 5, 5], [0, 3], [0, 8, 8]])
+@pytest.mark.parametrize("dtypes", [("int32", "int32"), ("int64", "int32"), ("int32", "int64")])
+@pytest.mark.parametrize("padding_idx", [0, 1, -1])
+def test_include_last_offset_with_padding_idx_keeps_every_bag(
+    both, mode, offsets, dtypes, padding_idx
+):
+    """PyTorch lets the last bag run to the end here, whatever the last offset says."""
+    options = {"mode": mode, "include_last_offset": True, "padding_idx": padding_idx}
+    indices, starts = FLAT.astype(dtypes[0]), np.array(offsets, dtype=dtypes[1])
+    expect_same(both, bags(**options), [indices, numbers(6, 3), starts])

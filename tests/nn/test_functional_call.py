@@ -113,3 +113,58 @@ def test_buffers_of_ensembles_are_stacked(torch):
     _, buffers = torch.func.stack_module_state([torch.nn.BatchNorm1d(2) for _ in range(3)])
     assert buffers["running_mean"].shape == (3, 2)
     assert buffers["num_batches_tracked"].tolist() == [0, 0, 0]
+
+
+class Counting:
+    """Makes modules whose forward puts another tensor in the place of a buffer."""
+
+    def __new__(cls, torch):
+        class Module(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(1))
+                self.register_buffer("steps", torch.zeros(1))
+                self.plain = 0
+
+            def forward(self, x):
+                self.steps = self.steps + 1
+                return x * self.weight + self.steps + getattr(self, "extra", 0)
+
+        return Module()
+
+
+@pytest.mark.parametrize("tie_weights", [True, False])
+def test_functional_call_writes_back(torch, tie_weights):
+    module = Counting(torch)
+    state = {"weight": torch.full((1,), 3.0), "steps": torch.full((1,), 10.0)}
+    torch.func.functional_call(module, state, (torch.ones(1),), tie_weights=tie_weights)
+    assert state["steps"].item() == 11 and state["weight"].item() == 3
+    assert module.steps.item() == 0
+    parts = ({"weight": torch.ones(1)}, {"steps": torch.full((1,), 10.0)})
+    torch.func.functional_call(module, parts, (torch.ones(1),), tie_weights=tie_weights)
+    assert parts[1]["steps"].item() == 10 and module.steps.item() == 0
+
+
+def test_functional_call_takes_extra_keys(torch):
+    module = Counting(torch)
+    state = {"steps": torch.zeros(1), "extra": torch.full((1,), 5.0)}
+    assert torch.func.functional_call(module, state, (torch.ones(1),)).item() == 7
+    assert not hasattr(module, "extra") and module.steps.item() == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ({"absent.weight": 1}, AttributeError),
+        ({"plain": 1}, TypeError),
+        ({"weight": "text"}, TypeError),
+    ],
+)
+def test_functional_call_refuses_and_restores(torch, state, error):
+    module = Counting(torch)
+    before = module.weight
+    given = {"steps": torch.ones(1)}
+    given |= {k: torch.ones(1) if value == 1 else value for k, value in state.items()}
+    with pytest.raises(error):
+        torch.func.functional_call(module, given, (torch.ones(1),))
+    assert module.weight is before and module.plain == 0

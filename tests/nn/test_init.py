@@ -126,3 +126,14 @@ def test_a_generator_decides(torch):
         return torch.nn.init.normal_(torch.empty(4), generator=generator)
 
     assert draw().equal(draw())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("std", [1.0, 0.02])
+def test_trunc_normal_of_half_has_many_distinct_values(torch, dtype, std):
+    tensor = torch.empty(100_000, dtype=getattr(torch, dtype))
+    torch.nn.init.trunc_normal_(tensor, std=std)
+    mean, deviation, low, high = moments(tensor)
+    assert abs(mean) < 0.02 * std and low >= -6 * std and high <= 6 * std
+    assert deviation == pytest.approx(0.88 if std == 1 else std, rel=0.02)
+    assert len(tensor.unique()) > (2000 if dtype == "bfloat16" else 10_000)

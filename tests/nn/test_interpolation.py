@@ -201,3 +201,16 @@ def test_gradients(both, options):
 
     assert torch.autograd.gradcheck(function, x)
     assert torch.autograd.gradgradcheck(function, x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("size", [(10, 12), (7, 20), (3, 18)])
+def test_gradient_of_nearest_in_half_is_rounded_once(torch, dtype, mode, size):
+    x = tensor_of(torch, numbers(1, 2, 5, 6)).detach().to(getattr(torch, dtype)).requires_grad_()
+    y = torch.nn.functional.interpolate(x, size=size, mode=mode)
+    g = tensor_of(torch, numbers(*y.shape)).detach().to(y.dtype)
+    y.backward(g)
+    wide = x.detach().float().requires_grad_()
+    torch.nn.functional.interpolate(wide, size=size, mode=mode).backward(g.float())
+    assert y.dtype == x.dtype and torch.equal(x.grad, wide.grad.to(x.dtype))

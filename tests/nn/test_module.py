@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -389,3 +391,54 @@ def test_buffer(torch):
     module.dropped = torch.nn.Buffer(torch.ones(2), persistent=False)
     assert list(module.state_dict()) == ["kept"]
     assert len(list(module.buffers())) == 2 and list(module.parameters()) == []
+
+
+NEST = """
+import copy, pickle, sys
+import {library} as torch
+
+class Link(torch.nn.Module):
+    def __init__(self, below=None):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        if below is not None:
+            self.below = below
+
+    def forward(self, x):
+        return (self.below(x) if "below" in self._modules else x) + self.weight
+
+nest = None
+for _ in range(2000):
+    nest = Link(nest)
+x = torch.ones(1)
+for act in (
+    lambda: repr(nest), lambda: nest.state_dict(), lambda: list(nest.named_parameters()),
+    lambda: list(nest.modules()), lambda: nest.apply(lambda module: None), lambda: nest.double(),
+    lambda: nest.float(), lambda: nest.train(), lambda: nest.zero_grad(),
+    lambda: nest.load_state_dict({{}}, strict=False), lambda: copy.deepcopy(nest),
+    lambda: pickle.dumps(nest), lambda: copy.copy(nest), lambda: nest(x).sum().backward(),
+    lambda: torch.func.functional_call(nest, {{"weight": x}}, (x,)), lambda: nest.children(),
+):
+    for limit in (1000, 100000):
+        sys.setrecursionlimit(limit)
+        try:
+            act()
+            print("done")
+        except RecursionError:
+            print("RecursionError")
+"""
+
+
+def test_a_nest_of_2000_modules_does_not_crash(both):
+    """Beyond Python's own limit both libraries raise RecursionError, and in the same places."""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", NEST.format(library=library.__name__)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        for library in both
+    ]
+    assert said[0].returncode == 0, said[0].stderr
+    assert said[0].stdout == said[1].stdout and said[0].stdout.count("done") >= 16

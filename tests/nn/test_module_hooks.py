@@ -1,5 +1,10 @@
 """Hooks of modules: forward, backward, of one module and of all."""
 
+import copy
+import gc
+import pickle
+import weakref
+
 import pytest
 
 
@@ -295,3 +300,52 @@ def test_no_hooks_are_looked_at_after_the_last_is_removed():
     assert layer._any_hooks
     handle.remove()
     assert not layer._any_hooks
+
+
+def test_load_state_dict_hooks_of_children_see_their_own_keys(torch):
+    seen = []
+
+    class Part(torch.nn.Module):
+        def __init__(self, **parts):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+            for name, part in parts.items():
+                setattr(self, name, part)
+            self._register_load_state_dict_pre_hook(self.note)
+
+        def note(self, state_dict, prefix, *_):
+            seen.append((prefix, type(state_dict) is dict, list(state_dict)))
+
+    model = Part(a=Part(b=Part()), ab=Part())
+    model.load_state_dict(model.state_dict())
+    everything = ["weight", "a.weight", "a.b.weight", "ab.weight"]
+    assert seen == [
+        ("", False, everything),
+        ("a.", True, ["a.weight", "a.b.weight"]),
+        ("a.b.", True, ["a.b.weight"]),
+        ("ab.", True, ["ab.weight"]),
+    ]
+
+
+def test_a_module_with_a_load_state_dict_pre_hook_is_freed_at_once(torch):
+    layer = linear(torch)
+    layer.register_load_state_dict_pre_hook(lambda *_: None)
+    gone = weakref.ref(layer)
+    gc.disable()
+    try:
+        del layer
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def keep_count(module, *_):
+    module.count = getattr(module, "count", 0) + 1
+
+
+def test_a_load_state_dict_pre_hook_is_copied_with_its_module(torch):
+    layer = linear(torch)
+    layer.register_load_state_dict_pre_hook(keep_count)
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        twin.load_state_dict(layer.state_dict())
+        assert twin.count == 1 and not hasattr(layer, "count")

@@ -60,7 +60,9 @@ def embedding_bag(
         bag = _C.arange(bags, device=input.device).unsqueeze(1).expand(bags, most).reshape(-1)
     else:
         assert offsets is not None
-        bags, bag = _bags_of(input, offsets, include_last_offset)
+        # PyTorch lets the last bag run to the end where it goes through the bags one by one.
+        to_end = mode == "max" or padding_idx is not None
+        bags, bag = _bags_of(input, offsets, include_last_offset, to_end)
     indices = input.reshape(-1)[: bag.shape[0]]
     factors = None
     if per_sample_weights is not None:
@@ -146,7 +148,9 @@ def _wrapped_padding(padding_idx: int, rows: int) -> int:
     return padding_idx % rows
 
 
-def _bags_of(input: Tensor, offsets: Tensor, include_last_offset: bool) -> tuple[int, Tensor]:
+def _bags_of(
+    input: Tensor, offsets: Tensor, include_last_offset: bool, to_end: bool
+) -> tuple[int, Tensor]:
     """Return the number of bags, and the bag of every index."""
     count = input.shape[0]
     if include_last_offset and offsets.numel() == 0:
@@ -164,17 +168,19 @@ def _bags_of(input: Tensor, offsets: Tensor, include_last_offset: bool) -> tuple
             "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
             f"to start from position 0. However, got {first}"
         )
-    lengths = offsets.diff()
     largest = int(offsets.max())
     if last > count or largest > count:
         raise RuntimeError(
             f"embedding_bag: offsets[-1] can not be greater than input's length {count} but got "
             f"offsets[-1] of {largest}"
         )
+    lengths = offsets.diff()
     if bool((lengths < 0).any()):
         raise RuntimeError(
             f"embedding_bag: expected offsets that do not fall, got {offsets.tolist()}"
         )
+    if to_end and offsets.shape[0] > 1:
+        lengths[-1] += count - last
     bags = lengths.shape[0]
     return bags, _C.arange(bags, device=input.device).repeat_interleave(lengths)
 

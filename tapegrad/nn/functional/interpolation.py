@@ -222,7 +222,9 @@ def _order(input: Tensor, sizes: list[int]) -> list[int]:
 
 
 def _nearest(input: Tensor, sizes: list[int], scales: list[float | None], is_exact: bool) -> Tensor:
-    result = input
+    # Gradients of 16-bit floats add up in float32 and are rounded once.
+    is_rounded = input.dtype in (_C.float16, _C.bfloat16) and input.requires_grad
+    result = start = input.float() if is_rounded else input
     for dim in _order(input, sizes):
         length, wanted, scale = input.shape[dim], sizes[dim - 2], scales[dim - 2]
         if length == wanted and scale is None:
@@ -234,7 +236,9 @@ def _nearest(input: Tensor, sizes: list[int], scales: list[float | None], is_exa
             index = (places + 0.5 if is_exact else places) * _step(length, wanted, scale)
             index = index.floor().long().clamp(max=length - 1)
         result = result.index_select(dim, index)
-    return result if result is not input else input.clone()
+    if result is start:
+        return input.clone()
+    return result.to(input.dtype)
 
 
 def _step(length: int, wanted: int, scale: float | None) -> float:

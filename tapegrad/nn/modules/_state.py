@@ -1,5 +1,6 @@
 """The state of a module: what state_dict() collects and load_state_dict() puts back."""
 
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -153,7 +154,7 @@ class Stateful:
         state: Any = OrderedDict(state_dict)
         if metadata is not None:
             state._metadata = metadata
-        self._load_below(state, "", strict, assign, (missing, unexpected, errors))
+        self._load_below(state, metadata, "", assign, (missing, unexpected, errors))
         messages = []
         if strict and missing:
             messages.append(f"Missing key(s) in state_dict: {_quoted(missing)}. ")
@@ -170,20 +171,24 @@ class Stateful:
     def _load_below(
         self,
         state: Any,
+        metadata: Mapping[str, Any] | None,
         prefix: str,
-        strict: bool,
         assign: bool,
         found: tuple[list[str], list[str], list[str]],
     ) -> None:
-        """Load this module, then those below, then run the post-hooks."""
-        metadata = getattr(state, "_metadata", None)
+        """Load this module, then those below, then run the post-hooks.
+
+        Each module is shown its own keys alone, so that its hooks cannot touch those of others.
+        """
         local = {} if metadata is None else metadata.get(prefix[:-1], {})
         if assign:
             local = {**local, "assign_to_params_buffers": True}
         self._load_from_state_dict(state, prefix, local, True, *found)
         for name, module in self._modules.items():
             if module is not None:
-                module._load_below(state, f"{prefix}{name}.", strict, assign, found)
+                below = f"{prefix}{name}."
+                part = {key: value for key, value in state.items() if key.startswith(below)}
+                module._load_below(part, metadata, below, assign, found)
         incompatible = _IncompatibleKeys(found[0], found[1])
         for hook in self._load_state_dict_post_hooks.values():
             if hook(self, incompatible) is not None:
@@ -358,14 +363,28 @@ class Stateful:
 
 
 class _HookWithModule:
-    """A hook that is given its module first; copied and pickled together with it."""
+    """A hook that is given its module first; copied and pickled together with it.
+
+    The module holds the hook, so the hook holds the module by a weak reference only: otherwise only
+    the collector could free the two.
+    """
 
     def __init__(self, hook: Callable[..., Any], module: Any) -> None:
         self.hook = hook
-        self.module = module
+        self.module = weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(self.module, *args)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("load_state_dict: the module of a pre-hook no longer exists")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook = state["hook"]
+        self.module = weakref.ref(state["module"])
 
 
 def _quoted(names: list[str]) -> str:
