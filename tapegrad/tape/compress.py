@@ -224,7 +224,7 @@ class _ModulePolicies:
         self._policy = policy
         self._model = model
         self._choose = modules if callable(modules) else _chooser(model, modules)
-        self._paths: dict[int, str] = {}
+        self._paths: dict[int, tuple[str, Any]] = {}  # with the module, whose id is its own then
         self._running: list[tuple[Any, str]] = []  # modules that run, and the codec outside them
         self._handles: list[Any] = []
         self._threads: list[int] = []  # one for each block, of copies, too: all change one policy
@@ -243,7 +243,7 @@ class _ModulePolicies:
                 "compress: expected a block with modules= to be left before another thread enters "
                 "it; make one for each thread"
             )
-        self._paths = {id(module): path for path, module in self._model.named_modules()}
+        self._paths = {id(each): (path, each) for path, each in self._model.named_modules()}
         self._threads.append(thread)
         self._handles += [
             hooks.register_module_forward_pre_hook(self._begin),
@@ -255,6 +255,8 @@ class _ModulePolicies:
             self._handles.pop().remove()
         self._running.clear()
         self._threads.pop()
+        if not self._handles:
+            self._paths = {}
 
     def _is_here(self, module: Any) -> bool:
         return id(module) in self._paths and threading.get_ident() in self._threads
@@ -262,7 +264,7 @@ class _ModulePolicies:
     def _begin(self, module: Any, args: Any) -> None:
         if not self._is_here(module):
             return
-        codec = self._choose(self._paths[id(module)])
+        codec = self._choose(self._paths[id(module)][0])
         if codec is not ...:
             _expect_codec(codec)
         self._running.append((module, self._policy.codec))

@@ -163,6 +163,27 @@ def test_caching(torch):
     assert layer.weight is not first
 
 
+def test_caching_knows_modules_that_are_gone():
+    """In PyTorch a module that gets the id of one that is gone gets its values, too."""
+    import gc
+
+    import tapegrad as torch
+
+    class Same(torch.nn.Module):
+        def forward(self, x):
+            return x
+
+    with torch.nn.utils.parametrize.cached():
+        for number in range(20):
+            layer = torch.nn.Linear(2, 2)
+            with torch.no_grad():
+                layer.weight.fill_(number)
+            torch.nn.utils.parametrize.register_parametrization(layer, "weight", Same())
+            assert layer.weight[0, 0].item() == number
+            del layer
+            gc.collect()
+
+
 def test_copies(torch):
     symmetric, *_ = classes(torch)
     layer, _ = parametrized(torch, symmetric)

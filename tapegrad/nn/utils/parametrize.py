@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _caching_depth = 0
-_cache: dict[tuple[int, str], Any] = {}
+_cache: dict[tuple[int, str], tuple[Any, Any]] = {}  # with the module, whose id is its own then
 
 
 @contextmanager
@@ -192,8 +192,8 @@ def _property(name: str) -> property:
             return parametrization()
         key = (id(module), name)
         if key not in _cache:
-            _cache[key] = parametrization()
-        return _cache[key]
+            _cache[key] = module, parametrization()
+        return _cache[key][1]
 
     def set_(module: Any, value: Tensor) -> None:
         module.parametrizations[name].right_inverse(value)
