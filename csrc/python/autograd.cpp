@@ -37,6 +37,31 @@ Tensor root_gradient(const Tensor& root, const std::optional<Tensor>& given) {
   return ones(root.sizes(), root.dtype());
 }
 
+// Who is told of every sweep that is no part of another, or null: tapegrad/tape/sweeps.py.
+PyObject* sweep_listener = nullptr;
+
+void set_sweep_listener(nb::object listener) {
+  Py_XSETREF(sweep_listener, listener.is_none() ? nullptr : listener.inc_ref().ptr());
+}
+
+// Runs a sweep, after telling the listener; what that returns is called when the sweep is over.
+template <class Run>
+auto announced(std::span<const Tensor> roots, bool retain_graph, Run&& run) {
+  if (!sweep_listener || sweeps_running > 0) [[likely]]
+    return run();
+  nb::list list;
+  for (const Tensor& root : roots) list.append(nb::steal(wrap(root)));
+  nb::object after = nb::borrow(sweep_listener)(list, retain_graph);
+  try {
+    auto result = run();
+    if (!after.is_none()) after();
+    return result;
+  } catch (...) {
+    if (!after.is_none()) after();
+    throw;
+  }
+}
+
 std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
                                  const std::vector<std::optional<Tensor>>& given, bool retain_graph,
                                  bool create_graph,
@@ -49,7 +74,9 @@ std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
   for (size_t i = 0; i < roots.size(); ++i) grads.push_back(root_gradient(roots[i], given[i]));
   std::span<const Tensor> wanted;
   if (inputs) wanted = *inputs;
-  return sweep(roots, grads, wanted, accumulate, {retain_graph, create_graph});
+  return announced(roots, retain_graph, [&] {
+    return sweep(roots, grads, wanted, accumulate, {retain_graph, create_graph});
+  });
 }
 
 // x.backward() with nothing else: the hot path.
@@ -63,7 +90,9 @@ void backward(const Tensor& self, const std::optional<Tensor>& gradient,
     TAPEGRAD_CHECK(!wanted.empty(), "backward: inputs argument cannot be empty");
   }
   Tensor grad = root_gradient(self, gradient);
-  sweep({&self, 1}, {&grad, 1}, wanted, true, {retain_graph.value_or(create_graph), create_graph});
+  const SweepOptions options{retain_graph.value_or(create_graph), create_graph};
+  announced({&self, 1}, options.retain_graph,
+            [&] { return sweep({&self, 1}, {&grad, 1}, wanted, true, options); });
 }
 
 }  // namespace
@@ -86,6 +115,8 @@ void bind_autograd(Binder& b) {
            "    >>> (x * x).backward()\n"
            "    >>> x.grad\n"
            "    tensor(6.)\n");
+  b.function("_set_sweep_listener", set_sweep_listener, "listener"_a.none(),
+             "Calls a function with (roots, retain_graph) before every backward, or none.");
   b.function("is_grad_enabled", [] { return grad_enabled; },
              "Whether ops are recorded on this thread.");
   b.function("set_grad_enabled", [](bool enabled) { grad_enabled = enabled; }, "enabled"_a,

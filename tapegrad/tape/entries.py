@@ -56,7 +56,8 @@ class Saved(NamedTuple):
         storage: a number that values in the same memory share.
         state: ``"held"``; ``"leaf"``, a parameter's own memory, which lives anyway; ``"shared"``,
             charged to an earlier entry; ``"evicted"`` by a budget; ``"packed"`` by a pack hook;
-            ``"dropped"`` by a sweep that has passed.
+            ``"dropped"`` by a sweep that has passed; ``"later"``, saved after the moment that a
+            recorded block shows.
     """
 
     name: str

@@ -49,11 +49,13 @@ class Tape(Sequence[Entry]):
         self.title = title
         self.memory = memory_now() if memory is None else memory
         self._roots = list(roots)
+        self._swept: set[int] = set()  # of a recorded block: the entries at which sweeps began
         self._replay: Replay | None = None
 
-    def _fill(self, entries: list[Entry], memory: dict[str, int]) -> None:
+    def _fill(self, entries: list[Entry], memory: dict[str, int], swept: set[int]) -> None:
         self._entries = entries
         self.memory = memory
+        self._swept = swept
 
     # ---- a sequence
 
@@ -73,7 +75,9 @@ class Tape(Sequence[Entry]):
         return self._entries[index]
 
     def _part(self, entries: Iterable[Entry], title: str) -> "Tape":
-        return Tape(entries, title, self.memory, self._roots)
+        part = Tape(entries, title, self.memory, self._roots)
+        part._swept = self._swept
+        return part
 
     def filter(
         self,
@@ -204,8 +208,8 @@ class Tape(Sequence[Entry]):
         wants a gradient, or if it is kept for the gradient of an input that wants none.
 
         Args:
-            outputs: where sweeps start. By default the tensors of `tape.of`; of a recorded block
-                the newest entry, which is the loss's as a rule.
+            outputs: where sweeps start. By default the tensors of `tape.of`; of a recorded block,
+                where the sweeps in it started, and the newest entry, which is the loss's as a rule.
             inputs: the leaves whose gradient counts; by default all that require grad now.
 
         Returns:
@@ -220,6 +224,8 @@ class Tape(Sequence[Entry]):
             [('exp', 1024)]
         """
         started = {node._sequence_nr() for node, _ in self._roots_of(outputs)}
+        if outputs is None:
+            started |= self._swept
         wanted = None
         if inputs is not None:
             leaves = tensors_with_history("dead", inputs)

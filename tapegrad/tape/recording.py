@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape._arguments import expect_model, tensors_with_history
-from tapegrad.tape.entries import Entry, charge, list_entries, without_collections
+from tapegrad.tape.entries import Entry, Saved, list_entries, without_collections
 from tapegrad.tape.listing import Tape, memory_now
 from tapegrad.tape.modules import Calls, assign_modules
 from tapegrad.tape.replaying import Replay
@@ -86,8 +86,10 @@ class record:
     """Lists the entries that are recorded in a block, with the module of each.
 
     ``with tape.record() as t:`` gives a `Tape` that is filled when the block ends. An entry counts
-    if it lives then. Values that a backward in the block drops are listed all the same, as they
-    were when the last such backward began: that is where the tape is largest.
+    if it lives then. Values that a backward in the block drops are listed all the same: values are
+    shown as they were at the moment when most bytes were saved, which is when a backward began or
+    the end of the block. What was saved only after that moment is listed as ``"later"`` and not
+    charged, so that what several steps saved one after the other does not add up.
 
     Args:
         model: the module whose paths name entries; by default the outermost modules that are
@@ -121,6 +123,7 @@ class record:
         self._first = 0
         self._thread = 0
         self._before_sweep: tuple[list[Entry], dict[str, int]] | None = None
+        self._swept: set[int] = set()  # the entries at which sweeps began
         self.tape = Tape(title="recorded block")
 
     def __enter__(self) -> Tape:
@@ -147,13 +150,15 @@ class record:
         self._undo.close()
         entries, memory = self._list()
         if self._before_sweep is not None:
-            entries, memory = _merged(self._before_sweep[0], entries), self._before_sweep[1]
+            moments = [(entries, memory), self._before_sweep]
+            shown = max(moments, key=lambda each: each[1]["saved_bytes"])
+            entries, memory = _merged(shown[0], entries), shown[1]
         assign_modules(entries, self._model, self._calls)
         if self._times is not None:
             found = self._times.of((e.sequence, e.op, e.is_leaf) for e in entries)
             for entry, times in zip(entries, found, strict=True):
                 entry.forward_us, entry.backward_us = times
-        self.tape._fill(entries, memory)
+        self.tape._fill(entries, memory, self._swept)
         self.tape._replay, self._replay = self._replay, None
         self._calls = Calls()
         self._before_sweep = None
@@ -163,11 +168,18 @@ class record:
             nodes = _C._tape_live(self._first, _C._next_sequence())
             return list_entries(_with_leaves(nodes, self._first)), memory_now()
 
-    def _before(self, _: list[Tensor], retain_graph: bool) -> Callable[[], None] | None:
-        """Look at the values that a sweep will drop."""
-        if not retain_graph and get_ident() == self._thread:
-            self._before_sweep = None  # it would keep the entries of the step before alive
-            self._before_sweep = self._list()
+    def _is_largest(self) -> bool:
+        before = self._before_sweep
+        return before is None or memory_now()["saved_bytes"] >= before[1]["saved_bytes"]
+
+    def _before(self, roots: list[Tensor], retain_graph: bool) -> Callable[[], None] | None:
+        """Look at the values that a sweep will drop, unless there were more of them before."""
+        if get_ident() == self._thread:
+            self._swept |= {_C._gradient_edge(root)[0]._sequence_nr() for root in roots}
+            if not retain_graph and self._is_largest():
+                self._before_sweep = None  # it would keep the entries of the step before alive
+                self._before_sweep = self._list()
+                self._swept &= {entry.sequence for entry in self._before_sweep[0]}
         return None if self._times is None else self._times.begin_anew
 
 
@@ -184,9 +196,11 @@ def _with_leaves(nodes: list[Any], first: int) -> list[Any]:
     return [found[sequence] for sequence in sorted(found)] + nodes
 
 
-def _merged(before: list[Entry], now: list[Entry]) -> list[Entry]:
-    """Return entries as they were before a sweep, and those that came later."""
-    known = {entry.sequence: entry for entry in before}
+def _merged(shown: list[Entry], now: list[Entry]) -> list[Entry]:
+    """Return entries as they were at a moment, and those that came later, in tape order."""
+    if shown is now:
+        return now
+    known = {entry.sequence: entry for entry in shown}
     later = [entry for entry in now if entry.sequence not in known]
     for entry in later:
         entry.inputs = tuple(
@@ -195,8 +209,15 @@ def _merged(before: list[Entry], now: list[Entry]) -> list[Entry]:
             else each._replace(producer=known.get(each.producer.sequence, each.producer))
             for each in entry.inputs
         )
-    merged = sorted([*before, *later], key=lambda entry: entry.sequence)
+        entry.saved = tuple(_saved_later(value) for value in entry.saved)
+        entry.bytes = 0
+    merged = sorted([*shown, *later], key=lambda entry: entry.sequence)
     for index, entry in enumerate(merged):
         entry.index = index
-    charge(merged)
     return merged
+
+
+def _saved_later(value: Saved) -> Saved:
+    """Return a value that was saved after the moment that is shown: not in the same memory."""
+    state = "later" if value.state in ("held", "shared") else value.state
+    return value._replace(bytes=0, state=state, storage=-value.storage)

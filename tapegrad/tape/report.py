@@ -97,7 +97,7 @@ def _choose(
 def _row(entry: Entry, timed: bool) -> list[str]:
     shape = ", ".join(str(list(output.shape)) for output in entry.outputs)
     saved = human_bytes(entry.bytes) if entry.bytes else "-"
-    if any(value.state in ("evicted", "packed", "dropped") for value in entry.saved):
+    if any(value.state in ("evicted", "packed", "dropped", "later") for value in entry.saved):
         states = {value.state for value in entry.saved} - {"held", "leaf", "shared"}
         saved = f"{saved} {'/'.join(sorted(states))}" if entry.bytes else "/".join(sorted(states))
     times = []

@@ -1,8 +1,7 @@
 """Being told when a backward is about to begin.
 
-All sweeps start in one of two native functions, ``_C.run_backward`` and ``Tensor.backward``. While
-somebody listens, Python functions stand in their place; otherwise nothing does, and listening costs
-nothing.
+The native functions that start a sweep tell of it, however they were reached: a bound method that
+is older than the block does, too. Nothing is told while nobody listens.
 """
 
 import threading
@@ -19,51 +18,20 @@ Listener = Callable[[list[Tensor], bool], Callable[[], None] | None]
 
 _listeners: list[Listener] = []
 _lock = threading.RLock()
-_sweeping = threading.local()
-_native: Any = None
 
 
-def _announced(roots: Any, retain_graph: bool, run: Callable[[], Any]) -> Any:
-    """Run a sweep, after telling the listeners unless it is part of another."""
-    after = []
-    if getattr(_sweeping, "depth", 0) == 0:
-        after = [listener(list(roots), retain_graph) for listener in tuple(_listeners)]
-    _sweeping.depth = getattr(_sweeping, "depth", 0) + 1
-    try:
-        return run()
-    finally:
-        _sweeping.depth -= 1
-        for listener in after:
-            if listener is not None:
-                listener()
+def _announce(roots: list[Tensor], retain_graph: bool) -> Callable[[], None] | None:
+    """Tell the listeners of a sweep; return what is to be called after it."""
+    found = [listener(roots, retain_graph) for listener in tuple(_listeners)]
+    after = [each for each in found if each is not None]
+    if not after:
+        return None
 
+    def call_all() -> None:
+        for each in after:
+            each()
 
-def _run_backward(
-    roots: Any,
-    grad_roots: Any,
-    retain_graph: bool,
-    create_graph: bool,
-    inputs: Any,
-    accumulate: bool,
-) -> Any:
-    native = _native[0]
-    return _announced(
-        roots,
-        retain_graph,
-        lambda: native(roots, grad_roots, retain_graph, create_graph, inputs, accumulate),
-    )
-
-
-def _backward(
-    self: Tensor,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    native = _native[1]
-    retain = create_graph if retain_graph is None else retain_graph
-    _announced([self], retain, lambda: native(self, gradient, retain_graph, create_graph, inputs))
+    return call_all
 
 
 class BeforeSweeps:
@@ -84,17 +52,13 @@ class BeforeSweeps:
         self._listener = listener
 
     def __enter__(self) -> "BeforeSweeps":
-        global _native
         with _lock:
-            if not _listeners:
-                _native = (_C.run_backward, Tensor.backward)
-                _C.run_backward = _run_backward
-                Tensor.backward = _backward  # type: ignore[method-assign,assignment]
             _listeners.append(self._listener)
+            _C._set_sweep_listener(_announce)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         with _lock:
             _listeners.remove(self._listener)
             if not _listeners:
-                _C.run_backward, Tensor.backward = _native  # type: ignore[method-assign]
+                _C._set_sweep_listener(None)

@@ -7,6 +7,7 @@ const STATES = {
   evicted: "evicted, recomputed when it is needed",
   packed: "packed by hooks",
   dropped: "dropped: a sweep has read it",
+  later: "saved after the moment that is shown",
 };
 const ROLES = {
   input: "an input of the op",
