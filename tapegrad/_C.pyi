@@ -3774,6 +3774,9 @@ class UntypedStorage:
 
     def __len__(self) -> builtins.int: ...
 
+    def _address(self) -> builtins.int:
+        """The same, to read the bytes at once, or to write them for the first time."""
+
     def data_ptr(self) -> builtins.int:
         """The address of the first byte."""
 
@@ -3846,13 +3849,13 @@ def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, wei
     """Every channel shifted and scaled; also its mean and its biased variance."""
 
 def _budget_start(limit: builtins.int, strict: builtins.bool) -> builtins.int:
-    """Keeps the tape under a number of bytes from now on, on this thread; returns what ends it."""
+    """Keeps the tape under a number of bytes from now on; returns what ends it."""
 
 def _budget_stats() -> dict:
     """What the budget did since it began."""
 
-def _budget_stop(number: builtins.int) -> builtins.int:
-    """Ends a budget, on the thread it began on; returns the most bytes saved at a time."""
+def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str]:
+    """Ends a budget; returns the most bytes saved at a time, by how many the limit was passed, and what was irreducible then."""
 
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
@@ -3913,6 +3916,9 @@ def _is_inference() -> builtins.bool:
 
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
+
+def _is_unguarded(tensor: Tensor) -> builtins.bool:
+    """Whether a tensor's memory may be written unseen, by NumPy for one."""
 
 def _layer_norm(input: Tensor, dims: builtins.int, weight: Tensor | None, bias: Tensor | None, eps: builtins.float, centred: builtins.bool) -> Tensor:
     """The last `dims` dimensions shifted and scaled to mean 0 and variance 1."""
@@ -3982,6 +3988,12 @@ def _set_coding(policy: object | None) -> Any:
 
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""
+
+def _set_packing(on: builtins.bool) -> builtins.bool:
+    """Lifts the hooks on saved values, or ends that; returns whether they were in force."""
+
+def _set_sweep_listener(listener: object | None) -> None:
+    """Calls a function with (roots, retain_graph) before every backward, or none."""
 
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
     """Attaches a tangent to the tensor itself."""

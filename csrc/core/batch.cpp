@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/loan.h"
 
 namespace tapegrad {
 
@@ -26,6 +28,13 @@ void free_parent(void* parent) { static_cast<Storage*>(parent)->release(); }
 Ref<Storage> share(Storage& storage, void* data, size_t nbytes) {
   storage.retain();
   return Storage::borrow(data, nbytes, &storage, free_parent);
+}
+
+// The same for longer than a call: what is written there is not seen here.
+Ref<Storage> lend(Storage& storage, size_t nbytes) {
+  auto loan = std::make_unique<Loan>(Ref<Storage>(&storage));
+  return Storage::borrow(storage.data(), nbytes, loan.release(),
+                         [](void* held) { delete static_cast<Loan*>(held); });
 }
 
 const BatchDim* find(std::span<const BatchDim> dims, uint32_t level) {
@@ -220,7 +229,6 @@ void Batches::forget(Storage& storage) noexcept {
 
 Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
   Storage& storage = x->storage();
-  storage.expose();
   std::span<const BatchDim> outer = of(storage);
   Batch batch{{outer.begin(), outer.end()}, nullptr, 0, x->storage_ref()};
   merge("vmap", batch.dims,
@@ -228,7 +236,7 @@ Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
   DimVector sizes(x.sizes()), strides(x.strides());
   sizes.erase(dim);
   strides.erase(dim);
-  Ref<Storage> hidden = share(storage, storage.data(), storage.nbytes());
+  Ref<Storage> hidden = lend(storage, storage.nbytes());
   hidden->context_.flags |= Storage::kBatched | (storage.context_.flags & Storage::kInference);
   table.emplace(hidden.get(), std::move(batch));
   ++batched_storages;
@@ -237,7 +245,6 @@ Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
 
 Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size) {
   Storage& storage = x->storage();
-  storage.expose();
   const BatchDim* here = find(of(storage), level);
   DimVector sizes(x.sizes()), strides(x.strides());
   sizes.insert(dim, here ? here->size : size);
@@ -246,7 +253,7 @@ Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t siz
   if (!here) return alias(x, sizes, strides, x->offset());
   size_t reach = std::max(storage.nbytes(),
                           static_cast<size_t>((here->size - 1) * here->stride) + storage.nbytes());
-  Ref<Storage> shown = share(storage, storage.data(), here->size > 0 ? reach : 0);
+  Ref<Storage> shown = lend(storage, here->size > 0 ? reach : 0);
   Batch batch{{}, nullptr, 0, x->storage_ref()};
   for (const BatchDim& other : of(storage))
     if (other.level != level) batch.dims.push_back(other);
@@ -319,7 +326,7 @@ bool is_batched_at(const Tensor& x, uint32_t level) {
 
 void settle_bytes(Storage& storage) {
   storage.clear_fresh();
-  storage.expose();
+  storage.settle();
   if (!storage.is_batched()) return;
   fail("vmap: it looks like you're calling .item(), bool(), numpy() or an op whose result's shape "
        "depends on the values, on a tensor that differs over the batch; this has no one answer. "

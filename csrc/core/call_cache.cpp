@@ -126,15 +126,18 @@ void CallCache::end(const OpCall& call) {
 
 bool CallCache::take(const OpCall& call, size_t number, const Result& result) {
   if (result.outputs.empty() || !makes_outputs(call)) return false;
+  // See Note [Memory that is written unseen]. Who writes there, writes again.
+  for (const Output& output : result.outputs)
+    if (output->storage().has(Storage::kWasOut)) return false;
   bool fits = result.outputs.size() == call.outputs.size();
   for (size_t i = 0; fits && i < call.outputs.size(); ++i)
-    fits = result.outputs[i].dtype() == call.out(i).dtype() &&
-           same_sizes(result.outputs[i].sizes(), call.out(i).sizes()) &&
-           same_sizes(result.outputs[i].strides(), call.out(i).strides());
+    fits = result.outputs[i]->dtype() == call.out(i).dtype() &&
+           same_sizes(result.outputs[i]->sizes(), call.out(i).sizes()) &&
+           same_sizes(result.outputs[i]->strides(), call.out(i).strides());
   TAPEGRAD_CHECK(fits, "checkpoint: when the function ran again, its call number ", number, " of ",
                  call.op.name, " was of shape ", to_string(call.out().sizes()),
                  ", the first time, when the result was kept, it was of shape ",
-                 to_string(result.outputs[0].sizes()), "; it must do the same each time");
+                 to_string(result.outputs[0]->sizes()), "; it must do the same each time");
   bool is_written = false;
   for (size_t i = 0; i < call.outputs.size(); ++i)
     is_written |= result.outputs[i]->storage().version() != result.versions[i];
@@ -143,7 +146,7 @@ bool CallCache::take(const OpCall& call, size_t number, const Result& result) {
                  "out of the policy, or pass allow_cache_entry_mutation=True");
   if (result.is_overwritten && !is_written) return false;
   for (size_t i = 0; i < call.outputs.size(); ++i)
-    call.outputs[i]->set_storage(result.outputs[i]->storage_ref(), result.outputs[i].dtype());
+    call.outputs[i]->set_storage(result.outputs[i]->storage_ref(), result.outputs[i]->dtype());
   return true;
 }
 

@@ -19,6 +19,14 @@
 
 namespace tapegrad {
 
+// Set by the graph layer: results that are kept count as the tape's memory (Note [What the tape is
+// charged]), and a budget may evict them.
+struct KeepHooks {
+  void (*begin)(TensorImpl& result) = nullptr;
+  void (*end)(TensorImpl& result) noexcept = nullptr;
+};
+inline KeepHooks keep_hooks;
+
 class CallCache {
  public:
   // Who chooses. `wants` is asked once for each op; `decides`, where there is one, at each call of a
@@ -51,8 +59,27 @@ class CallCache {
   void clear();
 
  private:
+  // A result that is kept.
+  class Output {
+   public:
+    explicit Output(Ref<TensorImpl> tensor) : tensor_(std::move(tensor)) {
+      keep_hooks.begin(*tensor_);
+    }
+    ~Output() {
+      if (tensor_) keep_hooks.end(*tensor_);
+    }
+    Output(Output&&) noexcept = default;
+    Output& operator=(Output&& other) noexcept {
+      std::swap(tensor_, other.tensor_);
+      return *this;
+    }
+    const TensorImpl* operator->() const { return tensor_.get(); }
+
+   private:
+    Ref<TensorImpl> tensor_;
+  };
   struct Result {
-    std::vector<Tensor> outputs;  // none if the call is to run again
+    std::vector<Output> outputs;  // none if the call is to run again
     std::vector<uint32_t> versions;
     uint64_t drawn = 0;           // random numbers that were drawn for the decision
     bool is_overwritten = false;  // by a later call of the first run

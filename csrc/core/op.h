@@ -34,11 +34,13 @@ struct OpCall {
 
 using Kernel = void (*)(const OpCall&);
 
-// What dispatch must know of an op when it runs over a batch (core/batch.h).
+// What dispatch must know of an op when it runs over a batch (core/batch.h) or may run again
+// (graph/budget.h).
 enum OpTrait : uint8_t {
   kAnyRank = 1,     // works element by element: further leading dimensions change nothing
   kRandom = 2,      // draws random numbers
   kOverwrites = 4,  // may write its first output over its first input, if they are laid out alike
+  kContracts = 8,   // sums products of its first two inputs: more work than its bytes tell
 };
 
 // The record of an op: what the system may ask of it below autograd.
@@ -117,7 +119,7 @@ inline void (*resolve_pending)() = nullptr;
 // afterwards how the outputs were computed.
 struct BudgetHooks {
   void (*before)(const OpCall& call) = nullptr;
-  void (*after)(const OpCall& call, int64_t cost) = nullptr;
+  void (*after)(const OpCall& call) = nullptr;
   void (*abandon)(const OpCall& call) noexcept = nullptr;  // the call failed
 };
 inline BudgetHooks budget_hooks;

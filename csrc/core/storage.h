@@ -42,12 +42,21 @@ class Storage;
 struct Tracking {
   void (*forget)(Storage& storage) noexcept = nullptr;  // it is being destroyed
   void (*restore)(Storage& storage) = nullptr;          // its evicted bytes are asked for
-  void (*distrust)(Storage& storage) = nullptr;         // somebody may write them unseen
+  void (*settle)(Storage& storage) = nullptr;  // they are used, or written first, outside of calls
+  void (*expose)(Storage& storage) = nullptr;  // somebody may write them unseen from now on
 };
 inline Tracking tracking;
 // Set by the graph layer: a storage of which something is coded is being destroyed (graph/coding.h).
 inline void (*forget_codings)(Storage& storage) noexcept = nullptr;
 
+// Note [Memory that is written unseen]
+// Calls are the only writers that anybody sees: they bump the version, and whoever must know what
+// the bytes were before has been told. Memory of others (kBorrowed: a NumPy array, a mapped file,
+// what another process shares) and memory whose address is out (kLent while an array made by
+// numpy() or a DLPack capsule lives, kExposed for good after data_ptr()) may be written between any
+// two calls. So nothing may be concluded from an unchanged version there: what is to be found again
+// later, such as what a budget computes values from, is a copy; codes and kept results of such
+// memory are not used for other values; and bytes whose address is out stay where they are.
 class Storage {
  public:
   enum Flag : uint32_t {
@@ -59,6 +68,9 @@ class Storage {
     kFresh = 32,     // born under a budget and not written yet
     kBorrowed = 64,  // the bytes are somebody else's
     kCoded = 128,    // saved values were made of the bytes that may be shared, see graph/coding.h
+    kExposed = 256,  // the address is known outside, for good
+    kLent = 512,     // the address is known outside, until end_loan()
+    kWasOut = 1024,  // the address was known outside at some time
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -72,7 +84,7 @@ class Storage {
   }
   // Bytes owned by somebody else, such as a NumPy array; free_owner(owner) runs at the end.
   static Ref<Storage> borrow(void* data, size_t nbytes, void* owner, void (*free_owner)(void*)) {
-    auto* keeper = new (pool_allocate(sizeof(Owner))) Owner{owner, free_owner, nullptr};
+    auto* keeper = new (pool_allocate(sizeof(Owner))) Owner{owner, free_owner};
     return Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, keeper));
   }
 
@@ -80,6 +92,8 @@ class Storage {
   size_t nbytes() const { return nbytes_; }
   bool has(uint32_t flags) const { return context_.flags & flags; }
   bool is_borrowed() const { return has(kBorrowed); }
+  // See Note [Memory that is written unseen].
+  bool is_unguarded() const { return has(kBorrowed | kExposed | kLent); }
 
   // Any write to the bytes bumps the version; a saved value compares it when it is read.
   uint32_t version() const { return version_; }
@@ -102,21 +116,26 @@ class Storage {
 
   uint32_t birth_level() const { return context_.level; }
   uint32_t birth_transform() const { return context_.transform; }
-  // What the budget knows of the bytes, while kTracked is set.
-  void* tracker() const { return is_borrowed() ? owner_->tracker : tracker_; }
+  // What the budget knows of the bytes, while kTracked is set; never of borrowed ones.
+  void* tracker() const { return tracker_; }
   void set_tracker(void* tracker) {
-    (is_borrowed() ? owner_->tracker : tracker_) = tracker;
+    tracker_ = tracker;
     context_.flags |= kTracked;
   }
   void clear_tracker() {
-    (is_borrowed() ? owner_->tracker : tracker_) = nullptr;
+    tracker_ = nullptr;
     context_.flags &= ~uint32_t{kTracked};
   }
-  // The address goes to somebody who may write the bytes by a way that the budget does not see.
-  void expose() {
+  // The bytes are used by the library outside of calls, and not written except for the first time.
+  void settle() {
     if (has(kTracked)) [[unlikely]]
-      tracking.distrust(*this);
+      tracking.settle(*this);
   }
+  // The address goes to somebody who may write the bytes whenever it likes.
+  void expose();
+  // The same until end_loan() was called as often; the borrower holds the storage.
+  void lend();
+  void end_loan() noexcept;
   // The bytes are written by such a way, before anything else.
   void clear_fresh() { context_.flags &= ~uint32_t{kFresh}; }
   bool is_inference() const { return context_.flags & kInference; }
@@ -136,7 +155,6 @@ class Storage {
   struct Owner {
     void* object;
     void (*free)(void*);
-    void* tracker;
   };
 
   Storage(void* data, size_t nbytes, Owner* owner)

@@ -4,28 +4,67 @@
 #include <limits>
 #include <unordered_set>
 
+#include "core/call_cache.h"
 #include "core/error.h"
 #include "graph/node.h"
+#include "graph/write_log.h"
 
 namespace tapegrad {
 
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+// From here on a limit only measures: nothing is evicted for it.
+constexpr int64_t kMeasuring = int64_t{1} << 62;
 // Smaller storages lie in one block with their header.
 constexpr size_t kSmallest = 1024;
+
+// How often the calls of a block may be made again before its limit is raised, by their cost.
+// See Note [A budget that cannot be kept].
+constexpr int64_t kMostAgain = 8;
+constexpr int64_t kMoreAgain = 2;
+
+int64_t time_spent = 0;  // estimated costs of all calls
+int64_t time_again = 0;  // of those that were made again
 
 struct Limit {
   int64_t bytes = kNoLimit;
   bool strict = false;
   int64_t number = 0;
   int64_t peak = 0;
+  int64_t shortfall = 0;  // when `obstacles` were noted
+  std::string obstacles{};
+  int64_t raised = bytes;  // what is allowed
+  int64_t before = saved_bytes.live;
+  int64_t set_at = time_spent - time_again;
+  int64_t again_at = time_again;
+  int64_t may_again = kMostAgain;
+
+  // Whether too much was computed again since the limit was set or raised.
+  bool is_worn() const {
+    return time_again - again_at > may_again * (time_spent - time_again - set_at);
+  }
+  void ease() {
+    raised += raised / 4;
+    again_at = time_again;
+    may_again = kMoreAgain;
+  }
+  // Whether a step is over, or has not begun.
+  bool is_idle() const { return saved_bytes.live <= std::max(before, bytes / 4); }
+  void set_anew() {
+    raised = bytes;
+    set_at = time_spent - time_again;
+    again_at = time_again;
+    may_again = kMostAgain;
+  }
 };
 std::vector<Limit> limits;  // of the budgets that are active, on any thread
-Limit limit;                // in force: the last of them, or that under which something was evicted
+Limit lingering;            // of one that ended, under which something is still evicted
 int64_t last_number = 0;
+
+// The one in force.
+Limit& limit() { return limits.empty() ? lingering : limits.back(); }
 int64_t peak_before = 0;  // of saved bytes, before the last budget began
-thread_local int budgets_here = 0;
 uint32_t evicted = 0;
 
 // Lets the peak start again at what is live, and notes how high it was for all whom it concerns.
@@ -38,7 +77,6 @@ void restart_peak() {
 // Calls on all threads are watched while something may be evicted from under them.
 void update_watch() { evicted_storages = evicted + static_cast<uint32_t>(limits.size()); }
 Budget::Stats statistics;
-int64_t time_spent = 0;
 std::vector<Value*> candidates;
 std::vector<Value*> quiet_values;
 
@@ -116,6 +154,7 @@ void each_neighbour(const Value& value, const Survey& survey, Look&& look) {
 const char* plain_obstacle(const Storage& storage) {
   if (Budget::is_too_small(storage.nbytes())) return "it is not larger than 1 KiB";
   if (storage.is_borrowed()) return "its memory is not the library's";
+  if (storage.is_unguarded()) return "its address is known outside: numpy(), DLPack or data_ptr()";
   if (storage.is_batched()) return "it is a batch of vmap";
   if (storage.use_count() != storage.savers()) return "the program still holds it";
   return nullptr;
@@ -189,7 +228,11 @@ bool evict_some(int64_t target) {
   budget_hooks = {Recipes::before, Recipes::after, Recipes::abandon};
   tracking = {Recipes::forget, [](Storage& storage) {
     Recipes::bring_back(*Recipes::find(storage));
-  }, Recipes::distrust};
+  }, Recipes::settle, Recipes::expose};
+  keep_hooks = {[](TensorImpl& result) {
+    Budget::admit(result.storage());
+    result.add_saver();
+  }, [](TensorImpl& result) noexcept { remove_saver(result); }};
   return true;
 }();
 
@@ -197,33 +240,36 @@ bool evict_some(int64_t target) {
 
 int64_t Budget::start(int64_t bytes, bool strict) {
   restart_peak();
-  limit = {bytes, strict, ++last_number};
-  limits.push_back(limit);
+  limits.push_back({bytes, strict, ++last_number});
   update_watch();
-  statistics.shortfall = 0;
-  statistics.obstacles.clear();
-  ++budgets_here;
-  watch(kWatchBudget, true);
-  storage_context.flags |= Storage::kFresh;
+  is_active = true;
+  join();
   make_room(0, false);
-  return limit.number;
+  return last_number;
 }
 
-int64_t Budget::stop(int64_t number) {
+Budget::Outcome Budget::stop(int64_t number) {
   auto found = std::find_if(limits.begin(), limits.end(),
                             [=](const Limit& active) { return active.number == number; });
   TAPEGRAD_CHECK(found != limits.end(), "budget: it is not active");
   restart_peak();
-  int64_t peak = found->peak;
+  Outcome outcome{found->peak, std::max(int64_t{0}, found->peak - found->bytes), found->obstacles};
+  Limit ended = std::move(*found);
   limits.erase(found);
   update_watch();
   // What was evicted comes back later under the limit that it was evicted for.
-  if (!limits.empty()) limit = limits.back();
-  else if (evicted == 0) limit = {};
-  if (--budgets_here > 0) return peak;
-  watch(kWatchBudget, false);
-  storage_context.flags &= ~uint32_t{Storage::kFresh};
-  return peak;
+  if (limits.empty()) lingering = evicted > 0 ? std::move(ended) : Limit();
+  if (limits.empty()) Recipes::end_snapshots();
+  is_active = !limits.empty();
+  join();
+  return outcome;
+}
+
+void Budget::change_joined() {
+  has_joined = is_active;
+  watch(kWatchBudget, is_active);
+  if (is_active) storage_context.flags |= Storage::kFresh;
+  else storage_context.flags &= ~uint32_t{Storage::kFresh};
 }
 
 int64_t Budget::peak() { return std::max(peak_before, saved_bytes.peak); }
@@ -237,30 +283,43 @@ uint32_t Budget::evicted_count() { return evicted; }
 
 const Budget::Stats& Budget::stats() { return statistics; }
 
+bool Budget::is_limited() { return limit().bytes < kMeasuring; }
+
 bool Budget::try_room(size_t nbytes) {
-  if (limit.bytes == kNoLimit) return true;
-  int64_t allowed = limit.bytes - static_cast<int64_t>(nbytes) - newly_sole();
+  Limit& here = limit();
+  if (here.bytes >= kMeasuring) return true;
+  if (evicted == 0 && here.is_idle()) here.set_anew();
+  const int64_t needed = saved_bytes.live + static_cast<int64_t>(nbytes);
+  if (needed > here.raised && here.is_worn() && !here.strict) {
+    here.ease();
+    if (here.obstacles.empty())
+      here.obstacles = concat("\n  computing again had cost ", kMostAgain,
+                              " times as much as the calls themselves");
+  }
+  int64_t allowed = here.raised - static_cast<int64_t>(nbytes) - newly_sole();
   // A little more than asked, so that the next value does not have to look again.
-  int64_t target = allowed - limit.bytes / 32;
+  int64_t target = allowed - here.raised / 32;
   while (saved_bytes.live > allowed)
     if (!evict_some(target)) break;
   count_newly_sole();
-  return saved_bytes.live <= limit.bytes - static_cast<int64_t>(nbytes);
+  return saved_bytes.live <= here.raised - static_cast<int64_t>(nbytes);
 }
 
 void Budget::make_room(size_t nbytes, bool may_fail) {
   if (try_room(nbytes)) return;
-  int64_t shortfall = saved_bytes.live + static_cast<int64_t>(nbytes) - limit.bytes;
+  Limit& here = limit();
+  const int64_t needed = saved_bytes.live + static_cast<int64_t>(nbytes);
+  const int64_t shortfall = needed - here.bytes;
   // What is in the way is noted while it is there, but not for every byte more.
-  if (shortfall > statistics.shortfall + statistics.shortfall / 8) {
-    statistics.shortfall = shortfall;
-    statistics.obstacles = irreducible();
+  if (shortfall > here.shortfall + here.shortfall / 8) {
+    here.shortfall = shortfall;
+    here.obstacles = irreducible();
   }
-  if (limit.strict && may_fail)
-    fail<OutOfMemoryError>("budget: the tape needs ", limit.bytes + shortfall, " bytes, which is ",
-                           shortfall, " more than the budget of ", limit.bytes,
+  if (here.strict && may_fail)
+    fail<OutOfMemoryError>("budget: the tape needs ", needed, " bytes, which is ", shortfall,
+                           " more than the budget of ", here.bytes,
                            "; the rest cannot be evicted:", irreducible());
-  statistics.shortfall = std::max(statistics.shortfall, shortfall);
+  if (!here.strict) here.raised = std::max(here.raised, needed);
 }
 
 const char* Budget::obstacle(const Storage& storage) {
@@ -283,12 +342,14 @@ std::string Budget::irreducible() {
   };
   std::vector<Row> rows;
   std::unordered_set<const Storage*> seen;
+  int64_t elsewhere = saved_bytes.live;
   for (const Node* node : live_nodes())
     for (const SavedValue& value : node->saved_values())
       value.with_stored([&](const Tensor& x) {
         const Storage& storage = x->storage();
         if (storage.has(Storage::kLeaf | Storage::kEvicted) || !seen.insert(&storage).second)
           return;
+        elsewhere -= static_cast<int64_t>(storage.nbytes());
         if (const char* reason = obstacle(storage))
           rows.push_back({storage.nbytes(), node, reason});
       });
@@ -300,6 +361,8 @@ std::string Budget::irreducible() {
     text += concat("\n  ", rows[i].nbytes, " bytes saved by ", rows[i].node->name(), " at ",
                    rows[i].node->line(), ": ", rows[i].reason);
   if (rows.size() > kShown) text += concat("\n  and ", rows.size() - kShown, " more");
+  if (elsewhere > 0)
+    text += concat("\n  ", elsewhere, " bytes that others are computed from at that moment");
   return text;
 }
 
@@ -329,9 +392,10 @@ void Budget::leave_component(Value& value) noexcept {
 int64_t Budget::clock() { return time_spent; }
 void Budget::advance(int64_t cost) { time_spent += cost; }
 
-void Budget::count_recomputed(int64_t cost) {
+void Budget::count_recomputed(int64_t cost, int64_t time) {
+  time_again += cost;
   ++statistics.recomputed;
-  statistics.recompute_time += cost;
+  statistics.recompute_time += time;
 }
 
 void Budget::count_evicted(int change) noexcept {
@@ -340,7 +404,7 @@ void Budget::count_evicted(int change) noexcept {
   if (evicted > 0) return;
   components.clear();
   ++generation;
-  if (limits.empty()) limit = {};
+  lingering = {};
 }
 
 bool Budget::is_too_small(size_t nbytes) { return nbytes <= kSmallest; }

@@ -8,6 +8,14 @@
 // with the smallest cost / (size * staleness). The cost is that of the calls to be made again: its own,
 // those whose results are gone already, and those of neighbouring evicted values, kept as sums over
 // components that only ever grow together until everything is back.
+//
+// Note [A budget that cannot be kept]
+// What is in use, held by the program or not computable stays. Where that is more than the limit, the
+// limit is raised to what was needed: so many bytes were there anyway, and evicting for less would
+// only cost time. It is raised by a quarter, too, when computing again has cost kMostAgain times what
+// the calls themselves cost since the limit was set (and kMoreAgain times more since it was last
+// raised): the time of a step is bounded, whatever the limit. A strict budget is never raised. When
+// the next step begins, the limit is as it was set.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +32,18 @@ class Budget {
     int64_t evictions = 0;
     int64_t recomputed = 0;      // calls made again
     int64_t recompute_time = 0;  // nanoseconds
-    int64_t shortfall = 0;       // by how many bytes the limit was passed, at most
-    std::string obstacles;       // what was irreducible then
+  };
+  // What became of a budget.
+  struct Outcome {
+    int64_t peak = 0;       // the most bytes that were saved at a time
+    int64_t shortfall = 0;  // by how many of them the limit was passed
+    std::string obstacles;  // what was irreducible then
   };
 
-  // Begins on this thread and returns a number that ends it. The limit of the one that began last
-  // holds, for all threads.
+  // Begins and returns a number that ends it. The limit of the one that began last holds, for the
+  // tapes of all threads: what is counted is the process's.
   static int64_t start(int64_t limit, bool strict);
-  // Returns the most bytes that were saved at a time since start().
-  static int64_t stop(int64_t number);
+  static Outcome stop(int64_t number);
   // The same for the process, since the start or a reset, whatever budgets began meanwhile.
   static int64_t peak();
   static void reset_peak();
@@ -54,15 +65,22 @@ class Budget {
   // The largest saved values that cannot be evicted, with the reason, one a line.
   static std::string irreducible();
 
+  // Before a call: this thread takes part in the budgets that are active, or ends that.
+  static void join() {
+    if (has_joined != is_active) [[unlikely]]
+      change_joined();
+  }
   // For recipe.cpp: values that might be evicted; time spent in calls; storages without bytes.
   static void add_candidate(Value& value);
   static void drop_candidate(Value& value) noexcept;
   static void leave_component(Value& value) noexcept;
   static int64_t clock();
   static void advance(int64_t cost);
-  static void count_recomputed(int64_t cost);
+  static void count_recomputed(int64_t cost, int64_t time);
   static void count_evicted(int change) noexcept;
   static bool is_too_small(size_t nbytes);
+  // Whether anything may be evicted.
+  static bool is_limited();
   // Values that are held while the program holds them too.
   static void hold_quietly(Value& value);
   static void end_quiet(Value& value) noexcept;
@@ -71,6 +89,11 @@ class Budget {
   static void take_bytes(Storage& storage) noexcept;
   static void give_bytes(Storage& storage);
   static void move_bytes(Storage& from, Storage& to) noexcept;
+
+ private:
+  static void change_joined();
+  static inline bool is_active = false;
+  static inline thread_local bool has_joined = false;
 };
 
 }  // namespace tapegrad

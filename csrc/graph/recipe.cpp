@@ -7,8 +7,10 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "graph/budget.h"
+#include "graph/cost.h"
 #include "graph/grad_mode.h"
 #include "graph/node.h"
+#include "graph/write_log.h"
 
 namespace tapegrad {
 
@@ -21,7 +23,7 @@ constexpr size_t kTiny = 1024;
 // running statistics are such. Larger ones, such as activations that an in-place op overwrites, are
 // copied only if they are needed.
 constexpr size_t kSmall = size_t{8} << 10;
-constexpr int64_t kExpensive = 100'000;  // nanoseconds
+constexpr int64_t kExpensive = 100'000;  // see graph/cost.h
 // An overwritten value that takes so many calls is given up, or the history of a buffer that a loop
 // adds to would grow with the loop.
 constexpr size_t kFar = 64;
@@ -50,6 +52,7 @@ void let_go(Value& value) noexcept {
   Storage* storage = value.storage;
   if (value.quiet >= 0) Budget::end_quiet(value);
   else storage->remove_saver();
+  if (storage->savers() == 0) forget_writes(*storage);  // before the address is used again
   storage->release();
 }
 
@@ -108,7 +111,7 @@ Value& value_of(Storage& storage) {
   return *source;
 }
 
-// Puts a copy of the bytes in place of the storage, which is about to be overwritten.
+// Puts a copy of the bytes in place of the storage, which may be overwritten.
 void keep_copy(Value& value, const Storage& storage) {
   Budget::make_room(storage.nbytes(), false);
   Ref<Storage> copy = Storage::allocate(storage.nbytes());
@@ -118,9 +121,10 @@ void keep_copy(Value& value, const Storage& storage) {
   hold(value, 1);
 }
 
-// The storage is about to be overwritten: from now on its value is absent, unless it must be kept. The
-// call that overwrites it counts among its readers if `is_read`.
-void detach_for_write(Value& value, bool is_read) {
+// The storage may be overwritten from now on: its value is absent, unless it must be kept. The call that
+// overwrites it counts among its readers if `is_read`. Up to `worth` bytes are copied where the value
+// could hardly be computed again.
+void detach_for_write(Value& value, bool is_read, size_t worth) {
   Storage& storage = *value.storage;
   Ref<Value> keep(&value);
   Budget::drop_candidate(value);
@@ -135,7 +139,9 @@ void detach_for_write(Value& value, bool is_read) {
   if (value.needed > 0) {
     if (survey.possible) return need_inputs(value);
     keep_copy(value, storage);
-  } else if ((is_far || survey.cost > kExpensive) && value.nbytes <= kSmall &&
+  } else if (value.nbytes <= (is_far                     ? worth
+                              : survey.cost > kExpensive ? kSmall
+                                                         : 0) &&
              (is_read || !value.dependents.empty())) {
     keep_copy(value, storage);
     value.is_pinned = true;
@@ -144,11 +150,65 @@ void detach_for_write(Value& value, bool is_read) {
   if (is_far) value.forget_recipe();
 }
 
+// ---- snapshots of memory that is written unseen
+
+// The last that were made, for other calls that read the same: found by their content.
+std::vector<Ref<Value>> snapshots;
+constexpr size_t kMostSnapshots = 64;
+constexpr size_t kLine = 64;  // kernels see the alignment that they saw
+
+// Where a tensor's elements lie, from the first to behind the last.
+std::span<const char> bytes_under(const TensorImpl& x) {
+  int64_t reach = 1;
+  for (size_t d = 0; d < static_cast<size_t>(x.dim()); ++d) {
+    if (x.size(d) == 0) return {};
+    reach += (x.size(d) - 1) * x.stride(d);
+  }
+  return {static_cast<const char*>(x.data()), static_cast<size_t>(reach) * itemsize(x.dtype())};
+}
+
+size_t misalignment(const char* data) { return reinterpret_cast<uintptr_t>(data) % kLine; }
+
+bool shows(const Value& snapshot, std::span<const char> bytes) {
+  const size_t skipped = misalignment(bytes.data());
+  return snapshot.nbytes == skipped + bytes.size() &&
+         std::memcmp(static_cast<const char*>(snapshot.storage->data()) + skipped, bytes.data(),
+                     bytes.size()) == 0;
+}
+
+// Forgets those that no recipe reads any more.
+void drop_idle_snapshots() {
+  constexpr uint32_t kOurs = 2;  // this list and the storage
+  std::erase_if(snapshots, [](const Ref<Value>& each) { return each->count() <= kOurs; });
+}
+
+// A source that shows what the tensor shows now; null where that is not worth its bytes.
+Ref<Value> snapshot_of(const TensorImpl& x, size_t worth) {
+  std::span<const char> bytes = bytes_under(x);
+  if (!Budget::is_limited() || bytes.size() > std::max(worth, kTiny)) return {};
+  drop_idle_snapshots();
+  for (const Ref<Value>& each : snapshots)
+    if (shows(*each, bytes)) return each;
+  const size_t skipped = misalignment(bytes.data());
+  auto value = Ref<Value>::adopt(new Value(skipped + bytes.size()));
+  Budget::make_room(value->nbytes, false);
+  Ref<Storage> copy = Storage::allocate(value->nbytes);
+  copy->clear_fresh();
+  if (!bytes.empty())
+    std::memcpy(static_cast<char*>(copy->data()) + skipped, bytes.data(), bytes.size());
+  attach(*value, *copy);
+  hold(*value, 1);
+  value->is_pinned = true;
+  if (snapshots.size() == kMostSnapshots) snapshots.erase(snapshots.begin());
+  snapshots.push_back(value);
+  return value;
+}
+
 // ---- a call as it runs
 
 struct Frame {
   bool is_recording = false;
-  std::vector<Ref<Value>> inputs;
+  std::vector<Recipe::Read> inputs;
   std::vector<Recipe::Base> bases;
   std::vector<Ref<Value>> locked;  // present until the call has ended
 };
@@ -186,19 +246,30 @@ void lock(Frame& frame, Value& value) {
 
 // Whether the outputs of the call can be computed again from what it read.
 bool can_record(const OpCall& call, const Frame& frame) {
-  for (const TensorImpl* input : call.inputs)
-    if (input->storage().is_batched()) return false;
   for (const TensorImpl* output : call.outputs)
     if (output->storage().is_batched()) return false;
-  for (const Ref<Value>& value : frame.inputs)
-    if (value->is_lost()) return false;
+  for (const Recipe::Read& read : frame.inputs)
+    if (read.value->is_lost()) return false;
   for (const Recipe::Base& base : frame.bases)
     if (base.value->is_lost()) return false;
   return call.inputs.size() < UINT16_MAX / 4 && call.outputs.size() < UINT16_MAX / 4;
 }
 
+// Whether what is written there can be noted.
+bool has_value(const Storage& storage) {
+  return storage.nbytes() > 0 && !storage.has(Storage::kLeaf) && !storage.is_unguarded();
+}
+
+// How many bytes could be computed again if the call were noted.
+size_t bytes_to_note(const OpCall& call) {
+  size_t nbytes = 0;
+  for (const TensorImpl* output : call.outputs)
+    if (has_value(output->storage())) nbytes += output->storage().nbytes();
+  return nbytes;
+}
+
 void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
-  for (const Ref<Value>& value : frame.inputs)
+  for (const auto& [value, offset] : frame.inputs)
     if (!value->recipe && value->nbytes <= kTiny && value->is_present() &&
         !value->storage->has(Storage::kLeaf) && !value->is_pinned) {
       Budget::make_room(value->nbytes);
@@ -209,7 +280,7 @@ void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
   std::span<Recipe::Operand> outputs = recipe->outputs();
   for (size_t i = 0; i < outputs.size(); ++i) {
     Storage& storage = call.outputs[i]->storage();
-    if (storage.nbytes() == 0 || storage.has(Storage::kLeaf)) continue;
+    if (!has_value(storage)) continue;
     Value* value = Recipes::find(storage);  // two outputs may lie in one storage
     if (!value) {
       auto made = Ref<Value>::adopt(new Value(storage.nbytes()));
@@ -278,7 +349,7 @@ void Recipe::note_read(uint32_t number, Value& value) {
   value.dependents.push_back({this, number});
 }
 
-Ref<Recipe> Recipe::create(const OpCall& call, std::span<const Ref<Value>> inputs,
+Ref<Recipe> Recipe::create(const OpCall& call, std::span<const Read> inputs,
                            std::span<const Base> bases, int64_t cost) {
   size_t words = 0;
   for (const TensorImpl* input : call.inputs) words += 2 * static_cast<size_t>(input->dim());
@@ -298,9 +369,10 @@ Ref<Recipe> Recipe::create(const OpCall& call, std::span<const Ref<Value>> input
   for (size_t i = 0; i < call.attributes.size(); ++i)
     new (recipe->attributes().data() + i) Scalar(call.attributes[i]);
   uint32_t at = 0, number = 0;
-  for (const Ref<Value>& input : inputs) {
-    recipe->note_read(number, *input);
+  for (const Read& input : inputs) {
+    recipe->note_read(number, *input.value);
     recipe->note_geometry(recipe->operands()[number], *call.inputs[number], at);
+    recipe->operands()[number].offset = input.offset;
     ++number;
   }
   for (const Base& base : bases) {
@@ -340,10 +412,29 @@ namespace {
 
 // The value of an operand, locked; null if nothing is known of it and nothing is to be.
 Value* lock_operand(Frame& frame, Storage& storage) {
+  if (storage.is_unguarded()) return nullptr;
   bool known = frame.is_recording && !storage.has(Storage::kFresh) && storage.nbytes() > 0;
   Value* value = known ? &value_of(storage) : Recipes::find(storage);
   if (value) lock(frame, *value);
   return value;
+}
+
+// Locks what the call reads there; gives up recording if it could not be found again.
+void open_input(Frame& frame, const TensorImpl& input, size_t worth) {
+  Storage& storage = input.storage();
+  Value* value = lock_operand(frame, storage);
+  if (storage.is_batched()) frame.is_recording = false;
+  if (!frame.is_recording) return;
+  if (!storage.is_unguarded()) {
+    // Memory that nobody has written is as good as a source.
+    frame.inputs.push_back({Ref<Value>(value ? value : &value_of(storage)), input.offset()});
+  } else if (Ref<Value> snapshot = snapshot_of(input, worth)) {
+    const size_t skipped = misalignment(bytes_under(input).data());
+    frame.inputs.push_back(
+        {std::move(snapshot), static_cast<int64_t>(skipped / itemsize(input.dtype()))});
+  } else {
+    frame.is_recording = false;
+  }
 }
 
 // Outputs that had a content before the call get a new one.
@@ -354,7 +445,7 @@ void open_outputs(const OpCall& call, Frame& frame) {
     Ref<Value> before(value);
     // What is written to a leaf cannot be evicted: nobody will ask what was there before.
     bool is_base = frame.is_recording && !call.outputs[i]->storage().has(Storage::kLeaf);
-    detach_for_write(*value, is_base);
+    detach_for_write(*value, is_base, kSmall);
     if (is_base) frame.bases.push_back({std::move(before), i});
   }
 }
@@ -362,16 +453,13 @@ void open_outputs(const OpCall& call, Frame& frame) {
 }  // namespace
 
 void Recipes::before(const OpCall& call) {
+  Budget::join();
   if (!frames) frames = new Frames();
   Frame& frame = frames->push();
-  frame.is_recording = is_recording();
+  const size_t worth = bytes_to_note(call);
+  frame.is_recording = is_recording() && worth > 0;
   try {
-    for (const TensorImpl* input : call.inputs) {
-      Storage& storage = input->storage();
-      Value* value = lock_operand(frame, storage);
-      // Memory that nobody has written is as good as a source.
-      if (frame.is_recording) frame.inputs.emplace_back(value ? value : &value_of(storage));
-    }
+    for (const TensorImpl* input : call.inputs) open_input(frame, *input, worth);
     for (const TensorImpl* output : call.outputs) {
       Storage& storage = output->storage();
       if (!storage.has(Storage::kLeaf) || find(storage)) lock_operand(frame, storage);
@@ -386,7 +474,8 @@ void Recipes::before(const OpCall& call) {
   }
 }
 
-void Recipes::after(const OpCall& call, int64_t cost) {
+void Recipes::after(const OpCall& call) {
+  const int64_t cost = estimated_cost(call);
   Budget::advance(cost);
   const Frame& frame = frames->top();
   if (frame.is_recording && can_record(call, frame)) note_call(call, frame, cost);
@@ -433,11 +522,25 @@ void Recipes::evict(Value& value) {
   let_go(value);
 }
 
-void Recipes::distrust(Storage& storage) {
+void Recipes::settle(Storage& storage) {
   Value& value = *find(storage);
   if (storage.has(Storage::kEvicted)) bring_back(value);
   Budget::drop_candidate(value);
   value.forget_recipe();
+}
+
+void Recipes::expose(Storage& storage) {
+  Value& value = *find(storage);
+  if (storage.has(Storage::kEvicted)) bring_back(value);
+  size_t worth = kSmall;
+  for (const Value::Dependent& dependent : value.dependents)
+    for (const Recipe::Operand& output : dependent.recipe->outputs())
+      if (output.value) worth += output.value->nbytes;
+  detach_for_write(value, false, worth);
+}
+
+void Recipes::end_snapshots() noexcept {
+  std::vector<Ref<Value>> gone = std::exchange(snapshots, {});
 }
 
 void Recipes::forget(Storage& storage) noexcept {
@@ -535,9 +638,8 @@ struct Remade {
       undo();
       throw;
     }
-    int64_t cost = clock_ticks() - start;
-    Budget::advance(cost);
-    Budget::count_recomputed(cost);
+    Budget::advance(recipe.cost());
+    Budget::count_recomputed(recipe.cost(), clock_ticks() - start);
     for (Value* value : filled) {
       value->last_use = Budget::clock();
       Budget::leave_component(*value);
@@ -597,21 +699,36 @@ struct Step {
   Ref<Recipe> opened;
 };
 
-// Whether one call is enough to compute it.
-bool is_near(const Value& value) {
-  if (!value.recipe) return false;
-  for (const Recipe::Operand& operand : value.recipe->read())
-    if (!operand.value->is_present()) return false;
-  return true;
+// How many calls it takes to compute a value, as far as they are counted.
+size_t distance(Value& value) {
+  std::vector<Value*> absent{&value};
+  value.visited = ++visit_number;
+  for (size_t at = 0; at < absent.size() && absent.size() < kFar; ++at) {
+    if (!absent[at]->recipe) continue;
+    for (const Recipe::Operand& operand : absent[at]->recipe->read()) {
+      Value& input = *operand.value;
+      if (input.is_present() || input.visited == visit_number) continue;
+      input.visited = visit_number;
+      absent.push_back(&input);
+    }
+  }
+  return absent.size();
 }
 
-// Adds the absent values that a call reads, to be computed from the last on: those that are near come
-// last of all, or one for every call on the way would wait in memory while the others are computed.
+// Adds the absent values that a call reads, to be computed from the last on: the farthest first, which
+// takes most memory on its way. A near one that came before it would wait in memory all that time, and
+// so would one for every call on the way.
 void add_absent(std::vector<Step>& steps, const Recipe& recipe) {
-  for (bool near : {true, false})
-    for (const Recipe::Operand& operand : recipe.read())
-      if (!operand.value->is_present() && is_near(*operand.value) == near)
-        steps.push_back({Ref<Value>(operand.value), {}});
+  struct Absent {
+    size_t distance;
+    Value* value;
+  };
+  std::vector<Absent> absent;
+  for (const Recipe::Operand& operand : recipe.read())
+    if (!operand.value->is_present()) absent.push_back({distance(*operand.value), operand.value});
+  std::stable_sort(absent.begin(), absent.end(),
+                   [](const Absent& a, const Absent& b) { return a.distance < b.distance; });
+  for (const Absent& each : absent) steps.push_back({Ref<Value>(each.value), {}});
 }
 
 void open(Step& step) {

@@ -10,7 +10,9 @@
 // A Value is *present* while its bytes can be read in some storage, and *absent* otherwise: evicted,
 // overwritten, or freed because nobody held it. A Value without a recipe is a *source*: it was there
 // before the budget, or was written by a way that calls do not take. A source that is absent is lost,
-// and so is what can only be computed from it.
+// and so is what can only be computed from it. Memory that is written unseen (core/storage.h) has no
+// Value: a call that reads it reads, for its recipe, a *snapshot*, a source that is a copy of the bytes
+// that were read. Where the copy would be larger than what it makes computable, the call is not noted.
 //
 // Invariant. A Value is *wanted* if an evicted storage waits for it, or if it is needed to compute
 // one that is wanted and absent. Every Value that a wanted, absent one was computed from counts it in
@@ -50,6 +52,7 @@ class Value {
 
   void retain() { ++count_; }
   void release() noexcept;
+  uint32_t count() const { return count_; }
 
   size_t nbytes;
   Storage* storage = nullptr;  // that has the bytes, or has had them and waits for them
@@ -87,12 +90,17 @@ class Recipe {
     uint8_t rank = 0;
   };
 
+  // What an input showed, and where.
+  struct Read {
+    Ref<Value> value;
+    int64_t offset;
+  };
   // What an output showed before the call.
   struct Base {
     Ref<Value> value;
     size_t output;
   };
-  static Ref<Recipe> create(const OpCall& call, std::span<const Ref<Value>> inputs,
+  static Ref<Recipe> create(const OpCall& call, std::span<const Read> inputs,
                             std::span<const Base> bases, int64_t cost);
 
   const Op& op() const { return *op_; }
@@ -149,7 +157,7 @@ class Recipes {
  public:
   // Before and after every call while there is a budget or something evicted: BudgetHooks.
   static void before(const OpCall& call);
-  static void after(const OpCall& call, int64_t cost);
+  static void after(const OpCall& call);
   static void abandon(const OpCall& call) noexcept;
 
   static Value* find(const Storage& storage) {
@@ -161,8 +169,12 @@ class Recipes {
   static void evict(Value& value);
   // Computes evicted bytes again, and before them what they are computed from.
   static void bring_back(Value& target);
-  // Somebody may write the storage unseen: what it shows was not computed by a call.
-  static void distrust(Storage& storage);
+  // The bytes are used outside of calls: they are there, and stay.
+  static void settle(Storage& storage);
+  // Somebody may write the storage unseen from now on.
+  static void expose(Storage& storage);
+  // No more calls will be noted for now.
+  static void end_snapshots() noexcept;
   // The storage is being destroyed.
   static void forget(Storage& storage) noexcept;
 };

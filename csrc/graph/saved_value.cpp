@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "graph/accumulate.h"
 #include "graph/budget.h"
 #include "graph/coding.h"
 #include "graph/forward.h"
@@ -157,6 +158,23 @@ void SavedValue::repack() {
   swap(packed);
 }
 
+Node* SavedValue::packed_leaf(const Node& owner) const {
+  if (kind_ != Kind::Packed || history_ == History::Output) return nullptr;
+  uint32_t number = 0;
+  Node* node = history_ == History::Edge ? owner.edges()[number_].node.get()
+                                         : saved_hooks.history(content_, &number);
+  return node && node->is_accumulator() ? node : nullptr;
+}
+
+namespace {
+
+bool is_same_view(const Tensor& a, const Tensor& b) {
+  return &a->storage() == &b->storage() && a->offset() == b->offset() && a.dtype() == b.dtype() &&
+         same_sizes(a.sizes(), b.sizes()) && same_sizes(a.strides(), b.strides());
+}
+
+}  // namespace
+
 Tensor SavedValue::get(const Node& owner) const {
   if (!content_) return {};
   Tensor value = kind_ == Kind::Packed  ? saved_hooks.unpack(content_)
@@ -172,6 +190,15 @@ Tensor SavedValue::get(const Node& owner) const {
            ", was overwritten by ", culprit, " (it is at version ", value->storage().version(),
            "; expected version ", version_,
            " instead); use an out-of-place op there, or give the first op a .clone()");
+  }
+  // A leaf is itself, as it is without hooks, whether or not the sweep is recorded: a derivative may
+  // switch recording on and ask for gradients of what was saved.
+  if (Node* accumulator = packed_leaf(owner)) {
+    const Tensor& leaf = leaf_of(*accumulator);
+    if (is_same_view(value, leaf)) return leaf;
+    Tensor copy = bare_alias(value);
+    put_history(copy, Ref<Node>(accumulator), 0);
+    return copy;
   }
   if (!grad_enabled || owner.is_forward_only()) return value;
   if (history_ == History::Own && kind_ != Kind::Packed) return value;

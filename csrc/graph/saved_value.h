@@ -101,6 +101,8 @@ class SavedValue {
   enum class Kind : uint8_t { Whole, Packed, Dropped, Coded };
 
   void hold(Tensor tensor);
+  // The entry at which the gradient of a packed leaf arrives; null if it is none.
+  Node* packed_leaf(const Node& owner) const;
   void pack(const Tensor& tensor);
   bool encode(const Tensor& tensor, const Node& owner, size_t index);
   std::span<const Tensor> coded_parts() const;

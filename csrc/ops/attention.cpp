@@ -20,8 +20,9 @@ namespace tapegrad {
 
 namespace {
 
-const Op attention_op{"attention", {cpu::attention, nullptr}};
-const Op attention_backward_op{"attention_backward", {cpu::attention_backward, nullptr}};
+const Op attention_op{"attention", {cpu::attention, nullptr}, kContracts};
+const Op attention_backward_op{
+    "attention_backward", {cpu::attention_backward, nullptr}, kContracts};
 
 // The kernels step through any strides, but elements of a row must be adjacent.
 Tensor with_rows(const Tensor& x) {

@@ -261,6 +261,7 @@ Ref<Payload> encode_rounded(const Run& run, Codec codec, const CodingPolicy& pol
 Ref<Payload> find_shared(const Run& run, const SavedReading& reading, Codec codec,
                          const CodingPolicy& policy) {
   if (!run.in_place || reading.sides.defined() || !reading.windows.empty()) return {};
+  if (run.elements->storage().is_unguarded()) return {};
   for (Codec each : {Codec::Bits, Codec::Narrow, codec})
     if (Ref<Payload> payload = Payloads::find(run.elements, each, block_of(policy, each)))
       return payload;
@@ -285,9 +286,9 @@ Coding find_or_encode(const Tensor& x, const Run& run, const SavedReading& readi
   // Nothing is gained by codes that are not smaller.
   const auto item = static_cast<int64_t>(itemsize(run.elements.dtype()));
   if (payload && payload->nbytes() >= run.elements.numel() * item) payload = {};
-  // Nor is memory shared that may be written without a word.
+  // Nor are codes shared of memory that is written unseen.
   const bool own =
-      reading.sides.defined() || !reading.windows.empty() || x->storage().is_borrowed();
+      reading.sides.defined() || !reading.windows.empty() || x->storage().is_unguarded();
   if (payload) Payloads::add(run.in_place ? run.elements : x, *payload, run.in_place && !own);
   return {payload, true};
 }

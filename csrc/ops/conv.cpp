@@ -20,9 +20,9 @@ namespace tapegrad {
 
 namespace {
 
-const Op conv_op{"conv", {cpu::conv, nullptr}};
-const Op conv_grad_input_op{"conv_grad_input", {cpu::conv_grad_input, nullptr}};
-const Op conv_grad_weight_op{"conv_grad_weight", {cpu::conv_grad_weight, nullptr}};
+const Op conv_op{"conv", {cpu::conv, nullptr}, kContracts};
+const Op conv_grad_input_op{"conv_grad_input", {cpu::conv_grad_input, nullptr}, kContracts};
+const Op conv_grad_weight_op{"conv_grad_weight", {cpu::conv_grad_weight, nullptr}, kContracts};
 
 // Sizes and steps beyond this are refused, so that no sum of products of them overflows.
 constexpr int64_t kLargest = int64_t{1} << 31;

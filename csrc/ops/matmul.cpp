@@ -19,7 +19,7 @@ namespace tapegrad {
 namespace {
 
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta.
-const Op matmul_op{"matmul", {cpu::matmul, nullptr}, kAnyRank};
+const Op matmul_op{"matmul", {cpu::matmul, nullptr}, kAnyRank | kContracts};
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,

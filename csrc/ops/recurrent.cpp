@@ -20,8 +20,9 @@ namespace {
 
 using cpu::Cell;
 
-const Op recurrent_op{"recurrent", {cpu::recurrent, nullptr}};
-const Op recurrent_backward_op{"recurrent_backward", {cpu::recurrent_backward, nullptr}};
+const Op recurrent_op{"recurrent", {cpu::recurrent, nullptr}, kContracts};
+const Op recurrent_backward_op{
+    "recurrent_backward", {cpu::recurrent_backward, nullptr}, kContracts};
 
 Tensor or_zeros(const Tensor& grad, const Tensor& like) {
   return grad.defined() ? grad : zeros(like.sizes(), like.dtype());

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/loan.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 
@@ -60,8 +61,10 @@ struct ManagedVersioned {
 // What stays alive for the consumer.
 template <class M>
 struct Exported {
-  M managed;
-  Ref<Storage> storage;
+  explicit Exported(Ref<Storage> storage) : loan(std::move(storage)) {}
+
+  M managed{};
+  Loan loan;
   DimVector sizes, strides;
 };
 
@@ -90,12 +93,10 @@ uint8_t type_code(DType dtype) {
 
 template <class M>
 nb::object export_tensor(const Tensor& x, bool copied) {
-  auto exported = std::make_unique<Exported<M>>();
-  exported->storage = x->storage_ref();
+  auto exported = std::make_unique<Exported<M>>(x->storage_ref());
   exported->sizes = x.sizes();
   exported->strides = x.strides();
   M& managed = exported->managed;
-  x->storage().expose();
   managed.tensor = {x->data(),
                     kDeviceCpu,
                     0,

@@ -75,6 +75,11 @@ class UntypedStorage {
     storage_->expose();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
+  uintptr_t address() const {
+    storage_->clear_fresh();
+    storage_->settle();
+    return reinterpret_cast<uintptr_t>(storage_->data());
+  }
 
  private:
   Ref<Storage> storage_;
@@ -85,7 +90,9 @@ void bind_storage(Binder& b) {
       .def("nbytes", &UntypedStorage::nbytes, "How many bytes there are.")
       .def("size", &UntypedStorage::nbytes, "How many bytes there are.")
       .def("__len__", &UntypedStorage::nbytes)
-      .def("data_ptr", &UntypedStorage::data_ptr, "The address of the first byte.");
+      .def("data_ptr", &UntypedStorage::data_ptr, "The address of the first byte.")
+      .def("_address", &UntypedStorage::address,
+           "The same, to read the bytes at once, or to write them for the first time.");
   b.method("untyped_storage", [](const Tensor& self) {
     return UntypedStorage(self->storage_ref());
   }, "The bytes under the tensor, which its views share.");

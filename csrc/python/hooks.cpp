@@ -182,6 +182,12 @@ void pop_saved_hooks() {
   packing = !pack_hooks->empty();
 }
 
+// Lifts the hooks of this thread, or puts them back in force; returns whether they were.
+bool set_packing(bool on) {
+  const bool any = pack_hooks && !pack_hooks->empty();
+  return std::exchange(packing, on && any);
+}
+
 // The message with which hooks are refused from now on, or None; returns the one before.
 std::optional<std::string> disable_saved_hooks(std::optional<std::string> message) {
   TAPEGRAD_CHECK(!message || !packing, *message);
@@ -262,6 +268,8 @@ void bind_hooks(Binder& b) {
   b.function("_push_saved_hooks", push_saved_hooks, "pack"_a, "unpack"_a,
              "Packs what the tape saves from now on.");
   b.function("_pop_saved_hooks", pop_saved_hooks, "Ends the innermost packing.");
+  b.function("_set_packing", set_packing, "on"_a,
+             "Lifts the hooks on saved values, or ends that; returns whether they were in force.");
   b.function("_disable_saved_hooks", disable_saved_hooks, "message"_a.none(),
              "Refuses hooks with a message from now on, or not with None.");
   b.function("_set_before_write", set_before_write, "hook"_a.none(),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/loan.h"
 #include "core/op.h"
 #include "graph/record.h"
 #include "ops/view.h"
@@ -201,12 +202,12 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
   size_t rank = tensor.sizes().size();
   std::vector<size_t> shape(tensor.sizes().begin(), tensor.sizes().end());
   note_read(tensor);
-  tensor->storage().expose();
   // The array holds on to the bytes, not to the tensor, which may be given others.
-  Storage& storage = tensor->storage();
-  storage.retain();
-  nb::capsule owner(&storage, [](void* held) noexcept { static_cast<Storage*>(held)->release(); });
-  nb::ndarray<nb::numpy> array(tensor->data(), rank, shape.data(), owner, tensor.strides().data(),
+  auto loan = std::make_unique<Loan>(tensor->storage_ref());
+  void* data = tensor->data();
+  nb::capsule owner(loan.get(), [](void* held) noexcept { delete static_cast<Loan*>(held); });
+  (void)loan.release();
+  nb::ndarray<nb::numpy> array(data, rank, shape.data(), owner, tensor.strides().data(),
                                exported_dtype(tensor.dtype()));
   return nb::cast(array);
 }

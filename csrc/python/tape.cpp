@@ -160,8 +160,6 @@ nb::dict budget_stats() {
   result["evictions"] = stats.evictions;
   result["recomputed"] = stats.recomputed;
   result["recompute_seconds"] = static_cast<double>(stats.recompute_time) * 1e-9;
-  result["shortfall"] = stats.shortfall;
-  result["obstacles"] = stats.obstacles;
   result["evicted"] = Budget::evicted_count();
   return result;
 }
@@ -191,12 +189,15 @@ void bind_tape(Binder& b) {
              "the list.");
   b.function("_tape_run", tape_run, "node"_a, "grads"_a,
              "The gradients that an entry makes of those of its outputs.");
-  b.function(
-      "_budget_start", Budget::start, "limit"_a, "strict"_a,
-      "Keeps the tape under a number of bytes from now on, on this thread; returns what ends "
-      "it.");
-  b.function("_budget_stop", Budget::stop, "number"_a,
-             "Ends a budget, on the thread it began on; returns the most bytes saved at a time.");
+  b.function("_budget_start", Budget::start, "limit"_a, "strict"_a,
+             "Keeps the tape under a number of bytes from now on; returns what ends it.");
+  b.function("_budget_stop",
+             [](int64_t number) {
+    Budget::Outcome outcome = Budget::stop(number);
+    return std::tuple(outcome.peak, outcome.shortfall, outcome.obstacles);
+  }, "number"_a,
+             "Ends a budget; returns the most bytes saved at a time, by how many the limit was "
+             "passed, and what was irreducible then.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
   b.function("_storage_uses", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->use_count();
@@ -204,6 +205,8 @@ void bind_tape(Binder& b) {
   b.function("_is_charged", [](const Tensor& x) {
     return x->storage().savers() == 0 && !x->storage().has(Storage::kLeaf);
   }, "tensor"_a, "Whether the tape will be charged for a tensor's memory when it saves it.");
+  b.function("_is_unguarded", [](const Tensor& x) { return x->storage().is_unguarded(); },
+             "tensor"_a, "Whether a tensor's memory may be written unseen, by NumPy for one.");
   b.function("_next_sequence", [] { return next_sequence; },
              "The sequence number of the next entry.");
 }

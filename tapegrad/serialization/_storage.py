@@ -25,7 +25,7 @@ def memory_of(tensor: Tensor) -> memoryview:
     storage = tensor.untyped_storage()
     if storage.nbytes() == 0:
         return memoryview(b"")
-    array = (ctypes.c_ubyte * storage.nbytes()).from_address(storage.data_ptr())
+    array = (ctypes.c_ubyte * storage.nbytes()).from_address(storage._address())
     array._tensor = tensor  # type: ignore[attr-defined]  # Which keeps the memory.
     return memoryview(array).cast("B")
 

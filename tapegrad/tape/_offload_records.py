@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.tape._kept import Kept
+from tapegrad.utils._kept import Kept
 
 if TYPE_CHECKING:
     from tapegrad.tape._offload_store import Store

@@ -30,7 +30,6 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.tape._kept import Hooks, Kept
 from tapegrad.tape._offload_records import (
     Handle,
     Record,
@@ -43,6 +42,7 @@ from tapegrad.tape._offload_records import (
     wait,
 )
 from tapegrad.tape._spill_file import MARK_BYTES, SpillFile
+from tapegrad.utils._kept import Kept
 from tapegrad.utils._units import human_bytes
 
 __all__ = ["Statistics", "Store", "check_device", "close_all"]
@@ -82,13 +82,13 @@ class Statistics:
         self.waits = 0
 
 
-def _keep(tensor: Tensor, hooks: Hooks) -> tuple[Kept, bool]:
+def _keep(tensor: Tensor) -> tuple[Kept, bool]:
     """Keep a tensor; also return whether the tape is not charged for it.
 
     It is not for leaves, nor for what it holds anyway, outside of the block.
     """
-    is_free = hooks.alone and not _C._is_charged(tensor)
-    return Kept(tensor, hooks), is_free
+    is_free = not _C._is_charged(tensor)
+    return Kept(tensor), is_free
 
 
 def _current_sweep() -> Any:
@@ -144,14 +144,14 @@ class Store:
 
     # -- packing
 
-    def pack(self, tensor: Tensor, hooks: Hooks) -> Handle | Small:
+    def pack(self, tensor: Tensor) -> Handle | Small:
         """Return what stands for a tensor on the tape."""
         check_device(tensor)
         if self.failure is not None:
             raise self._disk_error()
         nbytes = tensor.untyped_storage().nbytes()
         if nbytes < self.min_bytes or _C._batch_levels():
-            return self._pack_small(tensor, nbytes, hooks)
+            return self._pack_small(tensor, nbytes)
         key = _C._storage_id(tensor)
         with locked:
             self.stats.packed += 1
@@ -161,9 +161,9 @@ class Store:
         if record is None:
             if missing := self._make_room(nbytes):
                 self._tell(missing)
-            kept, is_free = _keep(tensor, hooks)
+            kept, is_free = _keep(tensor)
         else:
-            kept, is_free = Kept(tensor, hooks), False
+            kept, is_free = Kept(tensor), False
         with locked:
             self.clock += 1
             record = self._find(key)
@@ -177,8 +177,8 @@ class Store:
                     self._wake("writer", self._run_writer)
         return handle
 
-    def _pack_small(self, tensor: Tensor, nbytes: int, hooks: Hooks) -> Small:
-        small = Small(self, Kept(tensor, hooks), nbytes)
+    def _pack_small(self, tensor: Tensor, nbytes: int) -> Small:
+        small = Small(self, Kept(tensor), nbytes)
         with locked:
             self.stats.packed += 1
             self.stats.kept += 1

@@ -28,14 +28,21 @@ class budget:
 
     What is counted is ``torch.memory_stats()["saved_bytes"]``: the memory that saved values show,
     once each, without parameters. Values that cannot be computed again stay, such as those made
-    outside the block. If they alone are more than the limit, a `BudgetWarning` at the end of the
-    block names the largest and says why.
+    outside the block. If they alone are more than the limit, the limit gives way to what they need,
+    and to no more; a `BudgetWarning` at the end of the block names the largest, with op and line,
+    and says why. It also gives way, by a quarter at a time, once computing again has cost eight
+    times what the calls themselves cost: a step takes longer under a small limit, but not without
+    bound. The same program evicts the same values each time it runs.
+
+    The limit is one for the process: what other threads record meanwhile counts, and is evicted,
+    too.
 
     Args:
         limit: bytes, a size such as "300 MiB", or a fraction between 0 and 1 of what the tape
             needs without a budget. For a fraction the same object must be entered for every step:
             the first step runs without a limit and measures.
-        strict: raise `OutOfMemoryError` where the limit cannot be kept, instead of a warning.
+        strict: raise `OutOfMemoryError` where the limit cannot be kept, instead of a warning; then
+            it never gives way, however often something is computed again.
 
     Attributes:
         limit: the bytes in force, None while a first step measures.
@@ -90,14 +97,14 @@ class budget:
     ) -> None:
         self._entered = False
         now = _C._budget_stats()
-        self.peak = _C._budget_stop(self._number)
+        self.peak, shortfall, irreducible = _C._budget_stop(self._number)
         for name in ("evictions", "recomputed", "recompute_seconds"):
             setattr(self, name, now[name] - self._before[name])
-        self.shortfall = now["shortfall"]
+        self.shortfall = shortfall if self.limit is not None else 0
         if self._fraction is not None and self.limit is None and kind is None and self.peak > 0:
             self.limit = max(1, int(self._fraction * self.peak))
         if self.shortfall and kind is None:
-            self._warn(now["obstacles"])
+            self._warn(irreducible)
 
     def _warn(self, irreducible: str) -> None:
         assert self.limit is not None

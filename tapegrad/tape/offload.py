@@ -12,9 +12,8 @@ import threading
 from typing import Any
 
 from tapegrad._C import Tensor
-from tapegrad.tape._kept import Hooks, Kept
-from tapegrad.tape._offload_records import Handle, Small
 from tapegrad.tape._offload_store import Statistics, Store, check_device, close_all
+from tapegrad.utils._kept import Hooks, Kept
 from tapegrad.utils._units import human_bytes, parse_bytes
 
 __all__ = ["offload"]
@@ -33,26 +32,22 @@ class _FileHooks(Hooks):
     """Packs into a store."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__()
         self.store = store
+        self.pack = store.pack  # type: ignore[method-assign]
         self.unpack = store.unpack  # type: ignore[method-assign]  # the tape holds no more than that
-
-    def pack(self, tensor: Tensor) -> Handle | Small:
-        return self.store.pack(tensor, self)
 
 
 class _HostHooks(Hooks):
     """Leaves values in the host's memory, where those of the CPU are already."""
 
     def __init__(self, stats: Statistics) -> None:
-        super().__init__()
         self.stats = stats
 
     def pack(self, tensor: Tensor) -> Kept:
         check_device(tensor)
         self.stats.packed += 1
         self.stats.kept += 1
-        return Kept(tensor, self)
+        return Kept(tensor)
 
     def unpack(self, packed: Kept) -> Tensor:
         self.stats.unpacked += 1

@@ -27,7 +27,7 @@ from tapegrad.tape.revolve_plan import (
 )
 from tapegrad.tape.revolve_store import Store, Stored
 from tapegrad.utils._pytree import tree_flatten, tree_unflatten
-from tapegrad.utils._replay import Randomness, Surroundings, has_tangents
+from tapegrad.utils._replay import Randomness, Surroundings, has_tangents, lasting
 
 __all__ = ["revolve"]
 
@@ -35,13 +35,13 @@ __all__ = ["revolve"]
 def _cut(state: Any) -> tuple[Any, list[Any]]:
     """Return a state without history that needs the gradients it did, and its leaves."""
     if isinstance(state, Tensor):
-        leaf = state.detach().requires_grad_(state.requires_grad)
+        leaf = lasting(state).detach().requires_grad_(state.requires_grad)
         return leaf, [leaf]
     leaves, structure = tree_flatten(state)
     cut: dict[int, Tensor] = {}  # a tensor that is there twice stays one
     for leaf in leaves:
         if isinstance(leaf, Tensor) and id(leaf) not in cut:
-            cut[id(leaf)] = leaf.detach().requires_grad_(leaf.requires_grad)
+            cut[id(leaf)] = lasting(leaf).detach().requires_grad_(leaf.requires_grad)
     leaves = [cut.get(id(leaf), leaf) for leaf in leaves]
     return tree_unflatten(leaves, structure), leaves
 

@@ -17,7 +17,7 @@ from tapegrad._C import Generator, Tensor
 from tapegrad.autograd import forward_ad
 from tapegrad.utils._pytree import tree_flatten
 
-__all__ = ["Randomness", "Surroundings", "behind", "has_tangents", "parts_of"]
+__all__ = ["Randomness", "Surroundings", "behind", "has_tangents", "lasting", "parts_of"]
 
 _DEEPEST = 4  # an attribute of an object of a list that a function closes over
 _MOST = 1000  # looking must not take longer than running
@@ -69,13 +69,13 @@ def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list
 
     modules: dict[int, Any] = {}
     generators: dict[int, Generator] = {}
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # what was seen lives on, or another would get its id
     waiting = [(value, 1) for value in values] + [(function, 0)]
     while waiting and len(seen) < _MOST:
         value, depth = waiting.pop()
         if isinstance(value, Tensor | str | int | float | None) or id(value) in seen:
             continue
-        seen.add(id(value))
+        seen[id(value)] = value
         if isinstance(value, Module):
             modules[id(value)] = value
         elif isinstance(value, Generator):
@@ -89,6 +89,14 @@ def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list
                 modules[id(child)] = child
                 roots.append(child)
     return roots, list(generators.values())
+
+
+def lasting(tensor: Tensor) -> Tensor:
+    """Return a tensor to compute from later: a copy where memory may be written unseen.
+
+    So it is where NumPy shares it, for one: no version tells of what is written there.
+    """
+    return tensor.detach().clone() if _C._is_unguarded(tensor) else tensor
 
 
 def has_tangents(*values: Any) -> bool:

@@ -25,7 +25,8 @@ from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
-from tapegrad.utils._replay import Surroundings, behind, has_tangents
+from tapegrad.utils._kept import Kept
+from tapegrad.utils._replay import Surroundings, behind, has_tangents, lasting
 from tapegrad.utils._selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -241,7 +242,7 @@ class _Frame:
         self.others = [None if isinstance(value, Tensor) else value for value in values]
         self.tensor_places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
         marker = _C.empty(0, requires_grad=True)
-        saved = _SaveInputs.apply(marker, *(values[i] for i in self.tensor_places))
+        saved = _SaveInputs.apply(marker, *(lasting(values[i]) for i in self.tensor_places))
         self.inputs = saved.grad_fn
         self.need_grad = [values[i].requires_grad for i in self.tensor_places]
         self.surroundings: Any = None
@@ -254,7 +255,7 @@ class _Frame:
         self.before: list[_Saved] = []
         self.after: list[_Saved] = []
         self.sweep: Any = None
-        self.values: dict[int, Tensor] = {}
+        self.values: dict[int, Kept] = {}
 
     def show_to_collector(self, result: Any = None) -> None:
         """Let the collector look at the result, and at others that the function has put aside.
@@ -288,7 +289,7 @@ class _Frame:
         if place.number not in self.values:
             self._run_again(place)
         place.taken_in = sweep
-        return self.values.pop(place.number)
+        return self.values.pop(place.number).get()
 
     def _run_again(self, wanted: _Place) -> None:
         with unseen_calls():
@@ -301,21 +302,21 @@ class _Frame:
         count = len(values) - len(self.names)
         kwargs = dict(zip(self.names, values[count:], strict=True))
         self.after = []
-        hooks = saved_tensors_hooks(lambda tensor: self._keep(tensor, wanted), lambda kept: kept)
+        hooks = saved_tensors_hooks(lambda tensor: self._keep(tensor, wanted), Kept.get)
         context = self.context if self.context is not None else contextlib.nullcontext()
         with contextlib.suppress(_Stop), self.surroundings, context, hooks:
             self.function(*values[:count], **kwargs)
 
-    def _keep(self, tensor: Tensor, wanted: _Place) -> Tensor:
+    def _keep(self, tensor: Tensor, wanted: _Place) -> Kept:
         """Put a value that was computed again into its place."""
         number = len(self.after)
-        detached = tensor.detach()
+        kept = Kept(tensor.detach())
         saved = _Saved(tensor.shape, tensor.dtype, tensor.device, here(2))
         # A sweep inside of the function runs it again before it has come to its end.
         stop = self.early_stop or not self.is_complete
         if number >= len(self.places):
             if stop:
-                return detached
+                return kept
             self._fail(
                 "trying to save more tensors during recomputation than during the original "
                 f"forward pass: number {number} is new, {saved}"
@@ -323,10 +324,10 @@ class _Frame:
         self.after.append(saved)
         place = self.places[number]()
         if place is wanted or (place is not None and self._is_open(place)):
-            self.values[number] = detached
+            self.values[number] = kept
         if stop and number + 1 == len(self.places):
             raise _Stop
-        return detached
+        return kept
 
     def _is_open(self, place: _Place) -> bool:
         return self.sweep is None or place.taken_in != self.sweep
@@ -394,7 +395,7 @@ class CheckpointFunction(Function):
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.tensor_places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.need_grad = [args[i].requires_grad for i in ctx.tensor_places]
-        ctx.save_for_backward(*(args[i] for i in ctx.tensor_places))
+        ctx.save_for_backward(*(lasting(args[i]) for i in ctx.tensor_places))
         return run_function(*args)
 
     @staticmethod

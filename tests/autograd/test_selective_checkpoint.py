@@ -663,7 +663,8 @@ def test_policies_with_a_budget(tapegrad, checkpointing):
 
     x, w = constant(tapegrad, MATRIX), constant(tapegrad, MATRIX) * 0.5
     expected = run(tapegrad, checkpointing, several_products, "plain", x, w)
-    with tapegrad.tape.budget(200):
+    told = pytest.warns(tapegrad.tape.BudgetWarning, match="not larger than 1 KiB")
+    with told, tapegrad.tape.budget(200):
         found = run(
             tapegrad, checkpointing, several_products, choosing(checkpointing, policy), x, w
         )
