@@ -15,10 +15,15 @@
 // Which kind of visit it is: after a collection has started (gc.callbacks tells us), the first visit
 // function we meet is the subtracting one. A pass is over when a tensor is met a second time.
 //
+// A collection of young objects goes through young entries only, those made since the last one: else
+// each would walk the whole tape behind the newest tensor. What is behind an older entry just counts
+// as alive, until a collection of everything comes to it.
+//
 // Tensors take part only if tracked: those with Python attributes, hooks, or behind an entry that holds
 // something of Python's (Node::is_collected). Others cannot be part of a cycle.
 #include "python/collector.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -36,6 +41,7 @@ struct Pass {
   visitproc subtracting = nullptr;  // learned in this collection
   bool running = false;             // a collection is
   visitproc visit = nullptr;        // of this pass
+  uint64_t oldest = 0;              // entries before this one are not gone through
   std::unordered_set<const void*> roots;
   std::unordered_map<const void*, uint32_t> seen;
 
@@ -46,6 +52,8 @@ struct Pass {
   }
 };
 Pass pass;
+
+uint64_t entries_walked = 0;
 
 // One walk from a tracked object.
 class Walk {
@@ -90,6 +98,7 @@ class Walk {
     if (enters(x.impl(), x->count())) tensors_.push_back(x.impl());
   }
   void entry(Node* node) {
+    if (node && pass.running && node->sequence() < pass.oldest) return;
     if (node && enters(node, node->count())) nodes_.push_back(node);
   }
 
@@ -101,12 +110,14 @@ class Walk {
     const Extra* extra = meta->extra;
     if (!extra) return;
     tensor(extra->base);
+    tensor(extra->primal);
     object(extra->hooks.object());
     object(extra->accumulate_hooks.object());
     if (extra->tangents && enters(extra->tangents.get(), extra->tangents->count))
       for (const Tangent& tangent : extra->tangents->entries) tensor(tangent.value);
   }
   void referents(Node& node) {
+    ++entries_walked;
     for (const Edge& edge : node.edges()) entry(edge.node.get());
     for (const SavedValue& value : node.saved_values()) {
       object(value.packed());
@@ -147,6 +158,10 @@ class Walk {
   std::unordered_set<const void*> seen_;
 };
 
+constexpr int kGenerations = 3;
+// The sequence number at the end of the last collection of each generation.
+uint64_t collected_until[kGenerations] = {};
+
 PyObject* on_collection(PyObject*, PyObject* args) {
   const char* phase = nullptr;
   PyObject* info = nullptr;
@@ -154,6 +169,14 @@ PyObject* on_collection(PyObject*, PyObject* args) {
   pass.clear();
   pass.subtracting = nullptr;
   pass.running = phase[0] == 's' && phase[2] == 'a';  // "start", not "stop"
+  PyObject* number = PyDict_GetItemString(info, "generation");
+  long found = number ? PyLong_AsLong(number) : kGenerations - 1;
+  long generation = std::clamp<long>(found, 0, kGenerations - 1);
+  if (pass.running) {
+    pass.oldest = generation < kGenerations - 1 ? collected_until[generation] : 0;
+  } else {
+    for (long i = 0; i <= generation; ++i) collected_until[i] = next_sequence_number();
+  }
   Py_RETURN_NONE;
 }
 PyMethodDef on_collection_def = {"tapegrad_on_collection", on_collection, METH_VARARGS, nullptr};
@@ -246,6 +269,8 @@ int traverse_tensor(TensorImpl* tensor, visitproc visit, void* arg) {
 int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg) {
   return Walk(visit, arg).from_node(object, node);
 }
+
+uint64_t walked_entries() { return entries_walked; }
 
 void clear_tensor(TensorImpl* tensor) {
   AutogradMeta* meta = tensor->meta();

@@ -24,6 +24,9 @@ int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg);
 // tp_clear of a tensor: what autograd attached to it goes.
 void clear_tensor(TensorImpl* tensor);
 
+// How many entries all walks have gone through, for tests of what a collection costs.
+uint64_t walked_entries();
+
 // Begins to listen to the collector: entries have Python objects from now on.
 void install_collector();
 

@@ -7,6 +7,7 @@
 #include "graph/node.h"
 #include "ops/promotion.h"
 #include "python/binding.h"
+#include "python/collector.h"
 #include "python/source_line.h"
 
 namespace tapegrad::python {
@@ -67,6 +68,8 @@ void bind_system(Binder& b) {
   }, "Makes the peaks start again at the bytes that are live now.");
   b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
   b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");
+  b.function("_walked_entries", walked_entries,
+             "How many tape entries the collector of cycles has gone through so far.");
   b.function("live_counts", [] {
     return std::pair<int64_t, int64_t>(live_tensor_count(), live_node_count());
   }, "Live tensors and tape entries, for leak checks.");
