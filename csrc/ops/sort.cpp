@@ -162,9 +162,18 @@ Unique unique_of_sorted(const Tensor& rows, const Tensor& order) {
   return {index_select(rows, 0, first), inverse, sub(last, first)};
 }
 
-}  // namespace
+// The values depend on x, but how they pick and merge has no derivative, as in PyTorch.
+struct UniqueBackward final : Node {
+  explicit UniqueBackward(bool by_dim) : by_dim(by_dim) {}
+  const char* name() const override { return by_dim ? "UniqueDimBackward0" : "Unique2Backward0"; }
+  void vjp(Gradients, Gradients) override {
+    fail<NotImplementedError>("the derivative for 'unique' is not implemented; it was recorded at ",
+                              line(), "; pass it a .detach() tensor");
+  }
+  bool by_dim;
+};
 
-Unique unique(const Tensor& x, std::optional<int64_t> dim) {
+Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
   GradMode off(false);
   if (!dim) {
     Tensor flat = reshape(detach(x), DimVector{-1});
@@ -174,7 +183,7 @@ Unique unique(const Tensor& x, std::optional<int64_t> dim) {
     return result;
   }
   int64_t d = wrap_dim("unique", *dim, x.dim());
-  if (x.dim() == 0) return unique(reshape(x, DimVector{1}), 0);
+  if (x.dim() == 0) return find_unique(reshape(detach(x), DimVector{1}), 0);
   for (int64_t k = 0; k < x.dim(); ++k)
     TAPEGRAD_CHECK(k == d || x.size(k) > 0, "unique: there are 0 sized dimensions, and they aren't "
                                             "selected, so unique cannot be applied");
@@ -183,6 +192,15 @@ Unique unique(const Tensor& x, std::optional<int64_t> dim) {
   dispatch(sort_rows_op, {moved}, {}, {order});
   Unique result = unique_of_sorted(index_select(moved, 0, order), order);
   result.values = contiguous(transpose(result.values, 0, d));
+  return result;
+}
+
+}  // namespace
+
+Unique unique(const Tensor& x, std::optional<int64_t> dim) {
+  Unique result = find_unique(x, dim);
+  if (is_floating(x.dtype()) && should_record(x))
+    record<UniqueBackward>({&x}, result.values, 0, dim.has_value());
   return result;
 }
 

@@ -453,3 +453,17 @@ def test_ties_in_a_full_maximum_share_the_gradient(torch):
     x = leaf(torch, [3.0, 1.0, 3.0])
     x.amax().backward()
     assert x.grad.tolist() == [0.5, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("dim", [None, 0])
+def test_unique_of_a_leaf_requires_grad_but_has_no_derivative(torch, dim):
+    x = leaf(torch, [2.0, 1.0, 2.0])
+    assert torch.unique(x, dim=dim).requires_grad
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=dim)
+    assert values.requires_grad and not inverse.requires_grad and not counts.requires_grad
+    assert values.tolist() == [1.0, 2.0] and inverse.tolist() == [1, 0, 1]
+    with pytest.raises(NotImplementedError, match=r"the derivative for '.*unique.*' is not impl"):
+        values.sum().backward()
+    assert not torch.unique(x.detach()).requires_grad
+    with torch.no_grad():
+        assert not torch.unique(x).requires_grad
