@@ -3902,6 +3902,9 @@ def _gradient_edge(tensor: Tensor) -> tuple:
 def _hide_batch(tensor: Tensor, dim: builtins.int, level: builtins.int) -> Tensor:
     """Turns a dimension into the batch of a vmap."""
 
+def _hide_dual_levels() -> tuple[builtins.int, builtins.int]:
+    """Puts all running levels out of sight; returns what _show_dual_levels() takes."""
+
 def _increment_version(tensor: Tensor) -> None:
     """Declares the tensor written to."""
 
@@ -3923,8 +3926,11 @@ def _is_unguarded(tensor: Tensor) -> builtins.bool:
 def _layer_norm(input: Tensor, dims: builtins.int, weight: Tensor | None, bias: Tensor | None, eps: builtins.float, centred: builtins.bool) -> Tensor:
     """The last `dims` dimensions shifted and scaled to mean 0 and variance 1."""
 
-def _limit_dual_levels(limit: builtins.int) -> builtins.int:
-    """Makes levels from `limit` on invisible; returns the former limit."""
+def _leave_inference() -> builtins.bool:
+    """Turns inference mode off for a transform; returns whether it was on."""
+
+def _limit_dual_levels(limit: builtins.int) -> tuple[builtins.int, builtins.int]:
+    """Puts levels from `limit` on out of sight; returns what _show_dual_levels() takes."""
 
 def _make_dual(tensor: Tensor, tangent: Tensor, level: builtins.int) -> Tensor:
     """A view of the tensor that carries a tangent."""
@@ -3961,13 +3967,16 @@ def _reaches_outside(tensors: Sequence[Tensor], transform: builtins.int) -> buil
 def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
     """Makes a tensor from what __reduce_ex__ stored."""
 
-def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None]) -> list:
+def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None], awaits_tangents: builtins.bool = False) -> list:
     """Makes a custom function's call an entry of the tape."""
 
 def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, state_bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
     """One layer in one direction over packed steps: the outputs and the last states."""
 
 def _register_types(arg0: object, arg1: object, arg2: object, /) -> None: ...
+
+def _return_to_inference() -> None:
+    """Turns it on again."""
 
 _return_types: Any
 
@@ -3996,7 +4005,10 @@ def _set_sweep_listener(listener: object | None) -> None:
     """Calls a function with (roots, retain_graph) before every backward, or none."""
 
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
-    """Attaches a tangent to the tensor itself."""
+    """Gives the output of a custom function, and what was saved of it, a tangent."""
+
+def _show_dual_levels(levels: tuple[builtins.int, builtins.int]) -> None:
+    """Makes those levels visible that were before."""
 
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""
@@ -4033,6 +4045,9 @@ def _transform_input(tensor: Tensor, transform: builtins.int) -> Tensor:
 
 def _unpack_dual(tensor: Tensor, level: builtins.int) -> tuple[Tensor, Tensor]:
     """(primal, tangent) of a level; the tangent is None if there is none."""
+
+def _walked_entries() -> builtins.int:
+    """How many tape entries the collector of cycles has gone through so far."""
 
 def _will_reach(nodes: Sequence[object]) -> list[builtins.bool]:
     """Which of the entries the backward that runs this hook will come to."""

@@ -12,11 +12,14 @@ from checks import (
     assert_close,
     gradients,
     inner,
+    leaves_of,
     random_like,
     to_numpy,
 )
 from library import IS_TORCH, torch
+from op_db.row import Value, call
 from test_op_gradients import generator, gradient_samples
+from test_ops import run_in_place
 
 pytestmark = pytest.mark.skipif(IS_TORCH, reason="compares tapegrad's transforms with each other")
 
@@ -105,6 +108,83 @@ def test_per_sample_gradients(op):
                     (1e-10, 1e-10),
                     context=f"gradient {index} of vmap of {op.name}{sample}",
                 )
+
+
+# How an op may write in place, as functions of the tensor to write to and of the op that writes.
+WRITES = {
+    "the argument": lambda x, write: write(x),
+    "a clone": lambda x, write: write(x.clone()),
+    "a view of the argument": lambda x, write: write_and_return(x, x.view_as(x), write),
+    "a part of a larger tensor": lambda x, write: write_and_return(
+        (base := torch.stack([x, x])), base[1], write
+    )[1],
+    "a transposed part": lambda x, write: write_and_return(
+        (base := torch.stack([x, x], -1)), base.movedim(-1, 0)[0], write
+    ).movedim(-1, 0)[0],
+    "an earlier view's base": lambda x, write: read_after(
+        (base := x.clone()), base.view_as(base), write
+    ),
+}
+
+
+def write_and_return(base, target, write):
+    write(target)
+    return base
+
+
+def read_after(base, view, write):
+    write(base)
+    return view
+
+
+@each_op("test_in_place_tangents", having=lambda op: differentiable(op) and op.inplace)
+def test_in_place_tangents(op):
+    """In forward mode, and forward over forward, an op in place is the op."""
+    random = generator(op)
+    function = op.function()
+    for sample in gradient_samples(op)[:2]:
+        leaves, rebuild = leaves_of(sample)
+        if not leaves or not writes_first(sample, call(op, sample)):
+            continue
+        tangents = tuple(random_like(leaves, random))
+
+        def out_of_place(*tensors, rebuild=rebuild):
+            args, kwargs = rebuild(tensors)
+            return function(*args, **kwargs)
+
+        primals = tuple(leaf.detach() for leaf in leaves)
+        wanted = twice(out_of_place, primals, tangents)
+        for where, form in WRITES.items():
+
+            def in_place(*tensors, rebuild=rebuild, form=form):
+                args, kwargs = rebuild([tensor.clone() for tensor in tensors])
+                return form(args[0], lambda x: run_in_place(op, (x, *args[1:]), kwargs))
+
+            found = twice(in_place, primals, tangents)
+            for order, (a, b) in enumerate(zip(found, wanted, strict=True)):
+                assert_close(
+                    to_numpy(a),
+                    to_numpy(b),
+                    (1e-10, 1e-10),
+                    context=f"order {order} of {op.name}{sample} into {where}",
+                )
+
+
+def writes_first(sample, answer):
+    """Return whether the call's first argument can take its result."""
+    first = sample.args[0]
+    fits = isinstance(first, Value) and first.differentiable
+    return fits and first.array.shape == tuple(answer.shape) and answer.dtype is torch.float64
+
+
+def twice(function, primals, tangents):
+    """Return a function's value, and its first and second derivative along a direction."""
+
+    def first(*primals):
+        return torch.func.jvp(function, primals, tangents)
+
+    (value, slope), (_, curvature) = torch.func.jvp(first, primals, tangents)
+    return value, slope, curvature
 
 
 def batch_of(leaf, random):

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/op.h"
@@ -60,6 +61,18 @@ class Batches {
   friend class Storage;
   static void forget(Storage& storage) noexcept;
   static void shift(Storage& storage, void* data) { storage.data_ = data; }
+};
+
+// For a while, what is made belongs to that vmap, as if it were running.
+class LevelScope {
+ public:
+  explicit LevelScope(uint32_t level) : outer_(std::exchange(storage_context.level, level)) {}
+  ~LevelScope() { storage_context.level = outer_; }
+  LevelScope(const LevelScope&) = delete;
+  LevelScope& operator=(const LevelScope&) = delete;
+
+ private:
+  uint32_t outer_;
 };
 
 inline bool is_batched(const Tensor& x) { return x->storage().is_batched(); }

@@ -143,21 +143,10 @@ void annotated(const Node& node, Body&& body) {
   }
 }
 
-// For the time an entry runs: what it makes belongs to the vmap in which it was recorded.
-class LevelScope {
- public:
-  explicit LevelScope(uint32_t level) : outer_(std::exchange(storage_context.level, level)) {}
-  ~LevelScope() { storage_context.level = outer_; }
-  LevelScope(const LevelScope&) = delete;
-  LevelScope& operator=(const LevelScope&) = delete;
-
- private:
-  uint32_t outer_;
-};
-
 // The same with everything that is rare.
 void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
   const ProfileScope profiled(node.name(), Profile::Kind::Backward, node.sequence());
+  // What it makes belongs to the vmap in which the entry was recorded.
   LevelScope scope(std::max(node.level(), storage_context.level));
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before)

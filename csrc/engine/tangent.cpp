@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/batch.h"
 #include "core/op.h"
 #include "engine/sweep.h"
 #include "graph/forward.h"
@@ -13,16 +14,16 @@ namespace tapegrad {
 
 namespace {
 
-// Makes only levels below the given one visible, for a while.
-class ForwardLimit {
+// Makes other levels visible, for a while.
+class VisibleScope {
  public:
-  explicit ForwardLimit(uint32_t limit) : outer_(std::exchange(forward_limit, limit)) {}
-  ~ForwardLimit() { forward_limit = outer_; }
-  ForwardLimit(const ForwardLimit&) = delete;
-  ForwardLimit& operator=(const ForwardLimit&) = delete;
+  explicit VisibleScope(VisibleLevels levels) : outer_(std::exchange(visible_levels, levels)) {}
+  ~VisibleScope() { visible_levels = outer_; }
+  VisibleScope(const VisibleScope&) = delete;
+  VisibleScope& operator=(const VisibleScope&) = delete;
 
  private:
-  uint32_t outer_;
+  VisibleLevels outer_;
 };
 
 const Placeholder* placeholder_of(const Edge& edge) {
@@ -36,17 +37,30 @@ Tensor tangent_at(const Placeholder& placeholder, uint32_t level) {
   return {};
 }
 
-// J times the inputs' tangents of one level: the transpose of vjp, see the note.
-Tensor transpose_vjp(const PendingTangent& pending, uint32_t level) {
-  Node& node = *pending.node;
-  Sizes sizes = node.output_sizes(pending.output_number);
-  DType dtype = node.output_dtype(pending.output_number);
-  ForwardLimit limit(level);
-  GradMode on(true);
+// Zeros whose gradient will be J times tangent, whatever batches that differs over.
+Tensor transpose_input(Sizes sizes, DType dtype) {
   Tensor g = zeros(sizes, dtype);
   set_requires_grad(g, true);
+  ensure_extra(g).level = UINT32_MAX;
+  return g;
+}
+
+Tensor without_history(const Tensor& x) {
+  if (!requires_grad(x)) return x;
+  Tensor bare = detach(x);
+  share_tangents(bare, x);
+  return bare;
+}
+
+// J times the inputs' tangents of one level: the transpose of vjp, see the note.
+Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint32_t level) {
+  Node& node = *pending.node;
+  Sizes sizes = node.output_sizes(output_number);
+  DType dtype = node.output_dtype(output_number);
+  GradMode on(true);
+  Tensor g = transpose_input(sizes, dtype);
   std::vector<Tensor> grads(node.output_count());
-  grads[pending.output_number] = g;
+  grads[output_number] = g;
   std::span<Edge> edges = node.edges();
   std::vector<Tensor> grad_inputs(edges.size());
   node.vjp(grads, grad_inputs);
@@ -61,38 +75,70 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t level) {
     roots.push_back(std::move(root));
     seeds.push_back(std::move(seed));
   }
+  GradMode mode(pending.recorded);
   Tensor result;
-  if (!roots.empty()) {
-    GradMode mode(pending.recorded);
-    result = sweep(roots, seeds, {&g, 1}, false, {false, pending.recorded})[0];
-  }
+  if (!roots.empty()) result = sweep(roots, seeds, {&g, 1}, false, {false, pending.recorded})[0];
   if (!result.defined()) return zeros(sizes, dtype);
-  if (pending.recorded || !requires_grad(result)) return result;
-  Tensor bare = detach(result);
-  share_tangents(bare, result);
-  return bare;
+  return pending.recorded ? result : without_history(result);
 }
 
-void resolve(const PendingTangent& pending) {
-  ForwardLimit limit(pending.limit);
+std::vector<uint32_t> levels_of(const Node& node) {
   std::vector<uint32_t> levels;
-  for (const Edge& edge : pending.node->edges())
+  for (const Edge& edge : node.edges())
     if (const Placeholder* placeholder = placeholder_of(edge))
       for (const Tangent& tangent : placeholder->tangents)
-        if (std::find(levels.begin(), levels.end(), tangent.level) == levels.end())
-          levels.push_back(tangent.level);
+        if (is_forward_level(tangent.level)) levels.push_back(tangent.level);
   std::sort(levels.begin(), levels.end());
-  std::vector<Tangent> tangents;
-  for (uint32_t level : levels)
-    if (is_forward_level(level)) tangents.push_back({level, transpose_vjp(pending, level)});
-  set_tangents(pending.output, std::move(tangents));
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  return levels;
+}
+
+std::vector<Tangent>& entries_of(const Tensor& x) { return x->meta()->extra->tangents->entries; }
+
+void resolve_level(const PendingTangent& pending, uint32_t level) {
+  VisibleScope visible({pending.visible.first, level});
+  std::vector<Tensor> tangents;
+  for (const PendingTangent::Output& output : pending.outputs)
+    tangents.push_back(transpose_vjp(pending, output.number, level));
+  if (pending.part.defined()) {
+    GradMode mode(pending.recorded);
+    entries_of(pending.part).push_back({level, pending.node->written_part(tangents[0])});
+  }
+  for (size_t i = 0; i < tangents.size(); ++i)
+    entries_of(pending.outputs[i].tensor).push_back({level, std::move(tangents[i])});
+}
+
+// The state of the thread as it was when the op ran; another may have begun since.
+class OpScope {
+ public:
+  explicit OpScope(const PendingTangent& pending) : context_(storage_context), packing_(packing) {
+    storage_context.level = std::max(pending.node->level(), context_.level);
+    storage_context.flags &= ~uint32_t{Storage::kInference};
+    // What serves forward mode alone is no saved value that a user's hook should see.
+    packing &= pending.recorded;
+  }
+  ~OpScope() {
+    storage_context = context_;
+    packing = packing_;
+  }
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+
+ private:
+  StorageContext context_;
+  bool packing_;
+};
+
+void resolve(const PendingTangent& pending) {
+  OpScope scope(pending);
+  for (uint32_t level : levels_of(*pending.node)) resolve_level(pending, level);
 }
 
 // The entry is an ordinary one from now on.
 void remove_placeholders(Node* node) {
   for (; node; node = node->inner_entry())
     for (Edge& edge : node->edges())
-      if (const Placeholder* placeholder = placeholder_of(edge)) edge = Edge(placeholder->real);
+      if (const Placeholder* placeholder = placeholder_of(edge)) edge = Edge(placeholder->real());
 }
 
 // Also when a derivative fails: no entry keeps a placeholder.
@@ -108,6 +154,10 @@ void resolve_all() {
     std::vector<PendingTangent> taken = std::exchange(pending_tangents, {});
     watch(kWatchPending, false);
     PlaceholderGuard guard{taken};
+    for (const PendingTangent& pending : taken) {
+      for (const PendingTangent::Output& output : pending.outputs) stop_waiting(output.tensor);
+      if (pending.part.defined()) stop_waiting(pending.part);
+    }
     for (const PendingTangent& pending : taken) resolve(pending);
   }
   watch(kWatchPending, false);

@@ -17,7 +17,8 @@ auto& all_tangents = *new std::unordered_set<Tangents*>();
 thread_local std::vector<uint32_t> active_levels;
 
 bool is_visible(const Tangent& tangent) {
-  return tangent.level < forward_limit && is_forward_level(tangent.level);
+  return tangent.level >= visible_levels.first && tangent.level < visible_levels.limit &&
+         is_forward_level(tangent.level);
 }
 
 // Moves the tangents of a level out of all tensors; they die with the returned list.
@@ -65,14 +66,17 @@ bool is_forward_level(uint32_t level) {
   return std::find(active_levels.begin(), active_levels.end(), level) != active_levels.end();
 }
 
+uint32_t next_forward_level() { return last_level + 1; }
+
 bool has_tangent_now(const Tensor& x) {
-  if (dispatch_watch & kWatchPending) resolve_pending();
   const AutogradMeta* meta = x->meta();
   if (!meta || !meta->extra || (storage_context.flags & Storage::kInference)) return false;
   update_view_history(x);
-  if (dispatch_watch & kWatchPending) resolve_pending();
   const Tangents* tangents = meta->extra->tangents.get();
-  return tangents && std::any_of(tangents->entries.begin(), tangents->entries.end(), is_visible);
+  if (!tangents) return false;
+  // Only then: another entry may wait that its op has not finished filling in.
+  if (tangents->waiting) resolve_pending();
+  return std::any_of(tangents->entries.begin(), tangents->entries.end(), is_visible);
 }
 
 std::vector<Tangent> tangents_of(const Tensor& x) {
@@ -89,14 +93,25 @@ Tensor tangent_of(const Tensor& x, uint32_t level) {
   return {};
 }
 
-void reserve_tangents(const Tensor& x) {
-  Extra& extra = ensure_extra(x);
-  if (!extra.tangents) extra.tangents = Ref<Tangents>::adopt(new Tangents());
+void await_tangents(const Tensor& x) {
+  Ref<Tangents>& tangents = ensure_extra(x).tangents;
+  tangents = Ref<Tangents>::adopt(new Tangents());
+  tangents->waiting = true;
+}
+
+bool is_waiting(const Tensor& x) {
+  const AutogradMeta* meta = x->meta();
+  return meta && meta->extra && meta->extra->tangents && meta->extra->tangents->waiting;
+}
+
+void stop_waiting(const Tensor& x) {
+  if (is_waiting(x)) x->meta()->extra->tangents->waiting = false;
 }
 
 void set_tangents(const Tensor& x, std::vector<Tangent> tangents) {
-  reserve_tangents(x);
-  x->meta()->extra->tangents->entries = std::move(tangents);
+  Extra& extra = ensure_extra(x);
+  extra.tangents = Ref<Tangents>::adopt(new Tangents());
+  extra.tangents->entries = std::move(tangents);
 }
 
 void share_tangents(const Tensor& to, const Tensor& from) {
@@ -105,33 +120,53 @@ void share_tangents(const Tensor& to, const Tensor& from) {
   ensure_extra(to).tangents = meta->extra->tangents;
 }
 
-void Placeholder::vjp(Gradients, Gradients) {
-  fail("forward mode: a placeholder was reached by a sweep; this is a bug");
-}
-
 Edge placeholder_edge(const Tensor& x, Edge real) {
   std::vector<Tangent> tangents = tangents_of(x);
   if (tangents.empty()) return real;
-  Ref<Placeholder> node =
-      Node::create<Placeholder>(0, 0, std::span(&x, 1), std::move(real), std::move(tangents));
+  Ref<Placeholder> node = Node::create<Placeholder>(1, 0, std::span(&x, 1), std::move(tangents));
+  node->edges()[0] = std::move(real);
   node->stamp();
+  node->set_innermost();
   return {std::move(node), 0};
 }
 
-bool attach_forward(const Tensor& tensor, const Ref<Node>& node, uint32_t output_number) {
-  bool dual = false, real = false;
-  for (const Edge& edge : node->edges()) {
+namespace {
+
+struct Sources {
+  bool dual = false;  // some input carries tangents
+  bool real = false;  // some input has a history
+};
+
+Sources sources_of(const Node& node) {
+  Sources found;
+  for (const Edge& edge : node.edges()) {
     if (!edge.node) continue;
     bool placeholder = edge.node->is_placeholder();
-    dual |= placeholder;
-    real |= !placeholder || static_cast<Placeholder&>(*edge.node).real.node;
+    found.dual |= placeholder;
+    found.real |= !placeholder || static_cast<Placeholder&>(*edge.node).real().node;
   }
-  if (!dual) return true;
-  reserve_tangents(tensor);
-  pending_tangents.push_back({node, output_number, tensor, grad_enabled, forward_limit});
+  return found;
+}
+
+void wait_for_tangents(const Tensor& tensor, const Ref<Node>& node, uint32_t output_number) {
+  if (!is_waiting(tensor)) await_tangents(tensor);
+  if (pending_tangents.empty() || pending_tangents.back().node != node)
+    pending_tangents.push_back({node, {}, {}, grad_enabled, visible_levels});
+  pending_tangents.back().outputs.push_back({output_number, tensor});
   watch(kWatchPending, true);
-  if (!(grad_enabled && real)) node->set_forward_only();
-  return grad_enabled && real;
+}
+
+}  // namespace
+
+void set_dual_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
+  auto [dual, real] = sources_of(*node);
+  bool is_history = !dual || (grad_enabled && real);
+  // Before anything waits: the check runs kernels.
+  if (is_history && check_forward) check_forward(tensor, *node);
+  if (dual) wait_for_tangents(tensor, node, output_number);
+  else stop_waiting(tensor);
+  if (is_history) return put_history(tensor, std::move(node), output_number);
+  for (Node* entry = node.get(); entry; entry = entry->inner_entry()) entry->set_forward_only();
 }
 
 }  // namespace tapegrad

@@ -7,12 +7,16 @@
 // linear in g and recorded, so sweeping back from the gradients it makes, with the input tangents
 // as seeds, gives J times tangent at g. One rule per op thus serves both modes, at every order.
 //
-// The entry is complete only when its op has finished filling it in, so the tangent waits
-// ("pending") until it is asked for, or until the next kernel is about to run, whichever comes first:
-// nothing can be overwritten in between.
+// The entry is complete only when its op has finished filling it in, so the tangents of its outputs
+// wait until one of them is asked for, or until the next kernel is about to run, whichever comes
+// first: nothing can be overwritten in between. Until then a placeholder is an entry like others, which
+// passes gradients on to the input's own history: whoever walks the graph meanwhile finds his way.
 //
 // Levels are numbered by a counter that only grows; inner ones are larger. The tangent of a level is
-// computed while only smaller levels are visible, so nested perturbations cannot be confused.
+// computed while only smaller levels are visible, so nested perturbations cannot be confused. What it
+// is computed from carries the tangents of those smaller levels, the op's own outputs included: a
+// derivative may be written with them. So all outputs get the tangents of one level before any
+// gets those of the next.
 #pragma once
 
 #include <vector>
@@ -33,6 +37,7 @@ struct Tangents {
   Tangents();
   ~Tangents();
   std::vector<Tangent> entries;
+  bool waiting = false;  // they have yet to be computed
   void retain() { ++count; }
   void release() noexcept {
     if (--count == 0) delete this;
@@ -42,12 +47,18 @@ struct Tangents {
 
 // The number of active levels on this thread: none in most programs.
 inline thread_local int forward_levels = 0;
-// Levels from this one on are not visible.
-inline thread_local uint32_t forward_limit = UINT32_MAX;
+// Which levels are visible: from the first one on, up to the limit.
+struct VisibleLevels {
+  uint32_t first = 0;
+  uint32_t limit = UINT32_MAX;
+};
+inline thread_local VisibleLevels visible_levels;
 
 uint32_t enter_forward_level();
 void exit_forward_level(uint32_t level);
 bool is_forward_level(uint32_t level);
+// The number that the next level will have.
+uint32_t next_forward_level();
 
 bool has_tangent_now(const Tensor& x);
 inline bool has_tangent(const Tensor& x) { return forward_levels && has_tangent_now(x); }
@@ -56,35 +67,44 @@ Tensor tangent_of(const Tensor& x, uint32_t level);
 // The visible tangents of x.
 std::vector<Tangent> tangents_of(const Tensor& x);
 void set_tangents(const Tensor& x, std::vector<Tangent> tangents);
-// Makes room for tangents that will be computed later, to be shared by aliases made meanwhile.
-void reserve_tangents(const Tensor& x);
+// Gives x a new list of tangents, to be filled in later and shared by aliases made meanwhile. To be
+// called after the edges of an entry that writes x in place have been made, which look at the old list.
+void await_tangents(const Tensor& x);
+bool is_waiting(const Tensor& x);
+// They are being filled in, or there will be none after all.
+void stop_waiting(const Tensor& x);
 void share_tangents(const Tensor& to, const Tensor& from);
 
-// Stands on an edge for an input that carries tangents.
+// Stands on an edge for an input that carries tangents; its own edge is that of the input.
 struct Placeholder final : Node {
-  Placeholder(Edge real, std::vector<Tangent> tangents)
-      : real(std::move(real)), tangents(std::move(tangents)) {
+  explicit Placeholder(std::vector<Tangent> tangents) : tangents(std::move(tangents)) {
     is_placeholder_ = true;
   }
   const char* name() const override { return "Placeholder"; }
-  void vjp(Gradients, Gradients) override;
-  Edge real;
+  void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
+  const Edge& real() const { return edges()[0]; }
+  // Tangents that differ over a batch belong to each of its elements: nothing is to be summed here.
+  void set_innermost() { level_ = UINT32_MAX; }
   std::vector<Tangent> tangents;
 };
 Edge placeholder_edge(const Tensor& x, Edge real);
 
-// An output whose tangents have yet to be computed.
+// An entry whose outputs wait for their tangents.
 struct PendingTangent {
+  struct Output {
+    uint32_t number;
+    Tensor tensor;
+  };
   Ref<Node> node;
-  uint32_t output_number;
-  Tensor output;
+  std::vector<Output> outputs;
+  Tensor part;    // the view that was written, where the entry is the base's
   bool recorded;  // whether recording was on
-  uint32_t limit;
+  VisibleLevels visible;
 };
 inline thread_local std::vector<PendingTangent> pending_tangents;
 
-// Notes that `tensor` is an output of `node` if the node has placeholders. False if the tensor is not
-// to get the node as its history.
-bool attach_forward(const Tensor& tensor, const Ref<Node>& node, uint32_t output_number);
+// Makes `tensor` an output of `node` while levels are active: its tangents wait if the node has
+// placeholders, and it gets the node as its history if the node leads to one.
+void set_dual_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number);
 
 }  // namespace tapegrad

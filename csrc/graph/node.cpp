@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/batch.h"
 #include "core/error.h"
 #include "core/profile.h"
 #include "graph/hooks.h"
@@ -41,6 +42,14 @@ void leave_place(uint32_t place) noexcept {
 std::vector<Node*> doomed;
 bool draining = false;
 
+// The innermost vmap whose batch one of the tensors differs over.
+uint32_t batch_level(std::span<const Tensor> tensors) {
+  uint32_t level = 0;
+  for (const Tensor& tensor : tensors)
+    for (const BatchDim& dim : Batches::of(tensor->storage())) level = std::max(level, dim.level);
+  return level;
+}
+
 }  // namespace
 
 int64_t live_node_count() { return node_count; }
@@ -69,6 +78,9 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   edge_count_ = static_cast<uint32_t>(edge_count);
   saved_count_ = static_cast<uint16_t>(saved_count);
   output_count_ = static_cast<uint32_t>(outputs.size());
+  // An output may differ over a batch whose vmap is over, when a sweep runs behind it.
+  if (batched_storages) [[unlikely]]
+    level_ = batch_level(outputs);
   for (Edge& edge : edges()) new (&edge) Edge();
   for (SavedValue& value : saved_values()) new (&value) SavedValue();
   auto begin = static_cast<uint32_t>(outputs.size());
@@ -84,7 +96,7 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
 void Node::stamp() {
   sequence_ = next_sequence++;
   line_ = SourceLine::here();
-  level_ = storage_context.level;
+  level_ = std::max(level_, storage_context.level);
   for (const Edge& edge : edges())
     if (edge.node && edge.node->is_collected_) is_collected_ = true;
 }

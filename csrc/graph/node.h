@@ -94,11 +94,15 @@ class Node {
   bool is_accumulator() const { return is_accumulator_; }
   // True for what stands on an edge while a tangent waits, see forward.h.
   bool is_placeholder() const { return is_placeholder_; }
+  // True where the graph of a reverse-mode transform begins: its output is a leaf to the function inside.
+  bool is_transform_input() const { return is_transform_input_; }
   // True for an entry that serves forward mode alone and is nobody's history.
   bool is_forward_only() const { return is_forward_only_; }
   void set_forward_only() { is_forward_only_ = true; }
   // The entry that this one runs as a part of itself, if any.
   virtual Node* inner_entry() { return nullptr; }
+  // Of an entry that stands for a write to a part of its output: that part of a value of its shape.
+  virtual Tensor written_part(const Tensor&) { return {}; }
   // Whether the collector of cycles must look into the entry: it, or one before it, holds something
   // of Python's.
   bool is_collected() const { return is_collected_; }
@@ -193,6 +197,7 @@ class Node {
   uint32_t level_ = 0;
   bool is_accumulator_ = false;
   bool is_placeholder_ = false;
+  bool is_transform_input_ = false;
 
  private:
   bool released_ = false;

@@ -39,6 +39,11 @@ Extra& ensure_extra(const Tensor& tensor) {
 
 bool is_leaf(const Tensor& tensor) { return grad_fn(tensor) == nullptr; }
 
+bool begins_graph(const Tensor& tensor) {
+  const Node* node = grad_fn(tensor);
+  return !node || node->is_transform_input();
+}
+
 Node* grad_fn(const Tensor& tensor) {
   AutogradMeta* meta = tensor->meta();
   if (!meta) return nullptr;
@@ -83,8 +88,8 @@ void set_requires_grad(const Tensor& tensor, bool value) {
 }
 
 void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
-  if (forward_levels && !attach_forward(tensor, node, output_number)) [[unlikely]]
-    return;
+  if (forward_levels) [[unlikely]]
+    return set_dual_history(tensor, std::move(node), output_number);
   if (check_forward) [[unlikely]]
     check_forward(tensor, *node);
   put_history(tensor, std::move(node), output_number);

@@ -30,10 +30,12 @@ struct Extra {
   bool multi_output_view = false;
   bool no_grad_view = false;  // made while recording was off: its history does not follow the base
   bool inference_view = false;  // the same, in inference mode
+  bool overwritten = false;     // by a write that neither its history nor its tangents know of
   uint32_t level = 0;           // of a leaf: the innermost vmap when it began to require grad
   HookList hooks;               // of a leaf, on its gradient
   HookList accumulate_hooks;    // of a leaf, after its gradient has arrived
   Ref<Tangents> tangents;       // of forward mode
+  Tensor primal;  // shares its memory, but not what a write to this one does to its tangents
 };
 
 // Set by the binding layer: something of Python's hangs on the tensor's history, which may lead back to
@@ -71,6 +73,9 @@ bool should_record(const Tensors&... inputs) {
 inline bool is_differentiating() { return grad_enabled || forward_levels; }
 
 bool is_leaf(const Tensor& tensor);
+// Whether a graph begins at the tensor: a leaf, or the input of a transform. Gradients of it are asked
+// for, so a recorded op must not write to it.
+bool begins_graph(const Tensor& tensor);
 // The entry that made the tensor, or null for a leaf. Brings a view's history up to date first.
 Node* grad_fn(const Tensor& tensor);
 // Where the tensor's gradient flows to: its entry, or for a leaf the accumulating one.

@@ -20,15 +20,17 @@ Tensor bare_alias(const Tensor& x) {
   return y;
 }
 
-// Whether the tensor has tangents, or will have once they are computed. Such a value is kept as it
-// is: a packed one would come back without them.
+// Whether the tensor has tangents, or will have once they are computed.
 bool carries_tangents(const Tensor& x) {
   const AutogradMeta* meta = x->meta();
   return forward_levels && meta && meta->extra && meta->extra->tangents;
 }
 
+// A packed value would come back without its tangents, and a number is an attribute of the call.
+bool is_packable(const Tensor& x) { return !carries_tangents(x) && !x->is_wrapped_number(); }
+
 void check_savable(const Tensor& tensor) {
-  TAPEGRAD_CHECK(!tensor->storage().is_inference(),
+  TAPEGRAD_CHECK(!tensor->storage().is_inference() || transforms_in_inference,
                  "Inference tensors cannot be saved for backward: a tensor of shape ",
                  to_string(tensor.sizes()),
                  " was made in inference_mode and meets a recorded op; use its .clone() outside "
@@ -96,7 +98,7 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner, size_t ind
   }
   if (!(packing || coding)) [[likely]]
     value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
-  else if (packing && !carries_tangents(tensor)) value.pack(tensor);
+  else if (packing && is_packable(tensor)) value.pack(tensor);
   else if (!coding || !value.encode(tensor, owner, index))
     value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
   return value;
@@ -107,7 +109,7 @@ SavedValue SavedValue::output(const Tensor& tensor, const Node& owner, size_t in
   SavedValue value;
   value.number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
   value.history_ = History::Output;
-  if (packing && !carries_tangents(tensor)) value.pack(tensor);
+  if (packing && is_packable(tensor)) value.pack(tensor);
   else if (!coding || !value.encode(tensor, owner, index)) value.hold(bare_alias(tensor));
   return value;
 }

@@ -34,6 +34,7 @@ struct RevealBackward final : Node {
 
 Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t level) {
   Tensor y = Batches::hide(x, dim, level);
+  if (has_tangent(x)) ensure_extra(y).primal = x;
   if (should_record(x)) record<HideBackward>({&x}, y, 0, dim, level, x.size(dim));
   return y;
 }

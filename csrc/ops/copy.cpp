@@ -208,7 +208,7 @@ void check_batched_write(const char* op, const Tensor& self) {
 }
 
 void check_write(const char* op, const Tensor& self, bool recording) {
-  if (recording && requires_grad(self) && is_leaf(self))
+  if (recording && requires_grad(self) && begins_graph(self))
     fail(op, ": a leaf Variable that requires grad is being used in an in-place operation; wrap "
              "the update in no_grad(), or write to a .clone()");
   TAPEGRAD_CHECK(!self->storage().is_inference() || (storage_context.flags & Storage::kInference),

@@ -364,8 +364,8 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
     case Derivative::Kind::Zero:
       return zeros(g.sizes(), g.dtype());
     case Derivative::Kind::None:
-      fail<Error>("the derivative for '", info_.name, "' is not implemented; it was recorded at ",
-                  line());
+      fail<NotImplementedError>("the derivative for '", info_.name,
+                                "' is not implemented; it was recorded at ", line());
     case Derivative::Kind::Kernel:
       break;
   }
@@ -419,11 +419,11 @@ uint8_t needed_operands(const PointwiseInfo& info, Operands operands) {
 // `values` are the operands as they were before the op ran.
 Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands values, Params params,
                     const Tensor& out) {
-  if (forward_levels) [[unlikely]]
-    reserve_tangents(out);
   Edge edges[kMaxArity];
   for (int i = 0; i < info.arity; ++i) edges[i] = gradient_edge(*operands[i]);
   uint8_t mask = needed_operands(info, operands);
+  if (forward_levels) [[unlikely]]
+    await_tangents(out);
   size_t saved_count = static_cast<size_t>(std::popcount(mask));
   std::span<const Tensor> outputs(&out, 1);
   Ref<Node> node;

@@ -165,6 +165,7 @@ struct CopySlices final : Node {
 
   void release_saved(const SourceLine& sweep_line) override { inner->release_saved(sweep_line); }
   Node* inner_entry() override { return inner.get(); }
+  Tensor written_part(const Tensor& value) override { return extract(value, whole, place); }
   void visit(const Visitor& visitor) const override { visitor.node(inner.get(), visitor.state); }
 
   Layout whole;
@@ -251,12 +252,42 @@ void mark_multi_output_views(std::span<const Tensor> views) {
   for (const Tensor& view : views) ensure_extra(view).multi_output_view = true;
 }
 
+namespace {
+
+const Tensor& base_or_self(const Tensor& x) {
+  const AutogradMeta* meta = x->meta();
+  return meta && meta->extra && meta->extra->base.defined() ? meta->extra->base : x;
+}
+
+bool is_overwritten(const Tensor& x) {
+  const AutogradMeta* meta = x->meta();
+  return meta && meta->extra && meta->extra->overwritten;
+}
+
+// Notes a write to a tensor that was made of another, which must not be used from now on.
+void spoil_primals(const Tensor& written) {
+  const AutogradMeta* meta = base_or_self(written)->meta();
+  if (!meta || !meta->extra || !meta->extra->primal.defined()) return;
+  const Tensor& primal = base_or_self(meta->extra->primal);
+  ensure_extra(primal).overwritten = true;
+  spoil_primals(primal);
+}
+
+}  // namespace
+
 void update_view_history(const Tensor& view) {
   Extra& extra = *view->meta()->extra;
-  if (!extra.base.defined() || extra.no_grad_view) return;
+  TAPEGRAD_CHECK(
+      !is_overwritten(base_or_self(view)), "forward mode: a tensor of shape ",
+      to_string(view.sizes()),
+      " is used after it was modified inplace through a dual tensor made of it; make the "
+      "dual of a .clone()");
+  if (!extra.base.defined()) return;
   uint32_t version = view->storage().version();
   if (extra.view_version == version) return;
-  if (!requires_grad(extra.base) && !has_tangent(extra.base)) return;
+  bool follows = !extra.no_grad_view && requires_grad(extra.base);
+  if (!follows && !has_tangent(extra.base)) return;
+  GradMode mode(grad_enabled && !extra.no_grad_view);  // tangents follow in any case
   TAPEGRAD_CHECK(!extra.multi_output_view,
                  "a view made by an op with several outputs (split, chunk, unbind) is used after "
                  "its base was modified in place; this is forbidden, use .clone() on the view");
@@ -268,9 +299,23 @@ void update_view_history(const Tensor& view) {
   set_history(view, std::move(node), 0);
 }
 
+namespace {
+
+void check_leaf_view(const char* op, const Tensor& view, const Tensor& leaf) {
+  TAPEGRAD_CHECK(!(requires_grad(view) && begins_graph(leaf)), op,
+                 ": a view of a leaf Variable that requires grad is being used in an in-place "
+                 "operation; wrap the write in no_grad(), or write to a .clone()");
+}
+
+}  // namespace
+
 void check_view_write(const char* op, const Tensor& tensor, bool recording) {
   const AutogradMeta* meta = tensor->meta();
-  if (!meta || !meta->extra || !meta->extra->base.defined()) return;
+  if (!meta || !meta->extra) return;
+  if (const AutogradMeta* root = base_or_self(tensor)->meta(); root && root->extra)
+    if (recording && root->extra->primal.defined())
+      check_leaf_view(op, tensor, root->extra->primal);
+  if (!meta->extra->base.defined()) return;
   const Extra& extra = *meta->extra;
   if (!recording && !requires_grad(tensor) && !requires_grad(extra.base)) return;
   TAPEGRAD_CHECK(
@@ -282,17 +327,28 @@ void check_view_write(const char* op, const Tensor& tensor, bool recording) {
       ": a view was created in inference mode and is being modified inplace in normal mode; make "
       "the view outside inference_mode");
   TAPEGRAD_CHECK(
-      !extra.no_grad_view, op,
+      !(extra.no_grad_view && grad_enabled), op,
       ": a view was created in no_grad mode and is being modified inplace with grad mode "
       "enabled; make the view and the write in the same mode");
-  TAPEGRAD_CHECK(!(requires_grad(tensor) && is_leaf(extra.base)), op,
-                 ": a view of a leaf Variable that requires grad is being used in an in-place "
-                 "operation; wrap the write in no_grad(), or write to a .clone()");
+  check_leaf_view(op, tensor, extra.base);
   place_in_base(tensor, extra.base);
 }
 
+namespace {
+
+// The inner entry may have saved what was written, which gets its tangents together with the base.
+void await_part(const Tensor& part, const Node* entry) {
+  bool waits = !pending_tangents.empty() && pending_tangents.back().node.get() == entry;
+  if (!waits) return stop_waiting(part);
+  pending_tangents.back().part = part;
+  if (!is_waiting(part)) await_tangents(part);
+}
+
+}  // namespace
+
 void rebase_history(const Tensor& tensor, Ref<Node> node) {
   AutogradMeta& meta = ensure_meta(tensor);
+  if (meta.extra) spoil_primals(tensor);
   if (!meta.extra || !meta.extra->base.defined()) return set_history(tensor, std::move(node), 0);
   Extra& extra = *meta.extra;
   const Tensor& base = extra.base;
@@ -302,7 +358,10 @@ void rebase_history(const Tensor& tensor, Ref<Node> node) {
   slices->edges()[0] = gradient_edge(base);
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();
+  Node* entry = slices.get();
   set_history(base, std::move(slices), 0);
+  if (forward_levels) [[unlikely]]
+    await_part(tensor, entry);
   // Out of date on purpose: the view takes its new history from the base when it is asked for it. Not
   // before, because the op may still be filling in its entry.
   extra.view_version = tensor->storage().version() - 1;

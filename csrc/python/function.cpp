@@ -60,20 +60,20 @@ void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
   }
 }
 
-// Gives the outputs their history. Returns them: an output that is an input gets an object of its
+// Gives the outputs their history, and room for tangents if a jvp will make some. Returns them: an output that is an input gets an object of its
 // own, unless it was written in place.
 nb::list record_function(nb::object context, const std::string& name,
                          std::shared_ptr<EntryLink> link, const std::vector<Tensor>& inputs,
                          std::vector<Tensor> outputs, const std::vector<bool>& differentiable,
                          const std::vector<Tensor>& dirty,
-                         const std::vector<std::optional<Tensor>>& saved) {
+                         const std::vector<std::optional<Tensor>>& saved, bool awaits_tangents) {
   auto contains = [](const std::vector<Tensor>& list, const Tensor& x) {
     return std::any_of(list.begin(), list.end(), [&](const Tensor& y) { return y.is_same(x); });
   };
   bool recording = false;
   for (const Tensor& input : inputs) recording |= should_record(input);
   for (const Tensor& x : dirty) {
-    TAPEGRAD_CHECK(!(recording && requires_grad(x) && is_leaf(x)), name,
+    TAPEGRAD_CHECK(!(recording && requires_grad(x) && begins_graph(x)), name,
                    ": a leaf Variable that requires grad is being used in an in-place operation");
     if (recording) check_view_write(name.c_str(), x, true);
     note_write("a custom function", x);
@@ -82,6 +82,9 @@ nb::list record_function(nb::object context, const std::string& name,
   for (Tensor& output : outputs)
     if (contains(inputs, output) && !contains(dirty, output))
       output = alias(output, output.sizes(), output.strides(), output->offset());
+  // What is saved of them gets the tangents too that a jvp makes afterwards.
+  if (awaits_tangents)
+    for (const Tensor& output : outputs) await_tangents(output);
   if (recording) {
     Ref<FunctionNode> node =
         Node::create<FunctionNode>(inputs.size(), saved.size(), outputs, context, name, link);
@@ -136,7 +139,7 @@ void bind_function(Binder& b) {
       .def("node", [](EntryLink& link) { return nb::steal(wrap_node(link.node)); },
            "The entry, or None.");
   b.function("_record_function", record_function, "context"_a, "name"_a, "link"_a, "inputs"_a,
-             "outputs"_a, "differentiable"_a, "dirty"_a, "saved"_a,
+             "outputs"_a, "differentiable"_a, "dirty"_a, "saved"_a, "awaits_tangents"_a = false,
              "Makes a custom function's call an entry of the tape.");
 }
 

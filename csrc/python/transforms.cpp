@@ -5,6 +5,7 @@
 #include "engine/tangent.h"
 #include "graph/record.h"
 #include "ops/batch.h"
+#include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
 
@@ -13,6 +14,25 @@ namespace tapegrad::python {
 namespace {
 
 // ---- forward mode
+
+// Whether the tensor, or what it is a view of, has a history or tangents.
+bool is_followed(const Tensor& x) {
+  if (requires_grad(x) || has_tangent(x)) return true;
+  const AutogradMeta* meta = x->meta();
+  const bool is_view = meta && meta->extra && meta->extra->base.defined();
+  return is_view && is_followed(meta->extra->base);
+}
+
+// A tensor over the memory of x with its history, but no view of x: a write to it must not give x the
+// tangent that it will get.
+Tensor dual_of(const Tensor& x) {
+  if (!is_followed(x)) return alias(x, x.sizes(), x.strides(), x->offset());
+  Tensor y = view(x, x.sizes());
+  Extra& extra = ensure_extra(y);
+  extra.base = Tensor();
+  extra.primal = x;
+  return y;
+}
 
 Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
   TAPEGRAD_CHECK_AS(ValueError, is_floating(x.dtype()),
@@ -25,9 +45,11 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
                  " of primal, got ", to_string(tangent.sizes()));
   TAPEGRAD_CHECK(!tangent_of(x, level).defined(),
                  "make_dual: the tensor has a tangent at this level already");
-  Tensor dual = view(x, x.sizes());
+  Tensor dual = dual_of(x);
   std::vector<Tangent> tangents = tangents_of(dual);
-  tangents.push_back({level, tangent});
+  // A write to the dual must leave a direction alone that lies in the same memory.
+  bool shared = tangent->storage_ref() == x->storage_ref();
+  tangents.push_back({level, shared ? clone(tangent) : tangent});
   set_tangents(dual, std::move(tangents));
   return dual;
 }
@@ -44,11 +66,16 @@ std::pair<Tensor, Tensor> unpack_dual(const Tensor& x, uint32_t level) {
   return {primal, tangent};
 }
 
+std::pair<uint32_t, uint32_t> show_levels(uint32_t first, uint32_t limit) {
+  VisibleLevels before = std::exchange(visible_levels, {first, limit});
+  return {before.first, before.limit};
+}
+
 // ---- reverse-mode transforms
 
 // Where the graph of a transform begins: its inputs, as the function sees them.
 struct TransformInput final : Node {
-  explicit TransformInput(uint32_t transform) : transform(transform) {}
+  explicit TransformInput(uint32_t transform) : transform(transform) { is_transform_input_ = true; }
   const char* name() const override { return "TransformInput"; }
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
   uint32_t transform;
@@ -94,7 +121,7 @@ Tensor transform_input(const Tensor& x, uint32_t transform) {
 // input of a transform that runs around this one.
 bool reaches_outside(const std::vector<Tensor>& tensors, uint32_t transform) {
   std::vector<Node*> nodes;
-  std::unordered_set<Node*> seen;
+  std::unordered_set<const Node*> seen;
   auto add = [&](Node* node) {
     if (node && seen.insert(node).second) nodes.push_back(node);
   };
@@ -115,6 +142,19 @@ Tensor without_history(const Tensor& x) {
   Tensor y = detach(x);
   if (forward_levels) set_tangents(y, tangents_of(x));
   return y;
+}
+
+// Turns inference mode off for a transform; returns whether it was on.
+bool leave_inference() {
+  if (!(storage_context.flags & Storage::kInference)) return false;
+  storage_context.flags &= ~uint32_t{Storage::kInference};
+  ++transforms_in_inference;
+  return true;
+}
+
+void return_to_inference() {
+  storage_context.flags |= Storage::kInference;
+  --transforms_in_inference;
 }
 
 // ---- vmap
@@ -141,15 +181,21 @@ void bind_transforms(Binder& b) {
     for (const Tangent& tangent : tangents_of(x)) levels.push_back(tangent.level);
     return levels;
   }, "tensor"_a, "The levels at which the tensor carries a tangent.");
-  b.function("_set_tangent", [](const Tensor& x, const Tensor& tangent, uint32_t level) {
-    std::vector<Tangent> tangents = tangents_of(x);
-    std::erase_if(tangents, [&](const Tangent& entry) { return entry.level == level; });
-    tangents.push_back({level, tangent});
-    set_tangents(x, std::move(tangents));
-  }, "tensor"_a, "tangent"_a, "level"_a, "Attaches a tangent to the tensor itself.");
-  b.function("_limit_dual_levels", [](uint32_t limit) {
-    return std::exchange(forward_limit, limit);
-  }, "limit"_a, "Makes levels from `limit` on invisible; returns the former limit.");
+  b.function("_set_tangent",
+             [](const Tensor& x, const Tensor& tangent, uint32_t level) {
+    stop_waiting(x);
+    if (!x->meta()->extra->tangents) set_tangents(x, {});
+    x->meta()->extra->tangents->entries.push_back({level, tangent});
+  }, "tensor"_a, "tangent"_a, "level"_a,
+             "Gives the output of a custom function, and what was saved of it, a tangent.");
+  b.function("_hide_dual_levels", [] { return show_levels(next_forward_level(), UINT32_MAX); },
+             "Puts all running levels out of sight; returns what _show_dual_levels() takes.");
+  b.function("_limit_dual_levels",
+             [](uint32_t limit) { return show_levels(visible_levels.first, limit); }, "limit"_a,
+             "Puts levels from `limit` on out of sight; returns what _show_dual_levels() takes.");
+  b.function("_show_dual_levels", [](std::pair<uint32_t, uint32_t> levels) {
+    show_levels(levels.first, levels.second);
+  }, "levels"_a, "Makes those levels visible that were before.");
   b.function("_enter_transform", enter_transform, "Starts a reverse-mode transform.");
   b.function("_exit_transform", exit_transform, "transform"_a, "Ends a reverse-mode transform.");
   b.function("_transform_input", transform_input, "tensor"_a, "transform"_a,
@@ -157,6 +203,9 @@ void bind_transforms(Binder& b) {
   b.function("_reaches_outside", reaches_outside, "tensors"_a, "transform"_a,
              "Whether somebody outside the transform may want a gradient through the tensors.");
   b.function("_without_history", without_history, "tensor"_a, "The value without history.");
+  b.function("_leave_inference", leave_inference,
+             "Turns inference mode off for a transform; returns whether it was on.");
+  b.function("_return_to_inference", return_to_inference, "Turns it on again.");
   b.function("_enter_vmap", enter_vmap, "size"_a, "randomness"_a, "Starts a vmap.");
   b.function("_exit_vmap", exit_batch_level, "Ends the innermost vmap.");
   b.function("_hide_batch", hide_batch, "tensor"_a, "dim"_a, "level"_a,

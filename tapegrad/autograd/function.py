@@ -238,6 +238,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record the call as one entry of the tape."""
+        if cls.setup_context is not Function.setup_context:
+            args, kwargs = _with_defaults(cls.forward, args, kwargs)
         if cls.vmap is not Function.vmap and _C._batch_levels():
             from tapegrad.func.custom_vmap import apply_vmap_rule
 
@@ -266,7 +268,7 @@ class Function:
     def _run_forward(cls, context: _Context, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Run forward with recording off and tangents out of sight."""
         recording = _C.is_grad_enabled()
-        limit = _C._limit_dual_levels(0)
+        shown = _C._hide_dual_levels()
         _C.set_grad_enabled(False)
         try:
             if cls.setup_context is Function.setup_context:
@@ -276,11 +278,25 @@ class Function:
             return output
         finally:
             _C.set_grad_enabled(recording)
-            _C._limit_dual_levels(limit)
+            _C._show_dual_levels(shown)
 
 
 class NestedIOFunction(Function):
     """Kept for programs that name it; a `Function` today."""
+
+
+def _with_defaults(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return all arguments, those that forward has defaults for included, for setup_context."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and not kwargs and len(args) >= code.co_argcount:
+        return args, kwargs
+    import inspect  # Slow to load, and rarely needed.
+
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
 
 
 def _record(
@@ -307,23 +323,22 @@ def _record(
     context._outputs = [(result.shape, result.dtype) for result in results]
     context._output_places = places
     context._output_count = len(outputs)
-    levels = sorted({level for tensor in inputs for level in _C._tangent_levels(tensor)})
-    has_jvp = cls.jvp is not Function.jvp
-    limit = _C._limit_dual_levels(0) if has_jvp and levels else None
+    tangents = _tangents(context, args) if cls.jvp is not Function.jvp else {}
+    shown = _C._hide_dual_levels() if tangents else None
     try:
         recorded = _C._record_function(
             context, context._name, context._link, inputs, results, differentiable,
-            list(context._dirty), list(context._to_save),
+            list(context._dirty), list(context._to_save), bool(tangents),
         )  # fmt: skip
     finally:
-        if limit is not None:
-            _C._limit_dual_levels(limit)
+        if shown is not None:
+            _C._show_dual_levels(shown)
     for place, result in zip(places, recorded, strict=True):
         outputs[place] = result
-    if levels and has_jvp:
-        _apply_jvp(cls, context, args, outputs, levels)
+    if tangents:
+        _apply_jvp(cls, context, outputs, tangents)
     # What the context still refers to would keep the graph alive that the context is part of.
-    context._dirty = context._non_differentiable = ()
+    context._dirty = context._non_differentiable = context._to_save_forward = ()
     if context._link.node() is not None:
         context._to_save = ()
     if isinstance(output, tuple | list):
@@ -331,28 +346,44 @@ def _record(
     return outputs[0]
 
 
+def _tangents(context: _Context, args: tuple[Any, ...]) -> dict[int, list[Tensor | None]]:
+    """Return the tangent of each argument, for each level at which one has a tangent."""
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    levels = sorted({level for tensor in tensors for level in _C._tangent_levels(tensor)})
+    for dirty in context._dirty if levels else ():
+        if dirty._is_view():
+            raise RuntimeError(
+                f"{context._name}: a view is marked dirty by a function with a jvp of its own, of "
+                "which the view's base would not know in forward mode; write to a .clone(), or "
+                "leave jvp out"
+            )
+    return {level: [_tangent(arg, level, context) for arg in args] for level in levels}
+
+
+def _tangent(arg: Any, level: int, context: _Context) -> Tensor | None:
+    if not isinstance(arg, Tensor):
+        return None
+    tangent = _C._unpack_dual(arg, level)[1]
+    if tangent is None and context.materialize_grads and arg.is_floating_point():
+        return _C.zeros_like(arg.detach())
+    return tangent
+
+
 def _apply_jvp(
     cls: type[Function],
     context: _Context,
-    args: tuple[Any, ...],
     outputs: list[Any],
-    levels: list[int],
+    tangents: dict[int, list[Tensor | None]],
 ) -> None:
     """Attach the tangents that the user's jvp computes, level by level."""
-    for level in levels:
-        limit = _C._limit_dual_levels(level)
+    for level, given in tangents.items():
+        shown = _C._limit_dual_levels(level)
         context._in_jvp = True
         try:
-            tangents: list[Tensor | None] = [None] * len(args)
-            _C._limit_dual_levels(level + 1)
-            for index, arg in enumerate(args):
-                if isinstance(arg, Tensor):
-                    tangents[index] = _C._unpack_dual(arg, level)[1]
-            _C._limit_dual_levels(level)
-            results = cls.jvp(context, *tangents)
+            results = cls.jvp(context, *given)
         finally:
             context._in_jvp = False
-            _C._limit_dual_levels(limit)
+            _C._show_dual_levels(shown)
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != len(outputs):
             raise RuntimeError(

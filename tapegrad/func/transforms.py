@@ -19,13 +19,26 @@ __all__ = ["grad", "grad_and_value", "jvp", "linearize", "vjp"]
 Argnums = int | tuple[int, ...]
 
 
+class _OutsideInference:
+    """A block in which inference mode is off: a transform needs a tape even there."""
+
+    def __enter__(self) -> None:
+        self._left = _C._leave_inference()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._left:
+            _C._return_to_inference()
+
+
 class _Tracing:
     """A block in which a function runs on inputs of a reverse-mode transform."""
 
     def __init__(self) -> None:
         self._recording = _C.is_grad_enabled()
+        self._outside = _OutsideInference()
 
     def __enter__(self) -> "_Tracing":
+        self._outside.__enter__()
         self._id = _C._enter_transform()
         _C.set_grad_enabled(True)
         return self
@@ -33,6 +46,7 @@ class _Tracing:
     def __exit__(self, *exception: object) -> None:
         _C.set_grad_enabled(self._recording)
         _C._exit_transform(self._id)
+        self._outside.__exit__()
 
     def inputs(self, tree: Any) -> Any:
         return tree_map(
@@ -244,7 +258,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if record is None:
             wanted = outside or any(cotangent.requires_grad for cotangent in given)
             record = wanted and _C.is_grad_enabled()
-        grads = _sweep(roots, given, leaves, record, retain_graph)
+        with _OutsideInference():
+            grads = _sweep(roots, given, leaves, record, retain_graph)
         return tree_unflatten(grads, structure)
 
     return (results, vjp_fn, aux) if has_aux else (results, vjp_fn)
@@ -302,6 +317,29 @@ def jvp(
         )
     _require_tensors("jvp(f, primals, tangents)", values, "primals")
     _require_tensors("jvp(f, primals, tangents)", directions, "tangents")
+    with _OutsideInference():
+        unpacked, output_structure, aux = _push(func, values, structure, directions, has_aux)
+    if strict and any(tangent is None for _, tangent in unpacked):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+            "This is not allowed with strict=True."
+        )
+    value_tree = tree_unflatten([primal for primal, _ in unpacked], output_structure)
+    tangent_tree = tree_unflatten(
+        [_C.zeros_like(primal) if tangent is None else tangent for primal, tangent in unpacked],
+        output_structure,
+    )
+    return (value_tree, tangent_tree, aux) if has_aux else (value_tree, tangent_tree)
+
+
+def _push(
+    func: Callable[..., Any],
+    values: list[Tensor],
+    structure: Structure,
+    directions: list[Tensor],
+    has_aux: bool,
+) -> tuple[list[tuple[Tensor, Tensor | None]], Structure, Any]:
+    """Run a function on dual tensors; return (primal, tangent) of each output."""
     level = _C._enter_dual_level()
     try:
         duals = [
@@ -315,19 +353,9 @@ def jvp(
         aux = tree_map(
             lambda leaf: _C._unpack_dual(leaf, level)[0] if isinstance(leaf, Tensor) else leaf, aux
         )
+        return unpacked, output_structure, aux
     finally:
         _C._exit_dual_level(level)
-    if strict and any(tangent is None for _, tangent in unpacked):
-        raise RuntimeError(
-            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
-            "This is not allowed with strict=True."
-        )
-    value_tree = tree_unflatten([primal for primal, _ in unpacked], output_structure)
-    tangent_tree = tree_unflatten(
-        [_C.zeros_like(primal) if tangent is None else tangent for primal, tangent in unpacked],
-        output_structure,
-    )
-    return (value_tree, tangent_tree, aux) if has_aux else (value_tree, tangent_tree)
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -357,6 +385,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         # The gradients are linear in the seeds: their derivative is the forward map.
         seeds = [_C._transform_input(_C.zeros_like(root), tracing._id) for root in roots]
         pulled = _sweep(roots, list(seeds), leaves, create_graph=True)
+        outside = tracing.is_wanted_outside(roots)
         output = tree_unflatten(tracing.finish(roots), root_structure)
 
     def jvp_fn(*tangents: Any) -> Any:
@@ -376,7 +405,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     f"linearize: expected a tangent of dtype {leaf.dtype} for input {index}, got "
                     f"{tangent.dtype}"
                 )
-        pushed = _sweep(pulled, given, seeds, create_graph=False, retain_graph=True)
+        wanted = outside or any(tangent.requires_grad for tangent in given)
+        record = wanted and _C.is_grad_enabled()
+        with _OutsideInference():
+            pushed = _sweep(pulled, given, seeds, record, retain_graph=True)
         return tree_unflatten(pushed, root_structure)
 
     return output, jvp_fn

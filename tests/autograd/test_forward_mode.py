@@ -1,5 +1,7 @@
 """Forward mode: dual numbers, levels, views and in-place ops, and mixtures with reverse mode."""
 
+import math
+
 import pytest
 
 from .values import constant, leaf, near
@@ -320,3 +322,105 @@ def test_a_cat_of_a_dual_and_a_plain_tensor(torch):
     with torch.autograd.forward_ad.dual_level():
         joined = torch.cat([dual(torch, [2.0], [1.0]), constant(torch, [5.0])])
         assert tangent_of(torch, joined).tolist() == [1.0, 0.0]
+
+
+IN_PLACE = {
+    "mul": (lambda d: d.mul_(2), [4.0, 2.0, 6.0]),
+    "add": (lambda d: d.add_(1), [2.0, 1.0, 3.0]),
+    "exp": (lambda d: d.exp_(), [2 * math.e, math.exp(-2.0), 3 * math.exp(3.0)]),
+    "zero": (lambda d: d.zero_(), [0.0, 0.0, 0.0]),
+    "fill": (lambda d: d.fill_(7), [0.0, 0.0, 0.0]),
+    "clamp": (lambda d: d.clamp_(0, 2), [2.0, 0.0, 0.0]),
+    "setitem": (lambda d: d.__setitem__(0, 5.0), [0.0, 1.0, 3.0]),
+    "masked_fill": (lambda d: d.masked_fill_(d < 0, 1.0), [2.0, 0.0, 3.0]),
+    "a slice": (lambda d: d[:2].mul_(2), [4.0, 2.0, 3.0]),
+    "a slice of a slice": (lambda d: d[1:][:1].mul_(-1), [2.0, -1.0, 3.0]),
+    "a transposed view": (lambda d: d.view(3, 1).t().mul_(2), [4.0, 2.0, 6.0]),
+    "index_fill": (lambda d: d.index_fill_(0, d.new_tensor([0]).long(), 1.0), [0.0, 1.0, 3.0]),
+    "copy": (lambda d: d.copy_(d.detach()), [0.0, 0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_an_in_place_op_on_what_make_dual_returned(torch, name):
+    write, expected = IN_PLACE[name]
+    with torch.autograd.forward_ad.dual_level():
+        x = constant(torch, [1.0, -2.0, 3.0])
+        d = torch.autograd.forward_ad.make_dual(x, constant(torch, [2.0, 1.0, 3.0]))
+        before = d[1:]
+        write(d)
+        assert near(tangent_of(torch, d), expected)
+        assert near(tangent_of(torch, before), expected[1:])
+        assert near(tangent_of(torch, d * 3), [3 * t for t in expected])
+        assert near(tangent_of(torch, d[1:] * 3), [3 * t for t in expected[1:]])
+        assert tangent_of(torch, x) is None and x.grad_fn is None
+        assert x.tolist() == d.tolist()
+
+
+def test_copying_a_dual_into_a_part_of_a_dual(torch):
+    with torch.autograd.forward_ad.dual_level():
+        d = dual(torch, [1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+        d[:1].copy_(dual(torch, [5.0], [7.0]))
+        assert tangent_of(torch, d).tolist() == [7.0, 1.0, 1.0]
+
+
+def test_an_in_place_op_on_a_dual_under_no_grad(torch):
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        d = dual(torch, [1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+        part = d[1:]
+        part.mul_(5)
+        assert tangent_of(torch, d).tolist() == [1.0, 5.0, 5.0]
+        assert tangent_of(torch, part).tolist() == [5.0, 5.0]
+        d.mul_(2)
+        assert tangent_of(torch, part).tolist() == [10.0, 10.0]
+
+
+def test_multiplying_a_dual_by_itself_in_place(torch):
+    if torch.__name__ == "torch":
+        pytest.skip("PyTorch reads the tangent that it is overwriting")
+    with torch.autograd.forward_ad.dual_level():
+        d = dual(torch, [1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+        d.mul_(d)
+        assert tangent_of(torch, d).tolist() == [2.0, 4.0, 6.0]
+
+
+def test_a_primal_with_a_history_is_not_used_after_a_write_to_its_dual(torch):
+    if torch.__name__ == "torch":
+        pytest.skip("PyTorch follows such writes")
+    for part in (slice(None), slice(1)):
+        with torch.autograd.forward_ad.dual_level():
+            x = leaf(torch, [1.0, 2.0]) * 1
+            view = x[1:]
+            d = torch.autograd.forward_ad.make_dual(x, constant(torch, [1.0, 1.0]))
+            d[part].mul_(2)
+            assert tangent_of(torch, d).tolist() == [2.0, 2.0 if part == slice(None) else 1.0]
+            for spoilt in (x, view):
+                with pytest.raises(RuntimeError, match=r"through a dual tensor.*\.clone\(\)"):
+                    _ = spoilt * 1
+
+
+def test_writing_to_a_dual_of_a_leaf_is_refused(torch):
+    with torch.autograd.forward_ad.dual_level():
+        x = leaf(torch, [1.0, 2.0])
+        d = torch.autograd.forward_ad.make_dual(x, constant(torch, [1.0, 1.0]))
+        for target in (d, d[:1]):
+            with pytest.raises(RuntimeError, match="view of a leaf Variable that requires grad"):
+                target.mul_(2)
+
+
+def test_a_direction_in_the_memory_of_the_primal(torch):
+    if torch.__name__ == "torch":
+        pytest.skip("PyTorch overwrites the direction together with the primal")
+    with torch.autograd.forward_ad.dual_level():
+        x = constant(torch, [1.0, 2.0])
+        d = torch.autograd.forward_ad.make_dual(x, x)
+        d.mul_(5)
+        assert tangent_of(torch, d).tolist() == [5.0, 10.0]
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_tangents_in_anomaly_mode(torch):
+    with torch.autograd.detect_anomaly(), torch.autograd.forward_ad.dual_level():
+        x = dual(torch, [[1.0, 2.0]], [[1.0, 1.0]])
+        assert near(tangent_of(torch, x @ x.t()), [[6.0]])
+        assert near(tangent_of(torch, x.logsumexp(1)), [1.0])

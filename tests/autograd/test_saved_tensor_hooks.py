@@ -356,3 +356,19 @@ def test_the_saved_tensors_of_a_custom_function_are_read_from_its_entry(torch):
     x = leaf(torch, [3.0])
     (saved,) = Square.apply(x).grad_fn.saved_tensors
     assert saved.tolist() == [3.0]
+
+
+def test_a_python_number_is_not_packed(torch):
+    x = leaf(torch, [2.0])
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor)
+        return tensor * 4
+
+    for function, expected in ((lambda x: x**3, 192.0), (lambda x: x**2.0, 16.0)):
+        packed.clear()
+        with torch.autograd.graph.saved_tensors_hooks(pack, keep):
+            y = function(x)
+        assert len(packed) == 1
+        assert torch.autograd.grad(y.sum(), x)[0].tolist() == [expected]

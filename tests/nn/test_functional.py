@@ -155,6 +155,17 @@ def test_embedding_shortens_rows_that_are_used(torch):
     assert torch.allclose(table[1], torch.tensor([3.0, 4.0]))
 
 
+def test_embedding_shortens_rows_beside_forward_mode(torch):
+    forward_ad = torch.autograd.forward_ad
+    index = torch.tensor([1, 0, 1])
+    with forward_ad.dual_level():
+        table = forward_ad.make_dual(torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.ones(2, 2))
+        rows = torch.nn.functional.embedding(index, table, max_norm=5.0)
+        assert torch.allclose(rows[0], torch.tensor([3.0, 4.0]))
+        assert forward_ad.unpack_dual(rows).tangent.tolist() == [[1.0, 1.0]] * 3
+        assert forward_ad.unpack_dual(table).tangent.tolist() == [[1.0, 1.0]] * 2
+
+
 def test_vmap_over_functions(torch):
     functional = torch.nn.functional
     x = torch.randn(5, 4, 6)

@@ -123,12 +123,17 @@ def _raise_where_out_of_range(input: Tensor, weight: Tensor, error: Exception) -
 
 
 def _shorten_rows(flat: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
-    with no_grad():
-        used = flat.unique()
-        rows = weight.index_select(0, used)
-        norms = rows.norm(norm_type, -1, True)
-        scale = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))
-        weight.index_copy_(0, used, rows * scale)
+    """Shorten rows in place. Neither mode of differentiation sees it."""
+    shown = _C._hide_dual_levels()
+    try:
+        with no_grad():
+            used = flat.unique()
+            rows = weight.index_select(0, used)
+            norms = rows.norm(norm_type, -1, True)
+            scale = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))
+            weight.index_copy_(0, used, rows * scale)
+    finally:
+        _C._show_dual_levels(shown)
 
 
 class _ScaledGradient(Function):
