@@ -3857,6 +3857,9 @@ def _budget_stats() -> dict:
 def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str]:
     """Ends a budget; returns the most bytes saved at a time, by how many the limit was passed, and what was irreducible then."""
 
+def _check_count(op: str, count: builtins.int, what: str, bytes_each: builtins.int) -> None:
+    """Refuses a result of more objects than memory can hold."""
+
 def _close_range(depth: builtins.int) -> None:
     """Closes a range."""
 

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -100,11 +101,18 @@ void* system_allocate(SizeClass size) {
                          explain_memory ? explain_memory() : "");
 }
 
-}  // namespace
+// TAPEGRAD_FILL_FRESH=0xff and the like: the byte that fresh memory is filled with, so that a kernel
+// that reads what nobody wrote gives another result under another byte; -1 where it is not set.
+int fill_from_environment() {
+  const char* text = std::getenv("TAPEGRAD_FILL_FRESH");
+  return text && *text ? static_cast<int>(std::strtol(text, nullptr, 0) & 0xff) : -1;
+}
+const int fresh_byte = fill_from_environment();
+// Larger requests take the rare way, which in a program that fills its memory is the way of all.
+constexpr size_t kLargest = size_t{1} << 62;
+const size_t plain_limit = fresh_byte < 0 ? kLargest : 0;
 
-void* allocate(size_t nbytes) {
-  if (nbytes == 0) return nullptr;
-  if (nbytes > (size_t{1} << 62)) fail_out_of_memory(nbytes);
+[[gnu::always_inline]] inline void* take_block(size_t nbytes) {
   SizeClass size = size_class(nbytes);
   void* data = bins[size.index];
   if (data) {
@@ -125,6 +133,20 @@ void* allocate(size_t nbytes) {
   stats.allocated_bytes += static_cast<int64_t>(size.nbytes);
   if (stats.live_bytes > stats.peak_bytes) stats.peak_bytes = stats.live_bytes;
   return data;
+}
+
+[[gnu::noinline]] void* allocate_rarely(size_t nbytes) {
+  if (nbytes > kLargest) fail_out_of_memory(nbytes);
+  return std::memset(take_block(nbytes), fresh_byte, nbytes);
+}
+
+}  // namespace
+
+void* allocate(size_t nbytes) {
+  if (nbytes == 0) return nullptr;
+  if (nbytes > plain_limit) [[unlikely]]
+    return allocate_rarely(nbytes);
+  return take_block(nbytes);
 }
 
 void deallocate(void* data, size_t nbytes) noexcept {

@@ -36,10 +36,10 @@
 #include <cstdlib>
 #include <deque>
 #include <exception>
-#include <stdexcept>
-#include <string>
 #include <system_error>
 #include <thread>
+
+#include "core/error.h"
 
 namespace tapegrad {
 namespace {
@@ -236,10 +236,8 @@ thread_local int blocking_refused = 0;  // open BlockingSections and NoBlockingS
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int count) {
-  if (count < 1 || count > kMostThreads) {
-    throw std::invalid_argument("set_num_threads: expected a count from 1 to " +
-                                std::to_string(kMostThreads) + ", got " + std::to_string(count));
-  }
+  TAPEGRAD_CHECK_AS(ValueError, count >= 1 && count <= kMostThreads,
+                    "set_num_threads: expected a count from 1 to ", kMostThreads, ", got ", count);
   thread_count().store(count, std::memory_order_relaxed);
 }
 

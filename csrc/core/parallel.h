@@ -45,7 +45,7 @@ class FunctionRef<Result(Arguments...)> {
 // from TAPEGRAD_NUM_THREADS, else OMP_NUM_THREADS, else the cores this process may run on.
 int num_threads();
 
-// Throws std::invalid_argument when count < 1. Takes effect at the next parallel_for.
+// Throws ValueError when count < 1. Takes effect at the next parallel_for.
 void set_num_threads(int count);
 
 // True inside the body of a parallel_for that was cut into blocks: there a nested parallel_for

@@ -7,11 +7,11 @@
 namespace tapegrad::cpu {
 
 // Where to find the library. Without a path, the loader's own search finds it by name. Throws
-// std::runtime_error when the library has been loaded already.
+// Error when the library has been loaded already.
 void set_blas_library(const std::string& path);
 
 // A LAPACK routine by its Fortran name without prefix and underscore ("dpotrf"). Loads the library
-// on the first call, from any thread; it computes on the calling thread. Throws std::runtime_error,
+// on the first call, from any thread; it computes on the calling thread. Throws Error,
 // naming what to install, when the library is missing, and when it lacks the routine.
 void* lapack_routine(const std::string& name);
 

@@ -303,13 +303,19 @@ static_assert(2 * kNarrow <= kMaxColumns);
 void choose_axes(Plan& plan, const TensorImpl& x, uint64_t mask) {
   AxisList &kept = plan.outer_kept, &reduced = plan.outer_reduced;
   int64_t out_stride = 1;
+  bool nothing = false;
   for (int64_t d = x.dim() - 1; d >= 0; --d) {
     if (mask >> d & 1) {
       reduced.add({x.size(d), x.stride(d), 0});
+      nothing |= x.size(d) == 0;
     } else {
       kept.add({x.size(d), x.stride(d), out_stride});
       out_stride *= x.size(d);
     }
+  }
+  if (nothing) {  // not to be walked along the other axes, which may have any size
+    reduced = AxisList();
+    reduced.add({0, 1, 0});
   }
   reduced.sort_by_stride();
   const int adjacent = kept.find_adjacent();

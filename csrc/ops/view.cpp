@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/limits.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "ops/copy.h"
@@ -358,6 +359,12 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1) {
 
 Tensor detach(const Tensor& x) { return alias(x, x.sizes(), x.strides(), x->offset()); }
 
+// To be called in a loop that makes many tensors.
+static void pause_for_interrupts(size_t made) {
+  constexpr size_t kBetween = 1 << 16;
+  if (made % kBetween == kBetween - 1 && check_interrupts) check_interrupts();
+}
+
 std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim) {
   TAPEGRAD_CHECK(x.dim() > 0, "split: expects at least a 1-dimensional tensor");
   int64_t d = wrap_dim("split", dim, x.dim());
@@ -370,9 +377,11 @@ std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim
   TAPEGRAD_CHECK(total == x.size(d), "split: expects split_sizes to sum exactly to ", x.size(d),
                  " (input tensor's size at dimension ", d,
                  "), but got split_sizes=", to_string(lengths));
+  check_count("split", static_cast<int64_t>(lengths.size()), "tensors", kTensorBytes);
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (int64_t length : lengths) {
+    pause_for_interrupts(parts.size());
     DimVector sizes(x.sizes());
     sizes[d] = length;
     parts.push_back(make_view(x, sizes, x.strides(), x->offset() + start * x.stride(d)));
@@ -393,9 +402,12 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   DimVector sizes(x.sizes()), strides(x.strides());
   sizes.erase(d);
   strides.erase(d);
+  check_count("unbind", x.size(d), "tensors", kTensorBytes);
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i < x.size(d); ++i)
+  for (int64_t i = 0; i < x.size(d); ++i) {
+    pause_for_interrupts(parts.size());
     parts.push_back(make_view(x, sizes, strides, x->offset() + i * x.stride(d)));
+  }
   if (should_record(x) && !parts.empty()) {
     record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "UnbindBackward0", x.sizes(), d,
                           false);

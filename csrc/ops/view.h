@@ -26,6 +26,8 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1);
 Tensor detach(const Tensor& x);
 std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes sizes, int64_t dim);
+// What a tensor and its Python object take at the least.
+constexpr int64_t kTensorBytes = sizeof(TensorImpl) + 64;
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim);
 
 // The transpose of the last two dimensions: Tensor.mT.

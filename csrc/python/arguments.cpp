@@ -7,6 +7,7 @@
 #include "ops/create.h"
 #include "python/exchange.h"
 #include "python/python_types.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -52,8 +53,7 @@ int Arguments::find(PyObject* name) const {
     if (signature_.interned[i] == name) return i;
   for (int i = 0; i < Signature::kMax && signature_.names[i]; ++i)
     if (PyUnicode_CompareWithASCIIString(name, signature_.names[i]) == 0) return i;
-  fail<TypeError>(function(), "() got an unexpected keyword argument '", PyUnicode_AsUTF8(name),
-                  "'");
+  fail<TypeError>(function(), "() got an unexpected keyword argument '", utf8(name), "'");
 }
 
 void Arguments::fail_type(int i, const char* expected) const {
@@ -83,8 +83,7 @@ DimVector Arguments::sizes() const {
     int64_t size;
     if (sequence || !read_index(position, &size))
       fail<TypeError>(function(), "(): argument '", signature_.names[0],
-                      "' must be ints or a tuple of ints, got ",
-                      nb::cast<std::string>(nb::repr(nb::handle(position))));
+                      "' must be ints or a tuple of ints, got ", repr_of(position));
     sizes.push_back(size);
   }
   return sizes;
@@ -160,7 +159,7 @@ PyMethodDef* make_definition(const Signature& signature, FastFunction function, 
 void check_layout(const Arguments& arguments, int i) {
   if (!arguments.has(i) || arguments.object(i) == python_types.strided) return;
   fail<NotImplementedError>(arguments.function(), ": expected layout strided, got ",
-                            nb::cast<std::string>(nb::str(nb::handle(arguments.object(i)))));
+                            str_of(arguments.object(i)));
 }
 
 }  // namespace
@@ -198,7 +197,7 @@ Tensor CreationOptions::finish(Tensor tensor) const {
 
 bool wants_contiguous(const Arguments& arguments, int memory_format) {
   if (!arguments.has(memory_format)) return false;
-  std::string text = nb::cast<std::string>(nb::str(nb::handle(arguments.object(memory_format))));
+  std::string text = str_of(arguments.object(memory_format));
   if (text.ends_with("contiguous_format")) return true;
   if (text.ends_with("preserve_format")) return false;
   fail<NotImplementedError>(arguments.function(), ": memory_format ", text,

@@ -4,6 +4,7 @@
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "python/python_types.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -142,14 +143,19 @@ DimVector int_list_from_args(const char* op, const nb::args& args) {
     if (PySequence_Check(only) && !is_tensor(only)) source = only;
   }
   if (!int_list_from_object(source, &values))
-    fail<TypeError>(op, "(): expected ints or a tuple of ints, got ",
-                    nb::cast<std::string>(nb::repr(nb::handle(source))));
+    fail<TypeError>(op, "(): expected ints or a tuple of ints, got ", repr_of(source));
   return values;
+}
+
+std::string utf8(nb::handle text) {
+  nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
 }
 
 void check_device(nb::handle device) {
   if (device.is_none()) return;
-  std::string text = nb::cast<std::string>(nb::str(device));
+  std::string text = str_of(device);
   if (text == "cpu" || text.rfind("cpu:", 0) == 0) return;
   if (text.rfind("cuda", 0) == 0)
     fail("device: '", text, "' is not available: this build has no CUDA back end; use 'cpu'");

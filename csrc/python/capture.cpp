@@ -3,10 +3,17 @@
 #include "core/op.h"
 #include "graph/grad_mode.h"
 #include "python/binding.h"
+#include "python/callback.h"
 
 namespace tapegrad::python {
 
 namespace {
+
+bool is_true(nb::handle answer) {
+  const int truth = PyObject_IsTrue(answer.ptr());
+  if (truth < 0) throw nb::python_error();
+  return truth;
+}
 
 // A cache with the Python functions that choose.
 struct ChosenCalls {
@@ -25,7 +32,7 @@ struct ChosenCalls {
         cache({ask, this->decides.is_none() ? nullptr : decide, this}, allow_mutation) {}
 
   static bool ask(void* self, const char* op) {
-    return nb::cast<bool>(static_cast<ChosenCalls*>(self)->wants(op));
+    return is_true(call_back(static_cast<ChosenCalls*>(self)->wants, nb::str(op)));
   }
   // Whoever decides may compute: that is no part of the program.
   static bool decide(void* self, const OpCall& call) {
@@ -33,7 +40,8 @@ struct ChosenCalls {
     const CaptureScope uncaptured(nullptr);
     const GradMode unrecorded(false);
     nb::object decides = static_cast<ChosenCalls*>(self)->decides;
-    return nb::cast<bool>(decides(call.op.name, looks_at(call.inputs), looks_at(call.outputs)));
+    return is_true(
+        call_back(decides, nb::str(call.op.name), looks_at(call.inputs), looks_at(call.outputs)));
   }
   static nb::tuple looks_at(std::span<TensorImpl* const> operands) {
     nb::list found;

@@ -13,6 +13,7 @@
 #include "core/loan.h"
 #include "graph/record.h"
 #include "ops/copy.h"
+#include "python/callback.h"
 
 namespace tapegrad::python {
 
@@ -71,7 +72,7 @@ struct Exported {
 template <class M>
 void delete_exported(M* managed) {
   if (!Py_IsInitialized()) return;
-  PyGILState_STATE state = PyGILState_Ensure();
+  PyGILState_STATE state = take_lock_anywhere();
   delete static_cast<Exported<M>*>(managed->context);
   PyGILState_Release(state);
 }
@@ -132,8 +133,13 @@ nb::object to_dlpack(const Tensor& self, nb::handle stream, std::optional<Versio
   if (requires_grad(self))
     raise_buffer_error(
         "__dlpack__: can't export tensors that require gradient, use tensor.detach()");
-  bool no_stream = stream.is_none() || nb::cast<int64_t>(stream) == -1;
-  TAPEGRAD_CHECK_AS(ValueError, no_stream, "__dlpack__: stream should be None on the CPU");
+  TAPEGRAD_CHECK_AS(TypeError, stream.is_none() || PyLong_Check(stream.ptr()),
+                    "__dlpack__: expected stream to be an int or None, got ",
+                    Py_TYPE(stream.ptr())->tp_name);
+  int overflow = 0;
+  bool no_stream = stream.is_none() || PyLong_AsLongLongAndOverflow(stream.ptr(), &overflow) == -1;
+  TAPEGRAD_CHECK_AS(ValueError, no_stream && !overflow,
+                    "__dlpack__: stream should be None on the CPU");
   if (dl_device && *dl_device != Version(kDeviceCpu, 0))
     raise_buffer_error("__dlpack__: the tensor is on the CPU, and so must be dl_device: (1, 0)");
   GradMode off(false);

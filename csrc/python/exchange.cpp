@@ -3,6 +3,7 @@
 #include "python/exchange.h"
 
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/op.h"
 #include "python/binding.h"
 #include "python/dlpack.h"
@@ -50,6 +51,14 @@ PyObject* to_list(const Tensor& x, size_t d, const char* data) {
     PyList_SET_ITEM(list, i, item);
   }
   return list;
+}
+
+// A tensor without elements can still be lists without number.
+void check_list_count(Sizes sizes) {
+  int64_t lists = 1;
+  for (size_t d = 0; d + 1 < sizes.size() && sizes[d] != 0; ++d)
+    if (__builtin_mul_overflow(lists, sizes[d], &lists)) lists = INT64_MAX;
+  check_count("tolist", lists, "lists", sizeof(PyListObject));
 }
 
 Scalar item(const Tensor& x) {
@@ -160,6 +169,7 @@ Example:
 )");
   b.method("tolist", [](const Tensor& self) {
     note_read(self);
+    check_list_count(self.sizes());
     PyObject* list = to_list(self, 0, static_cast<const char*>(self->data()));
     if (!list) throw nb::python_error();
     return nb::steal(list);

@@ -9,6 +9,7 @@
 #include "graph/view.h"
 #include "graph/write_log.h"
 #include "python/binding.h"
+#include "python/callback.h"
 #include "python/collector.h"
 #include "python/node_object.h"
 
@@ -52,7 +53,7 @@ class FunctionNode final : public Node {
 void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
   nb::list incoming;
   for (const Tensor& grad : grads) incoming.append(nb::steal(wrap(grad)));
-  nb::object result = context_.attr("_run_backward")(nb::tuple(incoming));
+  nb::object result = call_back(nb::object(context_.attr("_run_backward")), nb::tuple(incoming));
   size_t i = 0;
   for (nb::handle item : nb::borrow<nb::tuple>(result)) {
     if (!item.is_none()) grad_inputs[i] = tensor_of(item.ptr());

@@ -9,8 +9,10 @@
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "python/binding.h"
+#include "python/callback.h"
 #include "python/collector.h"
 #include "python/node_object.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -33,9 +35,8 @@ nb::tuple to_tuple(Gradients grads) {
 }
 
 std::string name_of(nb::handle function) {
-  if (nb::hasattr(function, "__qualname__"))
-    return nb::cast<std::string>(nb::str(function.attr("__qualname__")));
-  return nb::cast<std::string>(nb::str(nb::type_name(function.type())));
+  if (nb::hasattr(function, "__qualname__")) return str_of(function.attr("__qualname__"));
+  return str_of(nb::type_name(function.type()));
 }
 
 Tensor replacement(nb::handle hook, nb::handle result, const Tensor& grad) {
@@ -55,7 +56,7 @@ Tensor replacement(nb::handle hook, nb::handle result, const Tensor& grad) {
 Tensor call(void* dict, const Tensor& grad) {
   Tensor current = grad;
   for (nb::handle hook : hooks_of(dict)) {
-    nb::object result = hook(to_python(current));
+    nb::object result = call_back(hook, to_python(current));
     if (!result.is_none()) current = replacement(hook, result, current);
   }
   return current;
@@ -63,7 +64,7 @@ Tensor call(void* dict, const Tensor& grad) {
 
 void notify(void* dict, const Tensor& tensor) {
   for (nb::handle hook : hooks_of(dict)) {
-    nb::object result = hook(to_python(tensor));
+    nb::object result = call_back(hook, to_python(tensor));
     TAPEGRAD_CHECK(result.is_none(), "hook '", name_of(hook),
                    "': post accumulate grad hooks should return None");
   }
@@ -83,12 +84,12 @@ void replace_all(nb::handle hook, nb::object result, Gradients grads) {
 }
 
 void before(void* dict, Gradients grads) {
-  for (nb::handle hook : hooks_of(dict)) replace_all(hook, hook(to_tuple(grads)), grads);
+  for (nb::handle hook : hooks_of(dict)) replace_all(hook, call_back(hook, to_tuple(grads)), grads);
 }
 
 void after(void* dict, Gradients grad_inputs, Gradients grads) {
   for (nb::handle hook : hooks_of(dict))
-    replace_all(hook, hook(to_tuple(grad_inputs), to_tuple(grads)), grad_inputs);
+    replace_all(hook, call_back(hook, to_tuple(grad_inputs), to_tuple(grads)), grad_inputs);
 }
 
 // ---- registering
@@ -141,7 +142,7 @@ thread_local std::string* hooks_disabled = nullptr;
 void* pack(const Tensor& tensor, Node* history, uint32_t number) {
   const PackHooks hooks = pack_hooks->back();
   uint32_t version = tensor->storage().version();
-  nb::object packed = hooks.pack(to_python(tensor));
+  nb::object packed = call_back(hooks.pack, to_python(tensor));
   TAPEGRAD_CHECK(tensor->storage().version() == version,
                  "saved_tensors_hooks: A saved tensor pack hook is modifying its input in place; "
                  "tensors provided as input to a pack hook can not be modified by in-place "
@@ -159,7 +160,7 @@ Node* history_of(void* object, uint32_t* number) {
 
 Tensor unpack(void* object) {
   nb::handle pair(static_cast<PyObject*>(object));
-  nb::object value = pair[0](pair[1]);
+  nb::object value = call_back(nb::object(pair[0]), nb::object(pair[1]));
   TAPEGRAD_CHECK_AS(TypeError, is_tensor(value.ptr()),
                     "saved_tensors_hooks: Output of saved tensor unpack_hook expected to be a "
                     "Tensor but got result of type ",
@@ -203,10 +204,7 @@ void set_before_write(nb::object hook) {
   Py_XSETREF(before_write_hook, hook.is_none() ? nullptr : hook.inc_ref().ptr());
   before_write = nullptr;
   if (before_write_hook)
-    before_write = [](const Tensor& self) {
-      nb::handle hook(before_write_hook);
-      hook(to_python(self));
-    };
+    before_write = [](const Tensor& self) { call_back(before_write_hook, to_python(self)); };
 }
 
 // ---- errors

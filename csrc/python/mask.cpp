@@ -13,6 +13,7 @@ using Out = std::optional<Tensor>;
 nb::object columns_of(const Tensor& x) {
   std::vector<Tensor> columns = nonzero_columns(x);
   nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(columns.size())));
+  if (!tuple.is_valid()) throw nb::python_error();
   for (size_t i = 0; i < columns.size(); ++i)
     PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), wrap(std::move(columns[i])));
   return tuple;

@@ -1,6 +1,8 @@
 // The native module tapegrad._C.
+#include "core/limits.h"
 #include "core/parallel.h"
 #include "python/binding.h"
+#include "python/callback.h"
 #include "python/node_object.h"
 
 namespace tapegrad::python {
@@ -13,17 +15,16 @@ namespace {
 void translate(const std::exception_ptr& exception, void*) {
   try {
     std::rethrow_exception(exception);
-  } catch (const Error&) {
-    set_python_error();
-  } catch (const std::invalid_argument&) {
+  } catch (const nb::builtin_exception&) {
+    throw;  // nanobind's own, such as the request to try the next overload
+  } catch (const std::exception&) {
     set_python_error();
   }
 }
 
 void release_lock_in_kernels() {
-  set_blocking_hooks({[]() -> void* { return PyEval_SaveThread(); }, [](void* state) {
-    PyEval_RestoreThread(static_cast<PyThreadState*>(state));
-  }});
+  set_blocking_hooks({[]() -> void* { return PyEval_SaveThread(); },
+                      [](void* state) { take_lock(static_cast<PyThreadState*>(state)); }});
 }
 
 }  // namespace
@@ -31,6 +32,9 @@ void release_lock_in_kernels() {
 NB_MODULE(_C, module) {
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
+  check_interrupts = [] {
+    if (PyErr_CheckSignals() < 0) throw nb::python_error();
+  };
   bind_types(module);
   nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
   module.attr("Tensor") = type;

@@ -10,6 +10,7 @@
 #include "core/op.h"
 #include "graph/record.h"
 #include "ops/view.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -47,8 +48,7 @@ bool is_instance_of_numpy(PyObject* object, PyObject*& cached_type, const char* 
 
 [[noreturn]] void fail_dtype(const char* op, PyObject* array) {
   nb::object type = nb::handle(array).attr("dtype").attr("type");
-  fail<TypeError>(op, ": can't convert np.ndarray of type numpy.",
-                  nb::cast<std::string>(type.attr("__name__")),
+  fail<TypeError>(op, ": can't convert np.ndarray of type numpy.", str_of(type.attr("__name__")),
                   ". The only supported types are: float64, float32, float16, int64, int32, int16, "
                   "int8, uint8, and bool.");
 }
@@ -122,7 +122,7 @@ bool is_numpy_scalar(PyObject* object) {
 
 DType numpy_dtype(const char* op, PyObject* array) {
   nb::object dtype = nb::handle(array).attr("dtype");
-  std::string text = nb::cast<std::string>(dtype.attr("str"));  // "<f4"
+  std::string text = str_of(dtype.attr("str"));  // "<f4"
   TAPEGRAD_CHECK_AS(ValueError, text[0] != '>' || text.size() < 2, op,
                     ": given numpy array has byte order different from the native byte order; "
                     "convert it with array.astype(array.dtype.newbyteorder('='))");

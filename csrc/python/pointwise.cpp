@@ -10,6 +10,7 @@
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "python/binding.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -91,11 +92,8 @@ void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_
     PyObject* name = PyTuple_GET_ITEM(keywords, i);
     PyObject** slot = find_argument(info, arguments, name);
     if (!slot)
-      fail<TypeError>(info.name, "() got an unexpected keyword argument '", PyUnicode_AsUTF8(name),
-                      "'");
-    if (*slot)
-      fail<TypeError>(info.name, "() got multiple values for argument '", PyUnicode_AsUTF8(name),
-                      "'");
+      fail<TypeError>(info.name, "() got an unexpected keyword argument '", utf8(name), "'");
+    if (*slot) fail<TypeError>(info.name, "() got multiple values for argument '", utf8(name), "'");
     *slot = args[count + i];
   }
 }
@@ -187,11 +185,11 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
   PointwiseId id = info.op.id;
   if (!variant || variant == Py_None) return id;
   if (id == PointwiseId::div) {
-    const char* mode = PyUnicode_Check(variant) ? PyUnicode_AsUTF8(variant) : "";
-    if (std::strcmp(mode, "trunc") == 0) return PointwiseId::div_trunc;
-    if (std::strcmp(mode, "floor") == 0) return PointwiseId::floor_divide;
+    const std::string mode = PyUnicode_Check(variant) ? utf8(variant) : "";
+    if (mode == "trunc") return PointwiseId::div_trunc;
+    if (mode == "floor") return PointwiseId::floor_divide;
     fail("div: expected rounding_mode to be one of None, 'trunc', or 'floor', got ",
-         nb::cast<std::string>(nb::repr(nb::handle(variant))));
+         repr_of(variant));
   }
   Scalar alpha;
   if (!scalar_from_object(variant, &alpha))

@@ -8,6 +8,7 @@
 #include "python/arguments.h"
 #include "python/python_types.h"
 #include "python/random_docs.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -217,8 +218,7 @@ uint64_t seed_from_object(nb::handle seed) {
   uint64_t positive = overflow > 0 ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
   if (overflow < 0 || PyErr_Occurred()) {
     PyErr_Clear();
-    fail<ValueError>("manual_seed: expected a seed from -2**63 to 2**64 - 1, got ",
-                     nb::cast<std::string>(nb::str(number)));
+    fail<ValueError>("manual_seed: expected a seed from -2**63 to 2**64 - 1, got ", str_of(number));
   }
   return positive;
 }

@@ -7,6 +7,7 @@
 #include "ops/copy.h"
 #include "ops/pointwise.h"
 #include "python/return_types.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -303,12 +304,15 @@ struct MomentArguments {
       TAPEGRAD_CHECK_AS(TypeError, unbiased.is_none(), op, ": expected dim to be int, got bool");
       unbiased = dim;
     } else if (!dim.is_none() && !int_list_from_object(dim.ptr(), &dims)) {
-      fail<TypeError>(op, ": expected dim to be an int or a tuple of ints, got ",
-                      nb::cast<std::string>(nb::repr(dim)));
+      fail<TypeError>(op, ": expected dim to be an int or a tuple of ints, got ", repr_of(dim));
     }
     TAPEGRAD_CHECK_AS(TypeError, unbiased.is_none() || correction_given.is_none(), op,
                       ": expected unbiased or correction, got both");
-    if (!unbiased.is_none()) correction = nb::cast<bool>(unbiased) ? 1 : 0;
+    if (!unbiased.is_none()) {
+      TAPEGRAD_CHECK_AS(TypeError, PyBool_Check(unbiased.ptr()), op,
+                        ": expected unbiased to be a bool, got ", repr_of(unbiased));
+      correction = unbiased.is(Py_True) ? 1 : 0;
+    }
     Scalar number;
     if (correction_given.is_none()) return;
     TAPEGRAD_CHECK_AS(TypeError, scalar_from_object(correction_given.ptr(), &number), op,
@@ -400,7 +404,7 @@ double norm_order(nb::handle p) {
   if (scalar_from_object(p.ptr(), &number)) return number.as_double();
   TAPEGRAD_CHECK_AS(TypeError, nb::isinstance<nb::str>(p),
                     "norm: expected p to be a number, 'fro' or 'nuc'");
-  const std::string text = nb::cast<std::string>(p);
+  const std::string text = utf8(p);
   TAPEGRAD_CHECK_AS(NotImplementedError, text != "nuc",
                     "norm: the nuclear norm needs singular values, which are not available yet");
   if (text == "fro") return 2;

@@ -1,4 +1,5 @@
 #include "python/return_types.h"
+#include "python/text.h"
 
 #include <structseq.h>
 
@@ -9,12 +10,12 @@ namespace {
 // One field a line, as PyTorch prints them.
 PyObject* repr(PyObject* self) {
   nb::handle object(self);
-  std::string text = nb::cast<std::string>(object.type().attr("__module__")) + "." +
-                     nb::cast<std::string>(object.type().attr("__name__")) + "(\n";
+  std::string text = str_of(object.type().attr("__module__")) + "." +
+                     str_of(object.type().attr("__name__")) + "(\n";
   nb::tuple names = nb::borrow<nb::tuple>(object.type().attr("__match_args__"));
   for (size_t i = 0; i < names.size(); ++i) {
-    text += nb::cast<std::string>(names[i]) + "=";
-    text += nb::cast<std::string>(nb::repr(object[i]));
+    text += str_of(names[i]) + "=";
+    text += repr_of(object[i]);
     text += i + 1 < names.size() ? ",\n" : ")";
   }
   return nb::cast(text).release().ptr();

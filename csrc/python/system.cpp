@@ -1,5 +1,6 @@
 // Threads, memory, build facts, default dtype.
 #include "core/allocator.h"
+#include "core/limits.h"
 #include "core/parallel.h"
 #include "cpu/blas.h"
 #include "cpu/isa.h"
@@ -56,6 +57,8 @@ DType result_type_of(const nb::args& args) {
 }  // namespace
 
 void bind_system(Binder& b) {
+  b.function("_check_count", check_count, "op"_a, "count"_a, "what"_a, "bytes_each"_a,
+             "Refuses a result of more objects than memory can hold.");
   b.function("get_num_threads", [] { return num_threads(); }, "How many threads a kernel may use.");
   b.function("set_num_threads", [](int count) { set_num_threads(count); }, "num_threads"_a,
              "Sets how many threads a kernel may use.");

@@ -7,6 +7,7 @@
 #include "ops/view.h"
 #include "python/binding.h"
 #include "python/python_types.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -43,9 +44,12 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
     else take(arg);
   }
   for (auto [key, value] : kwargs) {
-    std::string name = nb::cast<std::string>(key);
-    if (name == "copy") copy = nb::cast<bool>(value);
-    else if (name == "dtype" || name == "device" || name == "other") {
+    std::string name = utf8(key);
+    if (name == "copy") {
+      TAPEGRAD_CHECK_AS(TypeError, PyBool_Check(value.ptr()),
+                        "to(): expected copy to be a bool, got ", repr_of(value));
+      copy = value.is(Py_True);
+    } else if (name == "dtype" || name == "device" || name == "other") {
       if (!value.is_none()) take(value);
     } else if (name != "non_blocking" && name != "memory_format") {
       fail<TypeError>("to() got an unexpected keyword argument '", name, "'");

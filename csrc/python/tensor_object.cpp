@@ -146,14 +146,19 @@ void set_python_error() noexcept {
     PyErr_SetString(PyExc_NotImplementedError, error.what());
   } catch (const OutOfMemoryError& error) {
     PyErr_SetString(out_of_memory_error(), error.what());
-  } catch (const std::invalid_argument& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_MemoryError, "out of memory outside the memory of tensors");
+  } catch (const std::length_error&) {
+    PyErr_SetString(PyExc_MemoryError, "more elements are asked for than memory can hold");
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(PyExc_TypeError, "an argument, or what a callback returned, has a wrong type");
+  } catch (const Error& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   } catch (...) {
-    PyErr_SetString(PyExc_RuntimeError, "unknown C++ exception");
+    // The texts of the C++ runtime's own exceptions tell a user nothing.
+    PyErr_SetString(PyExc_RuntimeError,
+                    "internal error: an exception of the C++ runtime was not expected here; please "
+                    "report the call that raised it");
   }
 }
 

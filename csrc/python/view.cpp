@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/limits.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
@@ -15,8 +16,12 @@ namespace {
 
 nb::tuple to_tuple(std::vector<Tensor> parts) {
   nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
-  for (size_t i = 0; i < parts.size(); ++i)
-    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), wrap(std::move(parts[i])));
+  if (!tuple.is_valid()) throw nb::python_error();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    PyObject* part = wrap(std::move(parts[i]));
+    if (!part) throw nb::python_error();
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), part);
+  }
   return nb::borrow<nb::tuple>(tuple);
 }
 
@@ -29,6 +34,7 @@ DimVector equal_parts(const Tensor& x, int64_t length, int64_t dim) {
                  size);
   DimVector parts;
   if (size == 0) return DimVector{0};
+  check_count("split", (size - 1) / length + 1, "tensors", kTensorBytes);
   for (int64_t start = 0; start < size; start += length)
     parts.push_back(std::min(length, size - start));
   return parts;
@@ -44,7 +50,10 @@ nb::tuple chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   TAPEGRAD_CHECK(x.dim() > 0, "chunk: expects at least a 1-dimensional tensor");
   TAPEGRAD_CHECK(chunks > 0, "chunk: expects chunks to be greater than 0, got: ", chunks);
   int64_t size = x.size(wrap_dim("chunk", dim, x.dim()));
-  if (size == 0) return to_tuple(split_with_sizes(x, DimVector(chunks, 0), dim));
+  if (size == 0) {
+    check_count("chunk", chunks, "tensors", kTensorBytes);
+    return to_tuple(split_with_sizes(x, DimVector(chunks, 0), dim));
+  }
   int64_t length = size / chunks + (size % chunks != 0);
   return to_tuple(split_with_sizes(x, equal_parts(x, length, dim), dim));
 }

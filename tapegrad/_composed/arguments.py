@@ -1,11 +1,20 @@
 """Argument checks that the composed operations share."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad import _C
 from tapegrad._C import Tensor
 
-__all__ = ["as_sequence", "expect_tensor", "wrap_dim"]
+__all__ = ["as_sequence", "expect_count", "expect_tensor", "wrap_dim"]
+
+_LARGEST = 2**63 - 1
+
+
+def expect_count(operation: str, count: int, what: str, bytes_each: int) -> None:
+    """Refuse a result of more objects than memory can hold, before the first of them is made."""
+    _C._check_count(operation, min(operator.index(count), _LARGEST), what, bytes_each)
 
 
 def expect_tensor(operation: str, name: str, value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
+from tapegrad._composed.arguments import as_sequence, expect_count, expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
 from tapegrad._composed.shape import atleast_1d, atleast_2d, atleast_3d
 
@@ -190,6 +190,7 @@ def tensor_split(
 def _even_cuts(size: int, sections: int) -> list[int]:
     if sections <= 0:
         raise RuntimeError(f"tensor_split: expected at least 1 section, got {sections}")
+    expect_count("tensor_split", sections, "tensors", bytes_each=256)
     small, larger = divmod(size, sections)
     return [small * i + min(i, larger) for i in range(1, sections)]
 

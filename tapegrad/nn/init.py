@@ -365,6 +365,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     zeros = math.ceil(sparsity * rows)
     with no_grad():
         tensor.normal_(0, std, generator=generator)
+        if tensor.numel() == 0:
+            return tensor
         for column in range(columns):
             chosen = _C.randperm(rows, generator=generator)[:zeros]
             tensor[chosen, column] = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tapegrad._C import Tensor
+from tapegrad._composed.arguments import expect_count
 from tapegrad.nn.modules.module import Module, _type_name
 from tapegrad.nn.parameter import Parameter
 
@@ -93,13 +94,13 @@ class Sequential(_Listed):
         return self.extend(list(other))
 
     def __mul__(self, other: int) -> "Sequential":
-        _expect_count(other)
+        _expect_count(other, self)
         return Sequential(*(module for _ in range(other) for module in self))
 
     __rmul__ = __mul__
 
     def __imul__(self, other: int) -> "Sequential":
-        _expect_count(other)
+        _expect_count(other, self)
         modules = list(self)
         for _ in range(other - 1):
             self.extend(modules)
@@ -139,11 +140,12 @@ def _expect_sequential(sign: str, other: Any) -> None:
         raise ValueError(f"Sequential: {sign} takes another Sequential, got {type(other).__name__}")
 
 
-def _expect_count(other: Any) -> None:
+def _expect_count(other: Any, modules: "Sequential") -> None:
     if not isinstance(other, int):
         raise TypeError(f"Sequential: * takes an int, got {type(other).__name__}")
     if other <= 0:
         raise ValueError(f"Sequential: * takes a positive int, got {other}")
+    expect_count("Sequential", other * len(modules), "modules", bytes_each=128)
 
 
 class ModuleList(_Listed):

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._composed.arguments import expect_count
 from tapegrad.nn import init
 from tapegrad.nn.functional import recurrent
 from tapegrad.nn.modules.module import Module
@@ -81,6 +82,7 @@ class RNNBase(Module):
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._all_weights: list[list[str]] = []
+        expect_count("num_layers", num_layers, "layers", bytes_each=1024)
         for layer in range(num_layers):
             for suffix in ("", "_reverse") if bidirectional else ("",):
                 shapes = self._weight_shapes(layer)

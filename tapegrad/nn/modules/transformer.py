@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._composed.arguments import expect_count
 from tapegrad.nn import functional as F
 from tapegrad.nn import init
 from tapegrad.nn.functional.multi_head_attention import canonical_mask
@@ -543,6 +544,7 @@ def _attend(
 
 
 def _copies(module: Module, count: int) -> ModuleList:
+    expect_count("num_layers", count, "modules", bytes_each=1024)
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
