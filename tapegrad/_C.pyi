@@ -217,6 +217,9 @@ class Tensor:
 
     def __contains__(self, element: Any) -> builtins.bool: ...
 
+    def __copy__(self) -> Tensor:
+        """What copy.copy() calls: a tensor that shares the memory."""
+
     def __deepcopy__(self, memo: dict) -> Tensor:
         """What copy.deepcopy() calls."""
 
@@ -1015,13 +1018,13 @@ class Tensor:
     def clamp_(self, min: object | None = None, max: object | None = None) -> Tensor:
         """clamp() in place."""
 
-    def clamp_max(self, max: object | None) -> Tensor:
+    def clamp_max(self, max: object | None, *, out: Tensor | None = None) -> Tensor:
         """Values above max become max."""
 
     def clamp_max_(self, max: object | None) -> Tensor:
         """clamp_max() in place."""
 
-    def clamp_min(self, min: object | None) -> Tensor:
+    def clamp_min(self, min: object | None, *, out: Tensor | None = None) -> Tensor:
         """Values below min become min."""
 
     def clamp_min_(self, min: object | None) -> Tensor:
@@ -4472,10 +4475,10 @@ def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
 def clamp(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
     """Values below min become min, values above max become max."""
 
-def clamp_max(input: Tensor, max: object | None) -> Tensor:
+def clamp_max(input: Tensor, max: object | None, *, out: Tensor | None = None) -> Tensor:
     """Values above max become max."""
 
-def clamp_min(input: Tensor, min: object | None) -> Tensor:
+def clamp_min(input: Tensor, min: object | None, *, out: Tensor | None = None) -> Tensor:
     """Values below min become min."""
 
 def clip(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -5735,7 +5738,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         tensor([0., 0., 0.])
     """
 
-def polygamma(n: builtins.int, input: Tensor) -> Tensor:
+def polygamma(n: builtins.int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma; n = 0 is digamma itself."""
 
 def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:

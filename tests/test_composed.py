@@ -588,3 +588,27 @@ def test_rsub_checks_alpha_like_sub():
         torch.rsub(torch.tensor([1, 2]), 10, alpha=0.5)
     with pytest.raises(RuntimeError):
         torch.rsub(torch.tensor([True]), 1)
+
+
+def test_unique_along_a_dimension_keeps_the_order_of_the_others():
+    x = torch.tensor([[[1, 1], [0, 1]], [[1, 1], [1, 0]], [[1, 1], [0, 1]], [[1, 0], [1, 0]]])
+    found, inverse = torch.unique(x, dim=2, return_inverse=True)
+    assert torch.equal(found, x) and inverse.tolist() == [0, 1]
+    rows = x.movedim(2, 0).reshape(2, -1).tolist()
+    assert rows == sorted(rows)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3])
+def test_unique_along_every_dimension_is_sorted_by_rows(dim):
+    array = np.random.default_rng(dim).integers(0, 2, (3, 4, 2, 3))
+    found, inverse = torch.unique(torch.tensor(array), dim=dim, return_inverse=True)
+    expected, back = np.unique(array, axis=dim, return_inverse=True)
+    assert found.tolist() == expected.tolist() and inverse.tolist() == back.reshape(-1).tolist()
+
+
+def test_isin_of_a_number_takes_the_dtype_of_the_elements():
+    assert torch.isin(torch.tensor([0.1], dtype=torch.float64), 0.1).item()
+    assert torch.isin(torch.tensor([0.1], dtype=torch.float16), 0.1).item()
+    assert not torch.isin(torch.tensor([0.1], dtype=torch.float16), 0.1, invert=True).item()
+    with pytest.raises(RuntimeError):
+        torch.isin(torch.tensor([True]), True)

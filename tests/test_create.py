@@ -546,3 +546,51 @@ def test_new_memory_must_fit_a_tensor_that_requires_grad():
         x.data = torch.ones(2, dtype=torch.int64)
     with pytest.raises(RuntimeError):
         torch.ones(2).set_(torch.ones(2, dtype=torch.int32))
+
+
+# ---- out=, and Python's types as dtypes
+
+ROWS = {
+    "linspace": lambda out: torch.linspace(0, 11, 12, out=out),
+    "arange": lambda out: torch.arange(12, out=out),
+    "logspace": lambda out: torch.logspace(0, 11, 12, base=2, out=out),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_numbers_fill_an_out_that_is_a_view(name):
+    expected = ROWS[name](torch.empty(12)).tolist()
+    base = torch.full((3, 8), -1.0)
+    out = base[:, ::2]
+    assert ROWS[name](out) is out and out.shape == (3, 4) and out.stride() == (8, 2)
+    assert out.reshape(-1).tolist() == expected and (base[:, 1::2] == -1).all()
+    base = torch.full((4, 3), -1.0)
+    ROWS[name](base.t())
+    assert base.t().reshape(-1).tolist() == expected and base.shape == (4, 3)
+
+
+def test_arange_warns_where_it_resizes_out():
+    with pytest.warns(UserWarning, match="The number of elements in the out tensor"):
+        assert torch.arange(5, out=torch.ones(3)).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"), [(float, "float64"), (int, "int64"), (bool, "bool")], ids=str
+)
+def test_python_types_stand_for_dtypes(given, dtype):
+    wanted = getattr(torch, dtype)
+    x = torch.ones(2)
+    made = [
+        torch.zeros(2, dtype=given),
+        torch.tensor([1, 0], dtype=given),
+        torch.as_tensor([1, 0], dtype=given),
+        torch.full((2,), 1, dtype=given),
+        torch.empty_like(x, dtype=given),
+        x.new_ones(2, dtype=given),
+        x.to(given),
+        x.to(dtype=given),
+        torch.sum(x, dtype=given) if given is not bool else x.to(given),
+    ]
+    assert [tensor.dtype for tensor in made] == [wanted] * len(made)
+    assert torch.nn.Linear(2, 2).to(float).weight.dtype is torch.float64
+    assert torch.nn.Linear(2, 2).to(dtype=float).weight.dtype is torch.float64

@@ -431,3 +431,40 @@ def test_subclass_survives():
     x.label = "weights"
     y = copy.deepcopy(x)
     assert (type(y), y.label, y.tolist()) == (Named, "weights", [1, 1])
+
+
+# ---- operators with arrays, shallow copies
+
+
+def test_equality_with_an_array_is_elementwise():
+    x, array = torch.tensor([1.0, 2.0]), np.array([1.0, 3.0])
+    for result in (x == array, array == x):
+        assert isinstance(result, torch.Tensor) and result.tolist() == [True, False]
+    quotient = array / x
+    assert isinstance(quotient, torch.Tensor) and quotient.tolist() == [1.0, 1.5]
+
+
+@pytest.mark.skipif(IS_TORCH, reason="PyTorch's != with an array is one bool, always True")
+def test_inequality_with_an_array_is_elementwise():
+    x, array = torch.tensor([1.0, 2.0]), np.array([1.0, 3.0])
+    for result in (x != array, array != x):
+        assert isinstance(result, torch.Tensor) and result.tolist() == [False, True]
+
+
+def test_copy_shares_memory():
+    x = torch.arange(6.0).reshape(2, 3)[:, 1]
+    twin = copy.copy(x)
+    twin[0] = 9
+    assert x.tolist() == [9.0, 4.0]
+    assert (twin.stride(), twin.storage_offset()) == (x.stride(), x.storage_offset())
+    leaf = torch.ones(2, requires_grad=True)
+    leaf.note = [1]
+    twin = copy.copy(leaf)
+    assert twin.requires_grad and twin.is_leaf and twin.grad is None and twin.note is leaf.note
+    product = leaf * 2
+    twin = copy.copy(product)
+    assert twin.requires_grad and twin.is_leaf and twin.data_ptr() == product.data_ptr()
+    parameter = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    twin = copy.copy(parameter)
+    assert type(twin) is torch.nn.Parameter and not twin.requires_grad
+    assert twin.data_ptr() == parameter.data_ptr() and twin is not parameter

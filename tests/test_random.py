@@ -275,3 +275,13 @@ def test_random_ops_are_not_recorded():
     assert not torch.randn(3).requires_grad
     with pytest.raises(RuntimeError):
         x.normal_()
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float16", 5000), ("bfloat16", 1000)])
+def test_uniform_of_half_comes_in_all_its_steps(dtype, least):
+    x = torch.empty(100_000, dtype=getattr(torch, dtype))
+    for low, high in ((0, 1), (-1, 1), (-0.0625, 0.0625)):
+        x.uniform_(low, high)
+        assert len(x.unique()) > least
+        assert low <= x.min().item() and x.max().item() < high
+    assert len(torch.rand(100_000, dtype=x.dtype).unique()) > least

@@ -1,6 +1,7 @@
 // Compiled once per instruction set.
 #include "cpu/convert.h"
 
+#include <limits>
 #include <type_traits>
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
@@ -17,11 +18,17 @@ template <class From, class To>
     else return value != From(0);
   } else if constexpr (kFromHalf) return convert_one<float, To>(static_cast<float>(value));
   else if constexpr (kToHalf) return To(static_cast<float>(value));
-  // Through int64, so that what does not fit wraps instead of being undefined.
+  // What does not fit becomes the least number of the type it goes through, as the processor and so
+  // PyTorch have it: int64 for uint8 and itself, int32 for the rest.
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr From kLimit = From(9223372036854775808.0);
-    bool fits = value > -kLimit && value < kLimit;
-    return static_cast<To>(fits ? static_cast<int64_t>(value) : INT64_MIN);
+    constexpr bool kWide = std::is_same_v<To, int64_t> || std::is_same_v<To, uint8_t>;
+    using Through = std::conditional_t<kWide, int64_t, int32_t>;
+    constexpr From kLimit = kWide ? From(0x1p63) : From(0x1p31);
+    // Double alone has fractions between -2^31 - 1 and -2^31, which are cut off.
+    constexpr From kLeast = std::is_same_v<From, double> && !kWide ? -kLimit - 1 : -kLimit;
+    bool fits = value > kLeast && value < kLimit;
+    return static_cast<To>(fits ? static_cast<Through>(value)
+                                : std::numeric_limits<Through>::min());
   } else return static_cast<To>(value);
 }
 

@@ -8,6 +8,13 @@
 //   strided   everything else, and every foreign dtype: the tile is gathered, and converted on the
 //             way, into a buffer in the first-level cache
 // The output is written in place when it is dense, else through a buffer and scattered.
+//
+// Note [Numbers are rounded first]
+// What is computed in a wider type than the op's own (float16 in float32, uint8 in int32) must still
+// see its operands as the op's dtype holds them: a float16 tensor == 0.1 compares with the float16
+// next to 0.1, and uint8 sums wrap before they are written to an int32 out=. So operands and results
+// of a foreign dtype are converted through the op's dtype. Only products and quotients take a single
+// second operand as it is, and lerp its weight, as PyTorch's do.
 #include "cpu/pointwise.h"
 
 #include <algorithm>
@@ -27,11 +34,46 @@ constexpr int kMaxOperands = kGradOperands + 1;
 
 enum class Access : uint8_t { Dense, Constant, Strided };
 
+// One step, or two: through the op's dtype. The buffer between takes a tile.
+struct Conversion {
+  Convert first;
+  Convert second;
+
+  Conversion() = default;
+  Conversion(DType from, DType through, DType to) {
+    bool direct = from == through || through == to;
+    first = converter(from, direct ? to : through);
+    second = direct ? nullptr : converter(through, to);
+  }
+  void run(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t n,
+           char* between) const {
+    if (!second) return first(from, from_stride, to, to_stride, n);
+    first(from, from_stride, between, 1, n);
+    second(between, 1, to, to_stride, n);
+  }
+};
+
+// See Note: Numbers are rounded first.
+bool keeps_precision(const PointwiseOp& op, size_t operand, const TensorImpl& input, DType dtype) {
+  if (op.derivative >= 0 || (op.id == PointwiseId::lerp && operand == 2)) return true;
+  if (operand != 1 || input.numel() != 1 || !is_floating(dtype)) return false;
+  return op.id == PointwiseId::mul || op.id == PointwiseId::div ||
+         op.id == PointwiseId::div_trunc || op.id == PointwiseId::floor_divide;
+}
+
+// How operand i gets to the compute type.
+Conversion operand_conversion(const PointwiseOp& op, size_t i, const TensorImpl& input, DType dtype,
+                              DType compute) {
+  if (dtype != compute && input.dtype() != dtype && keeps_precision(op, i, input, dtype))
+    dtype = compute;
+  return Conversion(input.dtype(), dtype, compute);
+}
+
 struct Operand {
   Access access;
   DType dtype;
   const char* data;
-  Convert convert;  // to the compute type; for the output, from it
+  Conversion convert;  // to the compute type; for the output, from it
 };
 
 struct Plan {
@@ -41,6 +83,7 @@ struct Plan {
   const uint8_t* slots;
   Operand operands[kMaxOperands];  // the output first
   LoopNest nest;
+  DType dtype;  // the op's own
   DType compute;
   DType produced;  // what the kernel writes
   int64_t tile;
@@ -84,12 +127,14 @@ void run_plain(const OpCall& call, const PointwiseOp& op, TileKernel kernel, con
 // Small operands, some of them single values (x * 2): one call too, with the values spread out in
 // a buffer first. This is the hot path of scalar code, so it plans nothing.
 bool run_small(const OpCall& call, const PointwiseOp& op, TileKernel kernel, const Scalar* params,
-               DType compute, DType produced) {
+               DType dtype, DType compute, DType produced) {
   const TensorImpl& out = call.out();
   constexpr int64_t kSmall = 64;
   int64_t numel = out.numel();
   if (numel > kSmall || !out.is_contiguous() || out.dtype() != produced) return false;
+  if (dtype != compute && !op.is_test) return false;  // the result is rounded on its way
   alignas(64) char values[kGradOperands][kSmall * 8];
+  alignas(64) char between[kSmall * 8];
   const void* operands[kGradOperands] = {};
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const TensorImpl& input = call.in(i);
@@ -98,7 +143,8 @@ bool run_small(const OpCall& call, const PointwiseOp& op, TileKernel kernel, con
     if (dense && input.dtype() == compute) {
       operands[op.slots[i]] = input.data();
     } else {
-      converter(input.dtype(), compute)(input.data(), dense ? 1 : 0, values[i], 1, numel);
+      operand_conversion(op, i, input, dtype, compute)
+          .run(input.data(), dense ? 1 : 0, values[i], 1, numel, between);
       operands[op.slots[i]] = values[i];
     }
   }
@@ -109,25 +155,29 @@ bool run_small(const OpCall& call, const PointwiseOp& op, TileKernel kernel, con
 // The buffers of one thread.
 struct Tiles {
   alignas(64) char bytes[kMaxOperands][kTileBytes];
+  alignas(64) char between[kTileBytes];
 };
 
-void gather(const Plan& plan, int index, int64_t begin, int64_t count, char* tile) {
+void gather(const Plan& plan, int index, int64_t begin, int64_t count, Tiles& tiles) {
+  char* tile = tiles.bytes[index];
   const Operand& operand = plan.operands[index];
   auto step = static_cast<int64_t>(itemsize(plan.compute));
   plan.nest.for_each_run(index, begin, count,
                          [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
-    operand.convert(operand.data + offset * itemsize(operand.dtype), stride, tile + done * step, 1,
-                    length);
+    operand.convert.run(operand.data + offset * itemsize(operand.dtype), stride, tile + done * step,
+                        1, length, tiles.between);
   });
 }
 
-void scatter(const Plan& plan, int64_t begin, int64_t count, const char* tile) {
+void scatter(const Plan& plan, int64_t begin, int64_t count, Tiles& tiles) {
+  const char* tile = tiles.bytes[0];
   const Operand& operand = plan.operands[0];
   auto step = static_cast<int64_t>(itemsize(plan.produced));
   plan.nest.for_each_run(0, begin, count,
                          [&](int64_t offset, int64_t stride, int64_t done, int64_t length) {
     auto* to = const_cast<char*>(operand.data);
-    operand.convert(tile + done * step, 1, to + offset * itemsize(operand.dtype), stride, length);
+    operand.convert.run(tile + done * step, 1, to + offset * itemsize(operand.dtype), stride,
+                        length, tiles.between);
   });
 }
 
@@ -137,7 +187,8 @@ void run_range(const Plan& plan, int64_t begin, int64_t end) {
   for (int i = 0; i < plan.inputs; ++i) {
     const Operand& operand = plan.operands[i + 1];
     if (operand.access != Access::Constant) continue;
-    operand.convert(operand.data, 0, tiles.bytes[i + 1], 1, std::min(plan.tile, end - begin));
+    operand.convert.run(operand.data, 0, tiles.bytes[i + 1], 1, std::min(plan.tile, end - begin),
+                        tiles.between);
     operands[plan.slots[i]] = tiles.bytes[i + 1];
   }
   const Operand& out = plan.operands[0];
@@ -148,7 +199,7 @@ void run_range(const Plan& plan, int64_t begin, int64_t end) {
       if (operand.access == Access::Dense) {
         operands[plan.slots[i]] = operand.data + at * itemsize(operand.dtype);
       } else if (operand.access == Access::Strided) {
-        gather(plan, i + 1, at, count, tiles.bytes[i + 1]);
+        gather(plan, i + 1, at, count, tiles);
         operands[plan.slots[i]] = tiles.bytes[i + 1];
       }
     }
@@ -156,22 +207,25 @@ void run_range(const Plan& plan, int64_t begin, int64_t end) {
     void* target = direct ? const_cast<char*>(out.data) + at * itemsize(out.dtype)
                           : static_cast<void*>(tiles.bytes[0]);
     plan.kernel(target, operands, count, plan.params);
-    if (!direct) scatter(plan, at, count, tiles.bytes[0]);
+    if (!direct) scatter(plan, at, count, tiles);
   }
 }
 
 void classify(Plan& plan, const OpCall& call) {
+  auto& op = static_cast<const PointwiseOp&>(call.op);
   const TensorImpl& out = call.out();
-  bool direct = plan.nest.is_dense(0) && out.dtype() == plan.produced;
+  DType rounded = op.is_test ? DType::Bool : plan.dtype;
+  bool direct = plan.nest.is_dense(0) && out.dtype() == plan.produced && rounded == plan.produced;
   plan.operands[0] = {direct ? Access::Dense : Access::Strided, out.dtype(),
-                      static_cast<const char*>(out.data()), converter(plan.produced, out.dtype())};
+                      static_cast<const char*>(out.data()),
+                      Conversion(plan.produced, rounded, out.dtype())};
   for (int i = 0; i < plan.inputs; ++i) {
     const TensorImpl& input = call.in(i);
     Access access = Access::Strided;
     if (input.numel() == 1 || plan.nest.is_constant(i + 1)) access = Access::Constant;
     else if (plan.nest.is_dense(i + 1) && input.dtype() == plan.compute) access = Access::Dense;
     plan.operands[i + 1] = {access, input.dtype(), static_cast<const char*>(input.data()),
-                            converter(input.dtype(), plan.compute)};
+                            operand_conversion(op, i, input, plan.dtype, plan.compute)};
   }
 }
 
@@ -180,20 +234,22 @@ void classify(Plan& plan, const OpCall& call) {
 void pointwise(const OpCall& call) {
   auto& op = static_cast<const PointwiseOp&>(call.op);
   if (call.out().numel() == 0) return;
-  ComputeType type = compute_type(call.attributes[0].as_dtype());
+  DType dtype = call.attributes[0].as_dtype();
+  ComputeType type = compute_type(dtype);
   DType compute = dtype_of_compute(type);
   DType produced = op.is_test ? DType::Bool : compute;
   TileKernel kernel = find_kernel(op, type);
   const Scalar* params = call.attributes.size() > 1 ? call.attributes.data() + 1 : nullptr;
   if (is_plain(call, compute, produced))
     return run_plain(call, op, kernel, params, itemsize(compute), itemsize(produced));
-  if (run_small(call, op, kernel, params, compute, produced)) return;
+  if (run_small(call, op, kernel, params, dtype, compute, produced)) return;
 
   Plan plan;
   plan.kernel = kernel;
   plan.params = params;
   plan.inputs = static_cast<int>(call.inputs.size());
   plan.slots = op.slots;
+  plan.dtype = dtype;
   plan.compute = compute;
   plan.produced = produced;
   plan.tile = kTileBytes / static_cast<int64_t>(itemsize(compute));

@@ -122,7 +122,6 @@ class WordStream {
 void random_uniform(const OpCall& call) {
   SampleParams params = params_of(call);
   DType dtype = call.out().dtype();
-  params.bits = dtype == DType::Float16 ? 11 : dtype == DType::BFloat16 ? 8 : 24;
   // An interval too narrow for the dtype has its lower end only.
   params.limit = std::max(largest_below(params.b, dtype), params.a);
   sample(call, by_dtype(best_random_table().uniform, dtype), params);

@@ -43,16 +43,17 @@ TAPEGRAD_INLINE auto word_of(Words words, int i) {
   else return words[i];
 }
 
-// a + (b - a) u, where u has `bits` bits: as many as the mantissa that will hold it. Where the sum
-// still rounds up to the open end it is set back.
+// a + (b - a) u, where u has as many bits as the mantissa of a float; 16-bit floats are rounded from
+// that, so that small values come in all their steps. Where the sum rounds up to the open end it is
+// set back.
 TAPEGRAD_INLINE void uniform(float* y, Words words, int64_t, const SampleParams& params) {
   const float from = static_cast<float>(params.a);
   const float length = static_cast<float>(params.b - params.a);
   const float limit = static_cast<float>(params.limit);
-  const int shift = 32 - params.bits;
-  const float step = 1.0f / static_cast<float>(1 << params.bits);
+  constexpr int kBits = 24;
+  constexpr float kStep = 1.0f / static_cast<float>(1 << kBits);
   for (int i = 0; i < kPerTile<float>; ++i) {
-    const float u = static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * step;
+    const float u = static_cast<float>(static_cast<int32_t>(words[i] >> (32 - kBits))) * kStep;
     y[i] = math::at_most(from + length * u, limit);
   }
 }

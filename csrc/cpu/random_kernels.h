@@ -15,7 +15,6 @@ struct SampleParams {
   int64_t first;       // of a range of integers
   uint64_t length;     // of that range; 0 means 2^64
   uint64_t threshold;  // of a Bernoulli variable: words below it are ones
-  int bits;            // resolution of a uniform float
   const void* probabilities;
 };
 

@@ -165,7 +165,10 @@ void fill_(const Tensor& self, const Tensor& value) {
   copy_(self, value);
 }
 
-void fill_(const Tensor& self, Scalar value) { overwrite("fill_", self, value); }
+void fill_(const Tensor& self, Scalar value) {
+  check_fits("fill_", value, self.dtype());
+  overwrite("fill_", self, value);
+}
 void zero_(const Tensor& self) { overwrite("zero_", self, 0); }
 
 bool same_geometry(const Tensor& a, const Tensor& b) {

@@ -172,22 +172,7 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
 }
 
 Tensor fill_value(const char* op, Scalar value, DType dtype) {
-  if (is_integral(dtype, false)) {
-    double real = value.as_double();
-    bool fits = std::isfinite(real) && std::abs(real) < 0x1p63;
-    if (fits) {
-      int64_t whole = value.as_int();
-      visit_dtype(op, dtype, [&](auto type) {
-        using T = decltype(type);
-        // PyTorch lets -1 stand for the largest of an unsigned type.
-        if constexpr (std::is_integral_v<T>)
-          fits = static_cast<int64_t>(static_cast<T>(whole)) == whole ||
-                 (std::is_unsigned_v<T> && whole < 0 && whole >= -int64_t{255});
-      });
-    }
-    TAPEGRAD_CHECK(fits, op, ": value ", real, " cannot be converted to ", name(dtype),
-                   " without overflow");
-  }
+  check_fits(op, value, dtype);
   return scalar_tensor(value, dtype);
 }
 

@@ -50,19 +50,64 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
 }
 
 [[noreturn]] void fail_bool(const PointwiseInfo& info) {
+  // PyTorch forbids these two in words; of the others it says that they are not implemented.
+  bool forbidden = info.op.id == PointwiseId::sub || info.op.id == PointwiseId::neg;
+  if (!forbidden) fail_unsupported_dtype(info.name, DType::Bool);
   fail<Error>(info.name,
               ": bool tensors are not supported; use logical_not, logical_xor or bitwise "
               "ops, or convert with .int() first");
 }
 
+// Whether PyTorch reads an op's parameters in the dtype of the tensors. Other ops read those of
+// 16-bit floats as float32.
+bool has_strict_params(PointwiseId id) {
+  switch (id) {
+    case PointwiseId::clamp_min:
+    case PointwiseId::clamp_max:
+    case PointwiseId::clamp_between:
+    case PointwiseId::add_scaled:
+    case PointwiseId::hardtanh:
+    case PointwiseId::threshold:
+      return true;
+    default:
+      return false;
+  }
+}
+
+DType param_dtype(const PointwiseInfo& info, DType common) {
+  return is_reduced_float(common) && !has_strict_params(info.op.id) ? DType::Float32 : common;
+}
+
+// The parameters as the op's dtype holds them.
+struct HeldParams {
+  union {
+    Scalar values[kMaxParams];  // left alone where there is nothing to change
+  };
+  Params params;
+
+  HeldParams(const PointwiseInfo& info, Params given, DType common) : params(given) {
+    DType dtype = param_dtype(info, common);
+    if (given.empty() || dtype_of_compute(compute_type(dtype)) == dtype) return;
+    for (size_t i = 0; i < given.size(); ++i) values[i] = as_held(given[i], dtype);
+    params = {values, given.size()};
+  }
+};
+
+// x ** number: the exponent is read in the dtype of x.
+void check_exponent(const Tensor& exponent, DType common) {
+  if (!exponent->is_wrapped_number()) return;
+  Scalar number = number_of(exponent);
+  if (is_integral(common) || is_reduced_float(common)) check_fits("pow", number, common);
+  TAPEGRAD_CHECK(!is_integral(common) || number.as_int() >= 0,
+                 "pow: integers to negative integer powers are not allowed; call .float() first");
+}
+
 // Where PyTorch wants more of the dtypes than the table's column says.
 void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params params,
                           DType common) {
-  if (is_integral(common))
-    for (Scalar param : params)
-      TAPEGRAD_CHECK(!param.is_float() || param.as_double() == std::floor(param.as_double()),
-                     info.name, ": the value ", param.as_double(),
-                     " cannot be converted to the integer dtype ", name(common));
+  // What nan_to_num puts in is only stored, as infinity where it is too large.
+  if (info.op.id != PointwiseId::nan_to_num)
+    for (Scalar param : params) check_fits(info.name, param, param_dtype(info, common));
   switch (info.op.id) {
     case PointwiseId::softsign:
       if (common == DType::Bool) fail_unsupported_dtype(info.name, common);
@@ -72,9 +117,12 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
                      "hardtanh: cannot do hardtanh on an unsigned type with negative limits");
       break;
     case PointwiseId::softshrink:
-      TAPEGRAD_CHECK(params.empty() || params[0].as_double() >= 0,
-                     "softshrink: lambda must be greater or equal to 0, but found to be ",
-                     params[0].as_double());
+      if (params.empty()) break;
+      check_fits(info.name, params[0], common);
+      TAPEGRAD_CHECK(
+          params[0].as_double() >= 0 && std::isfinite(params[0].as_double()),
+          "softshrink: lambda must be finite and greater or equal to 0, but found to be ",
+          params[0].as_double());
       break;
     case PointwiseId::sub:
       for (const Tensor* operand : operands)
@@ -88,10 +136,12 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
                        name(operand->dtype()));
       break;
     case PointwiseId::pow:
-      TAPEGRAD_CHECK(
-          !is_integral(common) || !(*operands[1])->is_wrapped_number() ||
-              operands[1]->dtype() != DType::Int64 || *operands[1]->data<int64_t>() >= 0,
-          "pow: integers to negative integer powers are not allowed; call .float() first");
+      check_exponent(*operands[1], common);
+      break;
+    case PointwiseId::where:
+      for (const Tensor* operand : operands)
+        if ((*operand)->is_wrapped_number())
+          check_element_fits(info.name, number_of(*operand), common);
       break;
     default:
       break;
@@ -173,6 +223,13 @@ void check_condition(const PointwiseInfo& info, Operands operands) {
                  "where: expected the condition to be a boolean tensor, got ", name(dtype));
 }
 
+// The elements in another dtype, outside the tape.
+Tensor as_dtype(const Tensor& x, DType dtype) {
+  Tensor y = empty("number", x.sizes(), dtype);
+  copy_into(y, x);
+  return y;
+}
+
 // Integer division by zero has no value to give, and would trap.
 void check_divisor(const PointwiseInfo& info, Operands operands, DType compute) {
   switch (info.op.id) {
@@ -185,8 +242,22 @@ void check_divisor(const PointwiseInfo& info, Operands operands, DType compute) 
       return;
   }
   if (!is_integral(compute)) return;
-  TAPEGRAD_CHECK(!has_zero(*operands[1]), info.name,
-                 ": ZeroDivisionError: an integer divisor is zero");
+  const Tensor& divisor = *operands[1];
+  bool zero = has_zero(divisor.dtype() == compute ? divisor : as_dtype(divisor, compute));
+  TAPEGRAD_CHECK(!zero, info.name, ": ZeroDivisionError: an integer divisor is zero");
+}
+
+// The line that computes x ** number without a general power, or pow itself. As in PyTorch, float16
+// always takes pow, whose value at (-inf) ** 0.5 is another.
+PointwiseId power_line(const Tensor& exponent, DType compute) {
+  bool special = is_floating(compute) && compute != DType::Float16;
+  if (!exponent->is_wrapped_number() || !special) return PointwiseId::pow;
+  double number = number_of(exponent).as_double();
+  if (number == 2) return PointwiseId::square;
+  if (number == 0.5) return PointwiseId::sqrt;
+  if (number == -0.5) return PointwiseId::rsqrt;
+  if (number == -1) return PointwiseId::reciprocal;
+  return PointwiseId::pow;
 }
 
 const Op nextafter_half_op{"nextafter_half", {cpu::nextafter_half, nullptr}};
@@ -213,6 +284,11 @@ void execute(const PointwiseInfo& info, Operands operands, Params params, DType 
     // ~True is -2 in the integers the kernel computes with.
     if (compute == DType::Bool && info.op.id == PointwiseId::bitwise_not)
       return execute(pointwise_info(PointwiseId::logical_not), operands, params, compute, out);
+  }
+  if (info.op.id == PointwiseId::pow) {
+    PointwiseId line = power_line(*operands[1], compute);
+    if (line != PointwiseId::pow)
+      return execute(pointwise_info(line), operands.first(1), params, compute, out);
   }
   TensorImpl* inputs[kMaxArity];
   for (size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i]->impl();
@@ -314,12 +390,6 @@ void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
     if (saved_mask_ >> slot & 1) operands[slot] = saved(next++);
 }
 
-Tensor as_plain(const Tensor& number, DType dtype) {
-  Tensor value = empty("number", {}, dtype);
-  copy_into(value, number);
-  return value;
-}
-
 // Passes the gradient of a value on; of the other input, on which the value depends only by
 // comparison, it is zero.
 struct LinkBackward final : Node {
@@ -376,7 +446,7 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
     // A number has no dtype of its own: here it takes part in the precision of the op.
     for (int slot = 1; slot < kGradOperands; ++slot)
       if (operands[slot].defined() && operands[slot]->is_wrapped_number())
-        operands[slot] = as_plain(operands[slot], g.dtype());
+        operands[slot] = as_dtype(operands[slot], g.dtype());
     uint64_t before = next_sequence_number();
     Tensor result = d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
     for (int slot = 1; slot < kGradOperands; ++slot)
@@ -452,12 +522,33 @@ Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   const PointwiseInfo& info = pointwise_info(id);
   check_condition(info, operands);
   DTypes dtypes = resolve_dtypes(info, operands, params);
+  HeldParams held(info, params, dtypes.compute);
+  params = held.params;
   Tensor out = make_result(info, operands, dtypes.result);
   execute(info, operands, params, dtypes.compute, out);
   if (is_differentiating() && is_floating(dtypes.result) && any_active(operands))
     set_history(out, make_node(info, operands, operands, params, out), 0);
   return out;
 }
+
+namespace {
+
+// Whether out= must have the result's own dtype. Ops that promote, as those of two operands and those
+// that take integers to floats, write any dtype their result can be cast to.
+bool wants_same_dtype(const PointwiseInfo& info) {
+  switch (info.op.id) {
+    case PointwiseId::square:
+    case PointwiseId::logical_not:
+      return false;
+    case PointwiseId::heaviside:
+    case PointwiseId::where:
+      return true;
+    default:
+      return info.arity == 1 && info.dtypes != PointwiseDTypes::Real;
+  }
+}
+
+}  // namespace
 
 void pointwise_out(PointwiseId id, Operands operands, Params params, const Tensor& out) {
   const PointwiseInfo& info = pointwise_info(id);
@@ -466,6 +557,11 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
                  ": functions with out=... arguments don't support automatic differentiation, but "
                  "one of the arguments requires grad; use the form without out=, or no_grad()");
   DTypes dtypes = resolve_dtypes(info, operands, params);
+  HeldParams held(info, params, dtypes.compute);
+  params = held.params;
+  TAPEGRAD_CHECK(out.dtype() == dtypes.result || !wants_same_dtype(info), info.name,
+                 ": expected out tensor to have dtype ", name(dtypes.result), ", but got ",
+                 name(out.dtype()), " instead");
   prepare_out(info.name, out, result_sizes(info, operands), dtypes.result, operands);
   execute(info, operands, params, dtypes.compute, out);
   note_write(info.name, out);
@@ -485,6 +581,8 @@ void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
   check_inplace(info.name, self, record);
   check_condition(info, operands);
   DTypes dtypes = resolve_dtypes(info, operands, params);
+  HeldParams held(info, params, dtypes.compute);
+  params = held.params;
   check_inplace_result(info.name, self, result_sizes(info, operands), dtypes.result, operands);
   // Operands that the op overwrites, or reads while it writes, are copied first.
   Tensor copies[kMaxArity];

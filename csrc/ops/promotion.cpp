@@ -1,6 +1,79 @@
 #include "ops/promotion.h"
 
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
 namespace tapegrad {
+
+namespace {
+
+double largest_float(DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+      return 65504.0;
+    case DType::BFloat16:
+      return 3.3895313892515355e38;
+    case DType::Float32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+template <class T>
+bool integer_fits(Scalar number) {
+  constexpr T kMost = std::numeric_limits<T>::max();
+  if (number.is_float()) {
+    double value = number.as_double();
+    return value >= static_cast<double>(std::numeric_limits<T>::min()) &&
+           value <= static_cast<double>(kMost);
+  }
+  constexpr int64_t kLeast = std::is_signed_v<T> ? std::numeric_limits<T>::min() : -int64_t{kMost};
+  return number.as_int() >= kLeast && number.as_int() <= int64_t{kMost};
+}
+
+bool fits(Scalar number, DType dtype) {
+  switch (dtype) {
+    case DType::UInt8:
+      return integer_fits<uint8_t>(number);
+    case DType::Int8:
+      return integer_fits<int8_t>(number);
+    case DType::Int16:
+      return integer_fits<int16_t>(number);
+    case DType::Int32:
+      return integer_fits<int32_t>(number);
+    case DType::Int64:
+      return integer_fits<int64_t>(number);
+    case DType::Bool:
+      return true;
+    default: {
+      double value = number.as_double();
+      return !std::isfinite(value) || std::abs(value) <= largest_float(dtype);
+    }
+  }
+}
+
+}  // namespace
+
+void check_fits(const char* op, Scalar number, DType dtype) {
+  TAPEGRAD_CHECK(fits(number, dtype), op, ": value cannot be converted to type ", name(dtype),
+                 " without overflow");
+}
+
+void check_element_fits(const char* op, Scalar number, DType dtype) {
+  if (!is_reduced_float(dtype)) check_fits(op, number, dtype);
+}
+
+Scalar as_held(Scalar number, DType dtype) {
+  if (dtype == DType::Bool) return Scalar(number.as_bool());
+  return visit_dtype("number", dtype, [&](auto type) -> Scalar {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(number.as<T>()));
+    else return Scalar(static_cast<double>(number.as<T>()));
+  });
+}
 
 void ResultType::add(const Tensor& tensor) {
   DType dtype = tensor.dtype();
@@ -43,6 +116,17 @@ Tensor wrapped_number(Scalar number) {
   }
   tensor->set_wrapped_number(true);
   return tensor;
+}
+
+Scalar number_of(const Tensor& wrapped) {
+  switch (wrapped.dtype()) {
+    case DType::Float64:
+      return Scalar(*wrapped.data<double>());
+    case DType::Int64:
+      return Scalar(*wrapped.data<int64_t>());
+    default:
+      return Scalar(*wrapped.data<bool>());
+  }
 }
 
 }  // namespace tapegrad

@@ -24,7 +24,18 @@ class ResultType {
   DType types_[3];
 };
 
+// Refuses a number that the dtype cannot hold. As in PyTorch, infinity and NaN are floats' own, and
+// unsigned types take negative integers modulo their range.
+void check_fits(const char* op, Scalar number, DType dtype);
+// The same for numbers that become tensors of their own: there 16-bit floats have infinity for what
+// is too large.
+void check_element_fits(const char* op, Scalar number, DType dtype);
+// The number as the dtype holds it: rounded, truncated, wrapped.
+Scalar as_held(Scalar number, DType dtype);
+
 // A 0-d tensor made of a Python number, weak in promotion.
 Tensor wrapped_number(Scalar number);
+// The number such a tensor was made of.
+Scalar number_of(const Tensor& wrapped);
 
 }  // namespace tapegrad

@@ -187,11 +187,17 @@ Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
   for (int64_t k = 0; k < x.dim(); ++k)
     TAPEGRAD_CHECK(k == d || x.size(k) > 0, "unique: there are 0 sized dimensions, and they aren't "
                                             "selected, so unique cannot be applied");
-  Tensor moved = contiguous(transpose(detach(x), 0, d));
+  // Rows are compared in the order of the other dimensions: d goes to the front, nothing else moves.
+  DimVector front{d}, back;
+  for (int64_t k = 0; k < x.dim(); ++k) {
+    if (k != d) front.push_back(k);
+    back.push_back(k == d ? 0 : k < d ? k + 1 : k);
+  }
+  Tensor moved = contiguous(permute(detach(x), front));
   Tensor order = empty("unique", DimVector{x.size(d)}, DType::Int64);
   dispatch(sort_rows_op, {moved}, {}, {order});
   Unique result = unique_of_sorted(index_select(moved, 0, order), order);
-  result.values = contiguous(transpose(result.values, 0, d));
+  result.values = contiguous(permute(result.values, back));
   return result;
 }
 

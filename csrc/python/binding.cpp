@@ -1,8 +1,11 @@
 #include "python/binding.h"
 
+#include <span>
+
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
+#include "python/out.h"
 #include "python/python_types.h"
 #include "python/text.h"
 
@@ -66,13 +69,31 @@ void bind_types(nb::module_ module) {
 
 nb::handle dtype_object(DType dtype) { return dtype_objects[static_cast<int>(dtype)]; }
 
+namespace {
+
+// dtype=float: Python's own types stand for the dtypes they are stored as.
+bool python_type_dtype(PyObject* object, DType* dtype) {
+  const std::pair<PyTypeObject*, DType> kTypes[] = {{&PyFloat_Type, DType::Float64},
+                                                    {&PyLong_Type, DType::Int64},
+                                                    {&PyBool_Type, DType::Bool},
+                                                    {&PyComplex_Type, DType::Complex128}};
+  for (auto [type, found] : kTypes) {
+    if (object != reinterpret_cast<PyObject*>(type)) continue;
+    *dtype = found;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool dtype_from_object(PyObject* object, DType* dtype) {
   for (int i = 0; i < kDTypeCount; ++i) {
     if (dtype_objects[i] != object) continue;
     *dtype = static_cast<DType>(i);
     return true;
   }
-  return false;
+  return python_type_dtype(object, dtype);
 }
 
 bool scalar_from_object(PyObject* object, Scalar* scalar) {
@@ -162,16 +183,56 @@ void check_device(nb::handle device) {
   fail("device: expected 'cpu', got '", text, "'");
 }
 
+namespace {
+
+Tensor write_out(const char* op, const Tensor& result, const Tensor& out,
+                 std::span<const Tensor* const> operands) {
+  TAPEGRAD_CHECK(!(grad_enabled && (requires_grad(result) || requires_grad(out))), op,
+                 ": functions with out=... arguments don't support automatic differentiation, but "
+                 "one of the arguments requires grad; use the form without out=, or no_grad()");
+  prepare_out(op, out, result.sizes(), result.dtype(), operands);
+  copy_into(out, result);
+  note_write(op, out);
+  return out;
+}
+
+Tensor write_out_and_warn(const char* op, const Tensor& result, const Tensor& out,
+                          std::span<const Tensor* const> operands) {
+  DimVector before(out.sizes());
+  write_out(op, result, out, operands);
+  warn_resized(before, out);
+  return out;
+}
+
+}  // namespace
+
 Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
                 std::initializer_list<const Tensor*> operands) {
   if (!out) return result;
-  TAPEGRAD_CHECK(!(grad_enabled && (requires_grad(result) || requires_grad(*out))), op,
-                 ": functions with out=... arguments don't support automatic differentiation, but "
-                 "one of the arguments requires grad; use the form without out=, or no_grad()");
-  prepare_out(op, *out, result.sizes(), result.dtype(), {operands.begin(), operands.size()});
-  copy_into(*out, result);
-  note_write(op, *out);
-  return *out;
+  TAPEGRAD_CHECK(result.dtype() == out->dtype(), op, ": expected out tensor to have dtype ",
+                 name(result.dtype()), ", but got ", name(out->dtype()), " instead");
+  return write_out_and_warn(op, result, *out, {operands.begin(), operands.size()});
+}
+
+Tensor into_castable_out(const char* op, Tensor result, const std::optional<Tensor>& out) {
+  return out ? write_out_and_warn(op, result, *out, {}) : result;
+}
+
+Tensor into_creation_out(const char* op, Tensor result, const std::optional<Tensor>& out) {
+  return out ? write_out(op, result, *out, {}) : result;
+}
+
+void warn_resized(Sizes before, const Tensor& out) {
+  bool had_elements = true;
+  for (int64_t size : before) had_elements = had_elements && size > 0;
+  if (!had_elements || same_sizes(before, out.sizes())) return;
+  std::string text = concat(
+      "An output with one or more elements was resized since it had shape ", to_string(before),
+      ", which does not match the required output shape ", to_string(out.sizes()),
+      ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
+      "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
+      "inplace, to zero elements with t.resize_(0).");
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
 PyObject* make_size(Sizes sizes) {

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/copy.h"
+#include "ops/promotion.h"
 #include "ops/view.h"
 #include "python/arguments.h"
 #include "python/create_docs.h"
@@ -13,6 +14,7 @@
 #include "python/exchange.h"
 #include "python/from_data.h"
 #include "python/numpy.h"
+#include "python/out.h"
 
 namespace tapegrad::python {
 
@@ -46,24 +48,12 @@ Tensor make_empty(const Arguments& a) {
   return options.finish(creation_target(a, 1, sizes, options, a.has(2)));
 }
 
-// Refuses what an integer dtype cannot hold; unsigned types take negative numbers modulo 2^bits.
-void check_fits(const char* op, Scalar value, DType dtype) {
-  if (!is_integral(dtype, false)) return;
-  int bits = static_cast<int>(itemsize(dtype)) * 8;
-  double limit = std::ldexp(1.0, dtype == DType::UInt8 ? bits : bits - 1);
-  double number = value.as_double();
-  bool exact_int64 = dtype == DType::Int64 && !value.is_float();
-  double below = dtype == DType::UInt8 ? -limit : -limit - 1;
-  TAPEGRAD_CHECK(exact_int64 || (number > below && number < limit), op,
-                 ": value cannot be converted to type ", name(dtype), " without overflow");
-}
-
 Tensor make_full(const Arguments& a) {
   DimVector sizes = a.int_tuple(0);
   Scalar value = a.scalar(1);
   CreationOptions options(a, 3, value.dtype());
   Tensor out = creation_target(a, 2, sizes, options, a.has(3));
-  check_fits("full", value, out.dtype());
+  check_element_fits("full", value, out.dtype());
   fill_into(out, value);
   return options.finish(std::move(out));
 }
@@ -127,7 +117,7 @@ Tensor new_empty(const Arguments& a) {
 Tensor new_full(const Arguments& a) {
   CreationOptions options(a, 2, a.self().dtype());
   Scalar value = a.scalar(1);
-  check_fits("new_full", value, options.dtype);
+  check_element_fits("new_full", value, options.dtype);
   Tensor out = empty(a.function(), a.int_tuple(0), options.dtype);
   fill_into(out, value);
   return options.finish(std::move(out));
@@ -240,7 +230,9 @@ Tensor as_array(const Arguments& a) {
 
 Tensor make_scalar_tensor(const Arguments& a) {
   CreationOptions options(a, 1, default_dtype());
-  return options.finish(scalar_tensor(a.scalar(0), options.dtype));
+  Scalar value = a.scalar(0);
+  check_element_fits("scalar_tensor", value, options.dtype);
+  return options.finish(scalar_tensor(value, options.dtype));
 }
 
 // ---- ranges
@@ -257,7 +249,15 @@ const Signature kEye{"eye", 2, false, {"n", "m", "out", TAPEGRAD_CREATION_OPTION
 
 // Computed in out's dtype, then copied.
 Tensor into_given_out(const Arguments& a, int out, const CreationOptions& options, Tensor result) {
-  return options.finish(into_out(a.function(), std::move(result), a.optional_tensor(out)));
+  return options.finish(into_creation_out(a.function(), std::move(result), a.optional_tensor(out)));
+}
+
+// The same for a row of numbers: it fills an out= of any shape that has as many elements.
+Tensor row_into_given_out(const Arguments& a, int out, const CreationOptions& options,
+                          Tensor result) {
+  if (a.has(out) && a.tensor(out).numel() == result.numel())
+    result = view(result, a.tensor(out).sizes());
+  return into_given_out(a, out, options, std::move(result));
 }
 
 DType result_dtype(const Arguments& a, int out, const CreationOptions& options) {
@@ -267,6 +267,17 @@ DType result_dtype(const Arguments& a, int out, const CreationOptions& options) 
                  name(options.dtype), " does not match dtype of out parameter (",
                  name(target.dtype()), ")");
   return target.dtype();
+}
+
+void warn_arange_resizes(const Tensor& out, int64_t count) {
+  if (out.numel() == 0 || out.numel() == count) return;
+  std::string text =
+      concat("The number of elements in the out tensor of shape ", to_string(out.sizes()), " is ",
+             out.numel(), " which does not match the computed number of elements ", count,
+             ". Note that this may occur as a result of rounding error. The out tensor will be "
+             "resized to a tensor of shape (",
+             count, ",).");
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
 // arange(end), arange(start, end), arange(start, end, step), by position or name.
@@ -280,7 +291,9 @@ Tensor make_arange(const Arguments& a) {
   CreationOptions options(a, 4, floating ? default_dtype() : DType::Int64);
   DType dtype = result_dtype(a, 3, options);
   if (dtype == DType::Bool) fail_unsupported_dtype("arange", dtype);
-  return into_given_out(a, 3, options, arange(start, end, step, dtype));
+  Tensor result = arange(start, end, step, dtype);
+  if (a.has(3)) warn_arange_resizes(a.tensor(3), result.numel());
+  return row_into_given_out(a, 3, options, std::move(result));
 }
 
 // The old closed interval.
@@ -304,21 +317,22 @@ Tensor make_range(const Arguments& a) {
   TAPEGRAD_CHECK(count > 0 && count < 0x1p58, "range: unsupported range: ", start, " -> ", end);
   // Half a step beyond the last element: arange stops in between.
   Tensor result = arange(start, start + (count - 0.5) * step, step, dtype);
-  return into_given_out(a, 3, options, std::move(result));
+  return row_into_given_out(a, 3, options, std::move(result));
 }
 
 Tensor make_linspace(const Arguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
-  return into_given_out(a, 3, options, linspace(start, end, a.integer(2), dtype));
+  return row_into_given_out(a, 3, options, linspace(start, end, a.integer(2), dtype));
 }
 
 Tensor make_logspace(const Arguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
-  return into_given_out(a, 4, options, logspace(start, end, a.integer(2), a.real(3, 10.0), dtype));
+  Tensor result = logspace(start, end, a.integer(2), a.real(3, 10.0), dtype);
+  return row_into_given_out(a, 4, options, std::move(result));
 }
 
 Tensor make_eye(const Arguments& a) {

@@ -2,7 +2,7 @@
 #include "ops/join.h"
 
 #include "core/error.h"
-#include "python/binding.h"
+#include "python/out.h"
 
 namespace tapegrad::python {
 
@@ -11,10 +11,17 @@ namespace {
 using Out = std::optional<Tensor>;
 using Tensors = std::vector<Tensor>;
 
+Tensor into_joined_out(const char* op, Tensor result, const Out& out) {
+  TAPEGRAD_CHECK_AS(TypeError, !out || category(out->dtype()) >= category(result.dtype()), op,
+                    ": input types can't be cast to the desired output type ",
+                    name(out ? out->dtype() : result.dtype()));
+  return into_castable_out(op, std::move(result), out);
+}
+
 void bind_cat(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   auto cat_all = [](const Tensors& tensors, int64_t dim, const Out& out) {
-    return into_out("cat", cat(tensors, dim), out);
+    return into_joined_out("cat", cat(tensors, dim), out);
   };
   b.function("cat", cat_all, "tensors"_a, "dim"_a = 0, nb::kw_only(), out,
              R"(Joins tensors along a dimension they all have.
@@ -29,7 +36,7 @@ Example:
 )");
   b.function("cat", cat_all, "tensors"_a, "axis"_a, nb::kw_only(), out);
   auto stack_all = [](const Tensors& tensors, int64_t dim, const Out& out) {
-    return into_out("stack", stack(tensors, dim), out);
+    return into_joined_out("stack", stack(tensors, dim), out);
   };
   b.function("stack", stack_all, "tensors"_a, "dim"_a = 0, nb::kw_only(), out,
              R"(Joins tensors of one shape along a new dimension.

@@ -6,6 +6,7 @@
 #include "python/binding.h"
 #include "python/exchange.h"
 #include "python/index.h"
+#include "python/numpy.h"
 
 namespace tapegrad::python {
 
@@ -80,12 +81,23 @@ PyObject* matrix_multiply(PyObject* a, PyObject* b) {
   return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
 }
 
+// Equality alone is asked of arrays too: left to NumPy, it would end as one bool.
+template <PointwiseId kId>
+PyObject* equality(PyObject* a, PyObject* b) {
+  if (is_tensor(b) || !is_numpy_array(b)) return binary<kId>(a, b);
+  return guarded([&] {
+    Tensor other = tensor_from_numpy(pointwise_info(kId).name, b, ReadOnly::Allow);
+    const Tensor* operands[] = {&tensor_of(a), &other};
+    return wrap(pointwise(kId, operands));
+  });
+}
+
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
   switch (operation) {
     case Py_EQ:
-      return binary<PointwiseId::eq>(a, b);
+      return equality<PointwiseId::eq>(a, b);
     case Py_NE:
-      return binary<PointwiseId::ne>(a, b);
+      return equality<PointwiseId::ne>(a, b);
     case Py_LT:
       return binary<PointwiseId::lt>(a, b);
     case Py_LE:
@@ -99,10 +111,12 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
 
 // number / x is x.reciprocal() * number, as in PyTorch: the same roundings, and x is not saved.
 PyObject* true_divide(PyObject* a, PyObject* b) {
-  if (is_tensor(a) || !(PyFloat_Check(a) || PyLong_Check(a))) return binary<PointwiseId::div>(a, b);
+  bool array = !is_tensor(a) && is_numpy_array(a);
+  if (!array && (is_tensor(a) || !(PyFloat_Check(a) || PyLong_Check(a))))
+    return binary<PointwiseId::div>(a, b);
   PyObject* inverse = guarded([&] { return wrap(reciprocal(tensor_of(b))); });
   if (!inverse) return nullptr;
-  PyObject* result = binary<PointwiseId::mul>(inverse, a);
+  PyObject* result = array ? PyNumber_Multiply(inverse, a) : binary<PointwiseId::mul>(inverse, a);
   Py_DECREF(inverse);
   return result;
 }

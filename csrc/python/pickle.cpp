@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/copy.h"
+#include "ops/view.h"
 
 namespace tapegrad::python {
 
@@ -84,6 +85,18 @@ nb::object reduce(nb::handle self, nb::handle rebuild) {
   return nb::make_tuple(rebuild, arguments, nb::handle(attributes));
 }
 
+// Another tensor over the same memory, a leaf of its own.
+nb::object shallow_copy(nb::handle self) {
+  check_tensor("__copy__", self);
+  const Tensor& x = tensor_of(self.ptr());
+  Tensor copy = detach(x);
+  if (requires_grad(x)) set_requires_grad(copy, true);
+  nb::object result = nb::steal(wrap_as(Py_TYPE(self.ptr()), copy));
+  if (PyObject* attributes = attributes_of(self.ptr()))
+    for (auto [name, value] : nb::borrow<nb::dict>(attributes)) nb::setattr(result, name, value);
+  return result;
+}
+
 nb::object deepcopy(nb::handle self, nb::dict memo) {
   check_tensor("__deepcopy__", self);
   nb::object key = nb::steal(PyLong_FromVoidPtr(self.ptr()));
@@ -116,6 +129,8 @@ void bind_pickle(Binder& b) {
   b.method("__reduce_ex__", [held](nb::handle self, int) { return reduce(self, held); },
            "protocol"_a, nb::sig("def __reduce_ex__(self, protocol: int, /) -> tuple"),
            "What pickle stores.");
+  b.method("__copy__", shallow_copy, nb::sig("def __copy__(self) -> Tensor"),
+           "What copy.copy() calls: a tensor that shares the memory.");
   b.method("__deepcopy__", deepcopy, "memo"_a,
            nb::sig("def __deepcopy__(self, memo: dict) -> Tensor"), "What copy.deepcopy() calls.");
 }

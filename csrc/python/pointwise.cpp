@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
-#include "python/binding.h"
+#include "python/out.h"
 #include "python/text.h"
 
 namespace tapegrad::python {
@@ -73,6 +73,25 @@ PyObject** find_argument(const PointwiseInfo& info, Arguments& arguments, PyObje
   return nullptr;
 }
 
+// The old order of arguments: addcmul(input, value, tensor1, tensor2), add(input, alpha, other).
+bool parse_deprecated(const PointwiseInfo& info, PyObject* self, PyObject* const* args,
+                      Py_ssize_t count, Arguments& arguments) {
+  bool scaled = info.op.id == PointwiseId::addcmul || info.op.id == PointwiseId::addcdiv;
+  bool sum = info.op.id == PointwiseId::add || info.op.id == PointwiseId::sub;
+  Py_ssize_t first = self ? 0 : 1;  // where the number stands
+  if (!(scaled && count == first + 3) && !(sum && count == first + 2)) return false;
+  Scalar number;
+  if (!scalar_from_object(args[first], &number)) return false;
+  std::string text =
+      concat("This overload of ", info.name, " is deprecated: the number goes last, as ",
+             scaled ? "value=" : "alpha=");
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
+  arguments.operands[0] = self ? self : args[0];
+  for (Py_ssize_t i = first + 1; i < count; ++i) arguments.operands[i - first] = args[i];
+  (scaled ? arguments.params[0] : arguments.variant) = args[first];
+  return true;
+}
+
 void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_ssize_t count,
            PyObject* keywords, Arguments& arguments) {
   int position = 0;
@@ -85,8 +104,11 @@ void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_
                       " positional arguments but ", count + (self ? 1 : 0), " were given");
     ++position;
   };
-  if (self) place(self);
-  for (Py_ssize_t i = 0; i < count; ++i) place(args[i]);
+  bool more = count > info.arity - (self ? 1 : 0);  // positions than operands
+  if (!more || !parse_deprecated(info, self, args, count, arguments)) {
+    if (self) place(self);
+    for (Py_ssize_t i = 0; i < count; ++i) place(args[i]);
+  }
   if (!keywords) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); ++i) {
     PyObject* name = PyTuple_GET_ITEM(keywords, i);
@@ -119,6 +141,15 @@ bool takes_number(PointwiseId id, int operand) {
       return false;
     case PointwiseId::lerp:
       return operand == 2;
+    case PointwiseId::fmod:
+    case PointwiseId::copysign:
+    case PointwiseId::eq:
+    case PointwiseId::ne:
+    case PointwiseId::lt:
+    case PointwiseId::le:
+    case PointwiseId::gt:
+    case PointwiseId::ge:
+      return operand == 1;
     default:
       return true;
   }
@@ -198,6 +229,8 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
   ResultType type;
   type.add(*operands[0]);
   type.add(*operands[1]);
+  TAPEGRAD_CHECK(!alpha.is_bool() || type.get() == DType::Bool, info.name,
+                 ": boolean alpha only supported for boolean results");
   TAPEGRAD_CHECK(
       !alpha.is_float() || is_floating(type.get()), info.name,
       ": for integral input tensors, argument alpha must not be a floating point number");
@@ -230,7 +263,10 @@ PyObject* call(const PointwiseInfo& info, bool inplace, PyObject* self, PyObject
     }
     if (arguments.out && arguments.out != Py_None) {
       if (!is_tensor(arguments.out)) fail<TypeError>(info.name, "(): out= must be a Tensor");
-      pointwise_out(id, inputs, values, tensor_of(arguments.out));
+      const Tensor& out = tensor_of(arguments.out);
+      DimVector before(out.sizes());
+      pointwise_out(id, inputs, values, out);
+      warn_resized(before, out);
       return Py_NewRef(arguments.out);
     }
     return wrap(pointwise(id, inputs, values));
@@ -396,7 +432,9 @@ Tensor clamp(const char* op, const Tensor& x, const Bound& min, const Bound& max
              const std::optional<Tensor>& out) {
   return Clamp(op, x, min, max).run([&](PointwiseId id, Operands operands, Params params) {
     if (!out) return pointwise(id, operands, params);
+    DimVector before(out->sizes());
     pointwise_out(id, operands, params, *out);
+    warn_resized(before, *out);
     return *out;
   });
 }
@@ -422,12 +460,13 @@ void bind_clamp(Binder& b) {
       return clamp_("clamp_", std::move(self), min, max);
     }, "min"_a.none() = nb::none(), "max"_a.none() = nb::none(), "clamp() in place.");
   }
-  b.both("clamp_min", [](const Tensor& x, const Bound& min) {
-    return clamp("clamp_min", x, min, {}, {});
-  }, "min"_a, "Values below min become min.");
-  b.both("clamp_max", [](const Tensor& x, const Bound& max) {
-    return clamp("clamp_max", x, {}, max, {});
-  }, "max"_a, "Values above max become max.");
+  auto out = "out"_a.none() = nb::none();
+  b.both("clamp_min", [](const Tensor& x, const Bound& min, const std::optional<Tensor>& out) {
+    return clamp("clamp_min", x, min, {}, out);
+  }, "min"_a, nb::kw_only(), out, "Values below min become min.");
+  b.both("clamp_max", [](const Tensor& x, const Bound& max, const std::optional<Tensor>& out) {
+    return clamp("clamp_max", x, {}, max, out);
+  }, "max"_a, nb::kw_only(), out, "Values above max become max.");
   b.method("clamp_min_", [](Tensor self, const Bound& min) {
     return clamp_("clamp_min_", std::move(self), min, {});
   }, "min"_a, "clamp_min() in place.");
@@ -519,7 +558,10 @@ void bind_special(Binder& b) {
     TAPEGRAD_CHECK(n >= 0, "polygamma: n must be non-negative, got ", n);
     return n == 0 ? digamma(input) : polygamma(static_cast<double>(n), input);
   };
-  b.function("polygamma", polygamma_checked, "n"_a, "input"_a,
+  b.function("polygamma",
+             [polygamma_checked](int64_t n, const Tensor& input, const Out& out) {
+    return into_castable_out("polygamma", polygamma_checked(n, input), out);
+  }, "n"_a, "input"_a, nb::kw_only(), "out"_a.none() = nb::none(),
              "The n-th derivative of digamma; n = 0 is digamma itself.");
   b.method("polygamma", [polygamma_checked](const Tensor& self, int64_t n) {
     return polygamma_checked(n, self);

@@ -6,6 +6,7 @@
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "python/arguments.h"
+#include "python/out.h"
 #include "python/python_types.h"
 #include "python/random_docs.h"
 #include "python/text.h"
@@ -94,7 +95,7 @@ Tensor make_randperm(const Arguments& a) {
   CreationOptions options(a, 3, DType::Int64);
   DType dtype = a.has(2) ? a.tensor(2).dtype() : options.dtype;
   Tensor result = randperm(a.integer(0), dtype, generator_of(a, 1));
-  return options.finish(into_out("randperm", std::move(result), a.optional_tensor(2)));
+  return options.finish(into_creation_out("randperm", std::move(result), a.optional_tensor(2)));
 }
 
 // ---- distributions with tensor parameters
@@ -127,7 +128,7 @@ Tensor make_normal(const Arguments& a) {
   Tensor result = tensor_mean && tensor_std ? normal(a.tensor(0), a.tensor(1), generator)
                   : tensor_mean             ? normal(a.tensor(0), a.real(1, 1.0), generator)
                                             : normal(a.real(0, 0.0), a.tensor(1), generator);
-  return into_out("normal", std::move(result), a.optional_tensor(4));
+  return into_castable_out("normal", std::move(result), a.optional_tensor(4));
 }
 
 // bernoulli(input) takes the probabilities from input, bernoulli(input, p) only its shape.
@@ -140,6 +141,7 @@ Tensor bernoulli_with(const Tensor& input, const Arguments& a, int p, Generator&
 
 Tensor make_bernoulli(const Arguments& a) {
   Tensor result = bernoulli_with(a.tensor(0), a, 1, generator_of(a, 2));
+  if (a.has(3)) result = cast(result, a.tensor(3).dtype());
   return into_out("bernoulli", std::move(result), a.optional_tensor(3));
 }
 

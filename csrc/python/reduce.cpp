@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
+#include "python/out.h"
 #include "python/return_types.h"
 #include "python/text.h"
 
@@ -45,6 +46,19 @@ TensorPair into_outs(const char* op, TensorPair results, const OutPair& out) {
           into_out(op, std::move(results.second), out->second)};
 }
 
+// Totals are formed in the dtype of out=.
+MaybeDType total_dtype(MaybeDType dtype, const Out& out) {
+  return dtype || !out ? dtype : out->dtype();
+}
+
+// any and all write bool, and uint8 as they once did.
+Tensor into_truth_out(const char* op, Tensor result, const Out& out) {
+  TAPEGRAD_CHECK(!out || out->dtype() == DType::Bool || out->dtype() == DType::UInt8, op,
+                 ": expected out tensor to have dtype bool or uint8, but got ",
+                 name(out ? out->dtype() : DType::Bool), " instead");
+  return into_castable_out(op, std::move(result), out);
+}
+
 // name(input, dim=None, keepdim=False), also with NumPy's names axis and keepdims.
 template <class F, class... Extra>
 void bind_over_dims(Binder& b, const char* name, F f, const char* doc, const Extra&... extra) {
@@ -55,10 +69,12 @@ void bind_over_dims(Binder& b, const char* name, F f, const char* doc, const Ext
 void bind_sums(Binder& b) {
   auto dtype = "dtype"_a.none() = nb::none();
   auto out = "out"_a.none() = nb::none();
-  bind_over_dims(b, "sum",
-                 [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype,
-                    const Out& out) { return into_out("sum", sum(x, dims, keepdim, dtype), out); },
-                 R"(The sum over all or some dimensions. Integers and bools add up as int64.
+  bind_over_dims(
+      b, "sum",
+      [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype, const Out& out) {
+    return into_castable_out("sum", sum(x, dims, keepdim, total_dtype(dtype, out)), out);
+  },
+      R"(The sum over all or some dimensions. Integers and bools add up as int64.
 
 Args:
     dim: one dimension, several, or None for all.
@@ -69,11 +85,11 @@ Example:
     >>> torch.sum(torch.tensor([[1., 2.], [3., 4.]]), dim=0)
     tensor([4., 6.])
 )",
-                 dtype, out);
+      dtype, out);
   bind_over_dims(
       b, "mean",
       [](const Tensor& x, const Dims& dims, bool keepdim, MaybeDType dtype, const Out& out) {
-    return into_out("mean", mean(x, dims, keepdim, dtype), out);
+    return into_castable_out("mean", mean(x, dims, keepdim, dtype), out);
   }, R"(The mean over all or some dimensions, of a floating dtype.
 
 Args:
@@ -110,11 +126,11 @@ Example:
     tensor([ 2., 12.])
 )");
   b.both("prod", [](const Tensor& x, int64_t dim, bool keepdim, MaybeDType dtype, const Out& out) {
-    return into_out("prod", prod(x, dim, keepdim, dtype), out);
+    return into_castable_out("prod", prod(x, dim, keepdim, total_dtype(dtype, out)), out);
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), dtype, out);
   b.both("logsumexp",
          [](const Tensor& x, const IntList& dims, bool keepdim, const Out& out) {
-    return into_out("logsumexp", logsumexp(x, dims, keepdim), out);
+    return into_castable_out("logsumexp", logsumexp(x, dims, keepdim), out);
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), out,
          R"(The logarithm of the sum of exponentials, without overflow.
 
@@ -132,7 +148,7 @@ void bind_tests(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   bind_over_dims(b, "any",
                  [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_out("any", any(x, dims, keepdim), out);
+    return into_truth_out("any", any(x, dims, keepdim), out);
   }, R"(Whether any element is nonzero.
 
 Args:
@@ -146,7 +162,7 @@ Example:
                  out);
   bind_over_dims(b, "all",
                  [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_out("all", all(x, dims, keepdim), out);
+    return into_truth_out("all", all(x, dims, keepdim), out);
   }, R"(Whether all elements are nonzero.
 
 Args:
@@ -189,7 +205,7 @@ void bind_extreme(Binder& b, const char* name, Whole whole, Chosen chosen, Pairw
     return type(into_outs(name, chosen(x, dim, keepdim), out));
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), out);
   b.both(name, [=](const Tensor& x, const Tensor& other, const Out& out) {
-    return into_out(name, pairwise(x, other), out);
+    return into_castable_out(name, pairwise(x, other), out);
   }, "other"_a, nb::kw_only(), out);
   b.both(name, [=](const Tensor& x, int64_t dim, bool keepdim) {
     return type(chosen(x, dim, keepdim));
@@ -327,7 +343,7 @@ void bind_moments(Binder& b, const char* name, F f, const char* doc) {
          [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
              nb::handle correction, const Out& out) {
     MomentArguments arguments(name, dim, unbiased, correction);
-    return into_out(name, f(x, arguments.dims, arguments.correction, keepdim), out);
+    return into_castable_out(name, f(x, arguments.dims, arguments.correction, keepdim), out);
   },
          "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(), "keepdim"_a = false,
          nb::kw_only(), "correction"_a.none() = nb::none(), "out"_a.none() = nb::none(), doc);

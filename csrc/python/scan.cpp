@@ -1,7 +1,9 @@
 // Scans in Python.
 #include "ops/scan.h"
 
+#include "core/error.h"
 #include "ops/copy.h"
+#include "python/out.h"
 #include "python/return_types.h"
 
 namespace tapegrad::python {
@@ -17,13 +19,19 @@ using Extreme = std::pair<Tensor, Tensor> (*)(const Tensor&, int64_t);
 void bind_total(Binder& b, const char* name, Total total, const char* doc) {
   auto dtype = "dtype"_a.none() = nb::none();
   auto f = [=](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
-    return into_out(name, total(x, dim, dtype), out);
+    if (out && !dtype) dtype = out->dtype();  // Totals are formed in the dtype of out=.
+    if (out && dtype == DType::Bool) fail_unsupported_dtype(name, DType::Bool);
+    return into_castable_out(name, total(x, dim, dtype), out);
   };
   auto out = "out"_a.none() = nb::none();
   b.both(name, f, "dim"_a, nb::kw_only(), dtype, out, doc);
   b.both(name, f, "axis"_a, nb::kw_only(), dtype, out);
   b.method((std::string(name) + "_").c_str(),
            [=](Tensor self, int64_t dim, std::optional<DType> dtype) {
+    TAPEGRAD_CHECK(!dtype || *dtype == self.dtype(), name,
+                   "_: bad in-place call: input tensor dtype ", tapegrad::name(self.dtype()),
+                   " and output tensor dtype ", tapegrad::name(*dtype), " should match");
+    if (self.dtype() == DType::Bool) fail_unsupported_dtype(name, DType::Bool);
     copy_(self, total(self, dim, dtype));
     return self;
   }, "dim"_a, nb::kw_only(), dtype, "The same in place.");

@@ -12,6 +12,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/mask.h"
+#include "ops/promotion.h"
 #include "ops/subscript.h"
 #include "ops/view.h"
 #include "python/binding.h"
@@ -214,7 +215,8 @@ Tensor value_tensor(const Tensor& self, PyObject* value) {
   else if (!scalar_from_object(value, &number))
     fail<TypeError>("assignment: can't assign a ", Py_TYPE(value)->tp_name, " to a tensor of ",
                     name(self.dtype()));
-  return fill_value("assignment", number, self.dtype());
+  check_element_fits("assignment", number, self.dtype());
+  return scalar_tensor(number, self.dtype());
 }
 
 // The view to write to. Outside the tape a plain alias will do.

@@ -178,9 +178,15 @@ def isin(
             "isin: expected elements or test_elements to be a Tensor, got "
             f"{type(elements).__name__} and {type(test_elements).__name__}"
         )
+    for value in (elements, test_elements):
+        if isinstance(value, bool) or getattr(value, "dtype", None) is _C.bool:
+            raise RuntimeError(
+                "isin: expected numbers, got bool; compare with == or convert with .int() first"
+            )
+    if not isinstance(test_elements, Tensor):  # A number takes the dtype of the elements.
+        return elements.ne(test_elements) if invert else elements.eq(test_elements)
     elements = elements if isinstance(elements, Tensor) else _C.tensor(elements)
-    wanted = test_elements if isinstance(test_elements, Tensor) else _C.tensor(test_elements)
-    wanted = wanted.reshape(-1)
+    wanted = test_elements.reshape(-1)
     if wanted.numel() <= _FEW_TEST_ELEMENTS:
         found = elements.unsqueeze(-1).eq(wanted).any(-1)
     else:

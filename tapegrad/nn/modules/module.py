@@ -613,7 +613,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     for arg in args:
         if isinstance(arg, Tensor):
             tensor = arg
-        elif isinstance(arg, _C.dtype):
+        elif isinstance(arg, (_C.dtype, type)):
             dtype = arg
         elif isinstance(arg, bool) or arg is None:  # non_blocking, or left out
             continue
@@ -621,4 +621,6 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
             device = arg
     if tensor is not None:
         device, dtype = tensor.device, tensor.dtype
+    if isinstance(dtype, type):  # float stands for float64, as everywhere.
+        dtype = _C.empty(0, dtype=dtype).dtype
     return device, dtype, kwargs.get("memory_format")
