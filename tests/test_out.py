@@ -89,6 +89,7 @@ CALLS |= {
     "bmm": lambda library, t, out: library.bmm(t.s[None], t.s[None], out=out),
     "mv": lambda library, t, out: library.mv(t.x, t.v, out=out),
     "dot": lambda library, t, out: library.dot(t.v, t.v, out=out),
+    "outer": lambda library, t, out: library.outer(t.v, t.v, out=out),
     "addmm": lambda library, t, out: library.addmm(t.s, t.s, t.s, out=out),
     "addmv": lambda library, t, out: library.addmv(t.v[:3], t.s, t.v[:3], out=out),
     "cat": lambda library, t, out: library.cat([t.x, t.x], out=out),

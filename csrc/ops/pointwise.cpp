@@ -129,6 +129,9 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
         if (operand->dtype() == DType::Bool) fail_bool(info);
       break;
     case PointwiseId::lerp:
+      if ((*operands[2])->is_wrapped_number())
+        check_fits(info.name, number_of(*operands[2]), param_dtype(info, common));
+      [[fallthrough]];
     case PointwiseId::heaviside:
       for (const Tensor* operand : operands)
         TAPEGRAD_CHECK((*operand)->is_wrapped_number() || operand->dtype() == common, info.name,

@@ -48,12 +48,17 @@ Tensor make_empty(const Arguments& a) {
   return options.finish(creation_target(a, 1, sizes, options, a.has(2)));
 }
 
+// A single element is made as scalar_tensor() makes it.
+void check_fill(const char* op, Scalar value, const Tensor& out) {
+  (out.numel() == 1 ? check_element_fits : check_fits)(op, value, out.dtype());
+}
+
 Tensor make_full(const Arguments& a) {
   DimVector sizes = a.int_tuple(0);
   Scalar value = a.scalar(1);
   CreationOptions options(a, 3, value.dtype());
   Tensor out = creation_target(a, 2, sizes, options, a.has(3));
-  check_element_fits("full", value, out.dtype());
+  check_fill("full", value, out);
   fill_into(out, value);
   return options.finish(std::move(out));
 }
@@ -117,8 +122,8 @@ Tensor new_empty(const Arguments& a) {
 Tensor new_full(const Arguments& a) {
   CreationOptions options(a, 2, a.self().dtype());
   Scalar value = a.scalar(1);
-  check_element_fits("new_full", value, options.dtype);
   Tensor out = empty(a.function(), a.int_tuple(0), options.dtype);
+  check_fill("new_full", value, out);
   fill_into(out, value);
   return options.finish(std::move(out));
 }

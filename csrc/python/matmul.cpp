@@ -2,7 +2,7 @@
 #include "ops/matmul.h"
 
 #include "ops/copy.h"
-#include "python/binding.h"
+#include "python/out.h"
 
 namespace tapegrad::python {
 
@@ -14,7 +14,10 @@ using Out = std::optional<Tensor>;
 template <Tensor (*kProduct)(const Tensor&, const Tensor&)>
 void bind_product(Binder& b, const char* name, const char* second, const char* doc) {
   b.both(name, [name](const Tensor& input, const Tensor& other, const Out& out) {
-    return into_out(name, kProduct(input, other), out);
+    // The outer product multiplies and does not add: it promotes as mul does.
+    constexpr bool kPromotes = kProduct == outer;
+    return (kPromotes ? into_castable_out(name, kProduct(input, other), out)
+                      : into_out(name, kProduct(input, other), out));
   }, nb::arg(second), nb::kw_only(), "out"_a.none() = nb::none(), doc);
 }
 
