@@ -8,12 +8,15 @@ import ctypes
 import functools
 import gc
 import mmap
+import random
+import re
 
 import numpy as np
 import pytest
 from library import torch
 
 import tapegrad
+from tape.test_budget import same_bits, write_program
 from tapegrad import tape
 
 ROWS, COLUMNS = 64, 256
@@ -346,3 +349,91 @@ def test_inputs_of_a_checkpoint_that_numpy_overwrites(reentrant):
 
     for ours, theirs in zip(gradient(True), gradient(False), strict=True):
         assert torch.equal(ours, theirs)
+
+
+# ---- random programs
+
+UNSEEN = (
+    "{x}.detach().numpy()[3] = 0.5",
+    "{x}.detach().numpy()[:, 5] *= 1.5",
+    "np.from_dlpack({x}.detach())[1] += 0.25",
+    "array_at({x}.detach())[:7] -= 0.125",
+    "held.append({x}.detach().numpy())",
+    "held.append(np.from_dlpack({x}.detach())[::2])",
+)
+SHARED = (
+    "{new} = torch.from_numpy(shared[{k}])",
+    "{new} = torch.from_numpy(shared[{k}]) * {x}",
+    "{new} = {x} @ torch.from_numpy(shared[{k}]).t() * 0.1",
+    "{new} = torch.from_numpy(shared[{k}])[:32].repeat(2, 1).sin() + {x}",
+    "torch.add({x}.detach(), 0.5, out=torch.from_numpy(shared[{k}]))",
+)
+
+
+def write_unseen_program(seed):
+    """Return a random program of test_budget.py among whose lines memory is shared and written."""
+    dice = random.Random(seed)
+    names, lines = ["v0", "v1", "v2"], []
+    *body, tail = write_program(seed)
+    for number, line in enumerate(body):
+        lines.append(line)
+        if made := re.match(r"(v\d+) =", line):
+            names.append(made[1])
+        if gone := re.match(r"del (v\d+)", line):
+            names.remove(gone[1])
+        if dice.random() < 0.3:
+            x, new, k = dice.choice(names), f"w{number}", dice.randrange(2)
+            lines.append(dice.choice(SHARED).format(x=x, new=new, k=k))
+            if "=" in lines[-1] and lines[-1].startswith("w"):
+                names.append(new)
+                tail += f" + ({new} * 0.1).sin().sum()"
+        if dice.random() < 0.3:
+            lines.append(dice.choice(UNSEEN).format(x=dice.choice(names)))
+        if dice.random() < 0.2:
+            lines.append(f"shared[{dice.randrange(2)}][{dice.randrange(64)}:] *= 0.75")
+        if dice.random() < 0.2:
+            lines.append("for each in held: each[::3] = 0.375")
+    return [*lines, tail, "for each in (*shared, *held): each[:] = 0.0625"]
+
+
+def run_unseen_program(lines, seed):
+    torch.manual_seed(seed)
+    leaves = [torch.randn(64, 64, requires_grad=True) for _ in range(3)]
+    dice = np.random.default_rng(seed)
+    space = {"torch": torch, "F": torch.nn.functional, "np": np, "array_at": _array_at}
+    space["shared"] = [dice.standard_normal((64, 64)).astype(np.float32) for _ in range(2)]
+    space["held"] = []
+    space |= {f"v{i}": leaf for i, leaf in enumerate(leaves)}
+    try:
+        for line in lines:
+            exec(line, space)
+        loss = space["loss"]
+        space.clear()
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+        return [None if grad is None else grad.detach() for grad in grads]
+    except RuntimeError as error:
+        return type(error).__name__ + str(error).split(":")[0]
+
+
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.filterwarnings("ignore:budget")
+def test_random_programs_over_memory_that_is_written_unseen(batch):
+    evictions = compared = 0
+    for seed in range(batch * 50, batch * 50 + 50):
+        lines = write_unseen_program(seed)
+        text = f"seed {seed}\n" + "\n".join(lines)
+        expected = run_unseen_program(lines, seed)
+        for limit in (200 * 1024, 60 * 1024, 17 * 1024):
+            with tape.budget(limit) as b:
+                found = run_unseen_program(lines, seed)
+            evictions += b.evictions
+            if isinstance(expected, str) or isinstance(found, str):
+                assert expected == found, text
+                continue
+            compared += 1
+            for one, other in zip(expected, found, strict=True):
+                assert (one is None) == (other is None), text
+                assert one is None or same_bits(one, other), text
+        del expected, found
+    assert compared > 60
+    assert evictions > 500
