@@ -7,9 +7,9 @@ namespace tapegrad {
 namespace {
 
 constexpr double kPerCall = 1000;
-constexpr double kPerByte = 0.1;
-constexpr double kPerProduct = 0.03;
-constexpr double kPerRandomByte = 0.5;
+constexpr double kPerByte = 0.04;
+constexpr double kPerProduct = 0.02;
+constexpr double kPerRandomByte = 0.3;
 
 double nbytes(const TensorImpl& x) {
   return static_cast<double>(x.numel()) * static_cast<double>(itemsize(x.dtype()));
