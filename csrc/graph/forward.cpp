@@ -151,7 +151,7 @@ Sources sources_of(const Node& node) {
 void wait_for_tangents(const Tensor& tensor, const Ref<Node>& node, uint32_t output_number) {
   if (!is_waiting(tensor)) await_tangents(tensor);
   if (pending_tangents.empty() || pending_tangents.back().node != node)
-    pending_tangents.push_back({node, {}, {}, grad_enabled, visible_levels});
+    pending_tangents.push_back({node, {}, {}, grad_enabled, visible_levels, storage_context.level});
   pending_tangents.back().outputs.push_back({output_number, tensor});
   watch(kWatchPending, true);
 }

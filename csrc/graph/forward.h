@@ -84,7 +84,7 @@ struct Placeholder final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
   const Edge& real() const { return edges()[0]; }
   // Tangents that differ over a batch belong to each of its elements: nothing is to be summed here.
-  void set_innermost() { level_ = UINT32_MAX; }
+  void set_innermost() { level_ = kInnermost; }
   std::vector<Tangent> tangents;
 };
 Edge placeholder_edge(const Tensor& x, Edge real);
@@ -100,6 +100,7 @@ struct PendingTangent {
   Tensor part;    // the view that was written, where the entry is the base's
   bool recorded;  // whether recording was on
   VisibleLevels visible;
+  uint32_t vmap;  // the innermost one that ran
 };
 inline thread_local std::vector<PendingTangent> pending_tangents;
 

@@ -78,7 +78,6 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   edge_count_ = static_cast<uint32_t>(edge_count);
   saved_count_ = static_cast<uint16_t>(saved_count);
   output_count_ = static_cast<uint32_t>(outputs.size());
-  // An output may differ over a batch whose vmap is over, when a sweep runs behind it.
   if (batched_storages) [[unlikely]]
     level_ = batch_level(outputs);
   for (Edge& edge : edges()) new (&edge) Edge();
@@ -93,10 +92,17 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   }
 }
 
+bool Node::is_behind_transpose() const {
+  for (const Edge& edge : edges())
+    if (edge.node && edge.node->level_ == kInnermost && !edge.node->is_placeholder()) return true;
+  return false;
+}
+
 void Node::stamp() {
   sequence_ = next_sequence++;
   line_ = SourceLine::here();
-  level_ = std::max(level_, storage_context.level);
+  if (batched_storages && is_behind_transpose()) [[unlikely]]
+    level_ = kInnermost;
   for (const Edge& edge : edges())
     if (edge.node && edge.node->is_collected_) is_collected_ = true;
 }

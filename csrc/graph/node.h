@@ -129,9 +129,12 @@ class Node {
   bool has_hooks() const { return has_hooks_; }
   void set_has_hooks(bool value) { has_hooks_ = value; }
 
-  // The innermost vmap that ran when the entry was made, see core/batch.h: gradients that differ over
-  // a vmap inside are summed before they get here.
+  // The innermost vmap over whose batch an output differs, see core/batch.h: gradients that differ over
+  // finished ones inside are summed before they get here.
   uint32_t level() const { return level_; }
+  // The level of entries behind the input of a transposed vjp (engine/tangent.cpp), whose gradient is a
+  // tangent: each element of a batch has its own, nothing is summed.
+  static constexpr uint32_t kInnermost = UINT32_MAX;
 
   uint64_t sequence() const { return sequence_; }
   // Gives the entry its place in the tape and notes the source line; called once, after the edges
@@ -182,6 +185,7 @@ class Node {
   // Frees this node and all that hangs on it alone, without recursion.
   static void destroy(Node* node) noexcept;
   void free_now() noexcept;
+  bool is_behind_transpose() const;
 
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;

@@ -155,6 +155,34 @@ def test_double_backward_through_vmap_with_a_value_inside_used_twice(torch):
     assert near(second(lambda f: torch.func.vmap(f)(rows)), by_loop)
 
 
+def test_reverse_over_forward_through_vmap_over_a_value_that_it_also_captures(torch):
+    """Gradients of one tangent come from each element of the batch and from the whole."""
+    x, direction = constant(torch, [0.4, -0.3]), constant(torch, [1.0, 0.5])
+
+    def total(x):
+        y = x * x
+        return torch.func.vmap(lambda element: (element * y).sum())(y).sum()
+
+    found = torch.func.grad(lambda x: along(torch, total, x, direction))(x) @ direction
+    expected = torch.func.hessian(lambda x: (x * x).sum() ** 2)(x)
+    assert near(found, direction @ expected @ direction)
+
+
+def test_a_value_made_inside_vmap_is_used_inside_and_outside(torch):
+    x, rows = constant(torch, 3.0), constant(torch, [1.0, 2.0, 4.0])
+
+    def total(x):
+        def inside(row):
+            shared = x * x
+            return row * shared, shared
+
+        mapped, shared = torch.func.vmap(inside, out_dims=(0, None))(rows)
+        return mapped.sum() + shared * 10
+
+    assert near(torch.func.grad(total)(x), 17 * 2 * x)
+    assert near(along(torch, torch.func.grad(total), x, constant(torch, 1.0)), 34.0)
+
+
 TRANSFORMS = {
     "jvp": lambda torch, f, x: torch.func.jvp(f, (x,), (x,))[1],
     "grad": lambda torch, f, x: torch.func.grad(lambda x: f(x).sum())(x),
