@@ -38,6 +38,7 @@ LEFT_ALONE = {
     "resize_": "is for those who know: PyTorch's does not check either",
     "share_memory": "needs processes",
     "spectral_norm": "may be asked for any number of steps",
+    "tape.revolve": "may be asked for any number of steps",
     "main": "is a command",
 }
 

@@ -265,6 +265,19 @@ def test_what_cannot_be_made_is_refused(call, tmp_path):
     assert "does not fit into the memory of this machine" in text
 
 
+def test_padding_of_a_size_that_no_memory_has(tmp_path):
+    """Refused by the allocator, not after a list of as many places was made in Python."""
+    script = """
+        import resource, tapegrad as torch
+        resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+        try:
+            torch.nn.functional.pad(torch.ones(2, 3), (-1, 10**13), "replicate")
+        except torch.OutOfMemoryError as error:
+            print("could not get" in str(error))
+    """
+    assert run_script(script, tmp_path).strip() == "True"
+
+
 @pytest.mark.parametrize(
     "call",
     [

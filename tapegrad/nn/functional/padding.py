@@ -78,8 +78,7 @@ def _chosen(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
     for number, (before, after) in enumerate(pairs):
         dim = input.dim() - 1 - number
         if before or after:
-            places = _PLACES[mode](input.shape[dim], before, after)
-            chosen[dim] = _C.tensor(places, dtype=_C.int64, device=input.device)
+            chosen[dim] = _PLACES[mode](input.shape[dim], before, after)
     result = input
     for dim in sorted(chosen, key=lambda dim: chosen[dim].numel() / input.shape[dim]):
         result = result.index_select(dim, chosen[dim])
@@ -152,20 +151,21 @@ def _expect_widths(input: Tensor, dim: int, before: int, after: int, mode: str) 
         raise RuntimeError(f"pad: cannot crop more than there is: {where}")
 
 
-def _reflected(size: int, before: int, after: int) -> list[int]:
-    return [size - 1 - abs(size - 1 - abs(place)) for place in range(-before, size + after)]
+def _reflected(size: int, before: int, after: int) -> Tensor:
+    places = _C.arange(-before, size + after)
+    return size - 1 - (size - 1 - places.abs()).abs()
 
 
-def _replicated(size: int, before: int, after: int) -> list[int]:
-    return [min(max(place, 0), size - 1) for place in range(-before, size + after)]
+def _replicated(size: int, before: int, after: int) -> Tensor:
+    return _C.arange(-before, size + after).clamp(0, size - 1)
 
 
-def _wrapped(size: int, before: int, after: int) -> list[int]:
+def _wrapped(size: int, before: int, after: int) -> Tensor:
     """Crop first: what is cropped does not come back on the other side."""
     start = max(-before, 0)
     length = size - start - max(-after, 0)
-    places = range(-max(before, 0), length + max(after, 0))
-    return [start + place % length for place in places]
+    places = _C.arange(-max(before, 0), length + max(after, 0))
+    return start + places % length if places.numel() else places
 
 
 _PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
