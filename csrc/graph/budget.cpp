@@ -329,6 +329,8 @@ const char* Budget::obstacle(const Storage& storage) {
   if (value->locks > 0) return "it is in use";
   Survey survey;
   Recipes::survey(*value, survey);
+  if (!value->recipe && value->is_unsure)
+    return "it was computed from memory that is written unseen: NumPy's, or whose address is out";
   if (!value->recipe) return "it was not computed under the budget, or written by other means";
   if (!survey.possible) return "what it was computed from is gone";
   return nullptr;

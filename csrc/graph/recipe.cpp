@@ -208,6 +208,7 @@ Ref<Value> snapshot_of(const TensorImpl& x, size_t worth) {
 
 struct Frame {
   bool is_recording = false;
+  bool reads_unguarded = false;  // and that is why it is not recording
   std::vector<Recipe::Read> inputs;
   std::vector<Recipe::Base> bases;
   std::vector<Ref<Value>> locked;  // present until the call has ended
@@ -266,6 +267,12 @@ size_t bytes_to_note(const OpCall& call) {
   for (const TensorImpl* output : call.outputs)
     if (has_value(output->storage())) nbytes += output->storage().nbytes();
   return nbytes;
+}
+
+// The results are sources, for a reason that a warning can name.
+void note_unsure(const OpCall& call) {
+  for (const TensorImpl* output : call.outputs)
+    if (has_value(output->storage())) value_of(output->storage()).is_unsure = true;
 }
 
 void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
@@ -434,6 +441,7 @@ void open_input(Frame& frame, const TensorImpl& input, size_t worth) {
         {std::move(snapshot), static_cast<int64_t>(skipped / itemsize(input.dtype()))});
   } else {
     frame.is_recording = false;
+    frame.reads_unguarded = true;
   }
 }
 
@@ -456,6 +464,7 @@ void Recipes::before(const OpCall& call) {
   Budget::join();
   if (!frames) frames = new Frames();
   Frame& frame = frames->push();
+  frame.reads_unguarded = false;
   const size_t worth = bytes_to_note(call);
   frame.is_recording = is_recording() && worth > 0;
   try {
@@ -479,6 +488,7 @@ void Recipes::after(const OpCall& call) {
   Budget::advance(cost);
   const Frame& frame = frames->top();
   if (frame.is_recording && can_record(call, frame)) note_call(call, frame, cost);
+  if (frame.reads_unguarded) note_unsure(call);
   frames->pop();
 }
 

@@ -351,6 +351,14 @@ def test_inputs_of_a_checkpoint_that_numpy_overwrites(reentrant):
         assert torch.equal(ours, theirs)
 
 
+def test_a_warning_names_what_was_computed_from_shared_memory():
+    weight = torch.randn(COLUMNS, COLUMNS, requires_grad=True)
+    assert weight.data_ptr()
+    told = pytest.warns(tape.BudgetWarning, match="computed from memory that is written unseen")
+    with told, tape.budget(100 * 1024):
+        sum((torch.ones(ROWS, COLUMNS) @ weight).square().sum() for _ in range(4)).backward()
+
+
 # ---- random programs
 
 UNSEEN = (
