@@ -278,7 +278,7 @@ std::vector<bool> will_reach(std::span<Node* const> nodes) {
 Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
   const Node& producer = *edge.node;
   if (is_batched(grad)) [[unlikely]]
-    grad = sum_finished_batches(grad, producer.level());
+    grad = sum_finished_batches(grad, producer);
   Sizes sizes = producer.output_sizes(edge.output_number);
   DType dtype = producer.output_dtype(edge.output_number);
   if (!same_sizes(grad.sizes(), sizes)) {

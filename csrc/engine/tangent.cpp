@@ -41,7 +41,7 @@ Tensor tangent_at(const Placeholder& placeholder, uint32_t level) {
 Tensor transpose_input(Sizes sizes, DType dtype) {
   Tensor g = zeros(sizes, dtype);
   set_requires_grad(g, true);
-  ensure_extra(g).level = Node::kInnermost;
+  ensure_extra(g).takes_tangent = true;
   return g;
 }
 

@@ -10,11 +10,7 @@ namespace {
 class AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf) : leaf(leaf) { is_accumulator_ = true; }
-  // It belongs to where the leaf does, not to where the leaf was first used.
-  void set_level() {
-    const Extra* extra = leaf->meta()->extra;
-    level_ = std::max(leaf->storage().birth_level(), extra ? extra->level : 0);
-  }
+  void set_innermost() { level_ = kInnermost; }
   ~AccumulateGrad() override {
     // The leaf may have become something else meanwhile: its own entry stays.
     if (leaf->meta() && leaf->meta()->node == this) leaf->meta()->node = nullptr;
@@ -37,7 +33,7 @@ Ref<Node> accumulator_of(const Tensor& leaf) {
   if (meta.node) return Ref<Node>(meta.node);
   Ref<AccumulateGrad> node = Node::create<AccumulateGrad>(0, 0, std::span(&leaf, 1), leaf);
   node->stamp();
-  node->set_level();
+  if (meta.extra && meta.extra->takes_tangent) node->set_innermost();
   leaf->storage().mark_leaf();
   if (leaf->python_object() && holds_objects(leaf)) node->set_collected();
   meta.node = node.get();

@@ -1,6 +1,7 @@
 #include "graph/node.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <vector>
 
 #include "core/batch.h"
@@ -42,13 +43,8 @@ void leave_place(uint32_t place) noexcept {
 std::vector<Node*> doomed;
 bool draining = false;
 
-// The innermost vmap whose batch one of the tensors differs over.
-uint32_t batch_level(std::span<const Tensor> tensors) {
-  uint32_t level = 0;
-  for (const Tensor& tensor : tensors)
-    for (const BatchDim& dim : Batches::of(tensor->storage())) level = std::max(level, dim.level);
-  return level;
-}
+// Of entries whose outputs differ over several batches, all of them.
+auto& batches_of_entries = *new std::unordered_map<const Node*, std::vector<uint32_t>>();
 
 }  // namespace
 
@@ -79,7 +75,7 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   saved_count_ = static_cast<uint16_t>(saved_count);
   output_count_ = static_cast<uint32_t>(outputs.size());
   if (batched_storages) [[unlikely]]
-    level_ = batch_level(outputs);
+    note_levels(outputs);
   for (Edge& edge : edges()) new (&edge) Edge();
   for (SavedValue& value : saved_values()) new (&value) SavedValue();
   auto begin = static_cast<uint32_t>(outputs.size());
@@ -90,6 +86,21 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
     std::copy(sizes.begin(), sizes.end(), words + begin);
     begin += static_cast<uint32_t>(sizes.size());
   }
+}
+
+void Node::note_levels(std::span<const Tensor> outputs) {
+  std::vector<uint32_t> levels;
+  for (const Tensor& output : outputs)
+    for (const BatchDim& dim : Batches::of(output->storage())) levels.push_back(dim.level);
+  for (uint32_t level : levels) level_ = std::max(level_, level);
+  has_outer_levels_ =
+      std::any_of(levels.begin(), levels.end(), [this](uint32_t level) { return level != level_; });
+  if (has_outer_levels_) batches_of_entries[this] = std::move(levels);
+}
+
+bool Node::is_outer_level(uint32_t vmap) const {
+  const std::vector<uint32_t>& levels = batches_of_entries.find(this)->second;
+  return std::find(levels.begin(), levels.end(), vmap) != levels.end();
 }
 
 bool Node::is_behind_transpose() const {
@@ -131,6 +142,8 @@ void Node::release_saved(const SourceLine& sweep_line) {
 
 void Node::free_now() noexcept {
   if (has_hooks_) forget_hooks(this);
+  if (has_outer_levels_) [[unlikely]]
+    batches_of_entries.erase(this);
   for (SavedValue& value : saved_values()) value.~SavedValue();
   for (Edge& edge : edges()) edge.~Edge();
   size_t bytes = bytes_;

@@ -129,11 +129,15 @@ class Node {
   bool has_hooks() const { return has_hooks_; }
   void set_has_hooks(bool value) { has_hooks_ = value; }
 
-  // The innermost vmap over whose batch an output differs, see core/batch.h: gradients that differ over
-  // finished ones inside are summed before they get here.
+  // The innermost vmap over whose batch an output differs, see core/batch.h.
   uint32_t level() const { return level_; }
+  // Whether an output differs over the batch of a vmap. Gradients that differ over a finished one which
+  // the outputs do not differ over are summed before they get here.
+  bool differs_over(uint32_t vmap) const {
+    return level_ == vmap || level_ == kInnermost || (has_outer_levels_ && is_outer_level(vmap));
+  }
   // The level of entries behind the input of a transposed vjp (engine/tangent.cpp), whose gradient is a
-  // tangent: each element of a batch has its own, nothing is summed.
+  // tangent: each element of any batch has its own, nothing is summed.
   static constexpr uint32_t kInnermost = UINT32_MAX;
 
   uint64_t sequence() const { return sequence_; }
@@ -186,6 +190,8 @@ class Node {
   static void destroy(Node* node) noexcept;
   void free_now() noexcept;
   bool is_behind_transpose() const;
+  void note_levels(std::span<const Tensor> outputs);
+  bool is_outer_level(uint32_t vmap) const;
 
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;
@@ -208,6 +214,7 @@ class Node {
   bool has_hooks_ = false;
   bool is_forward_only_ = false;
   bool is_collected_ = false;
+  bool has_outer_levels_ = false;  // outputs differ over several batches
 };
 
 int64_t live_node_count();

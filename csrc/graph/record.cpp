@@ -83,8 +83,6 @@ void set_requires_grad(const Tensor& tensor, bool value) {
     return;
   }
   if (value || tensor->meta()) ensure_meta(tensor).requires_grad = value;
-  if (value && storage_context.level) [[unlikely]]
-    ensure_extra(tensor).level = storage_context.level;
 }
 
 void set_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {

@@ -31,7 +31,7 @@ struct Extra {
   bool no_grad_view = false;  // made while recording was off: its history does not follow the base
   bool inference_view = false;  // the same, in inference mode
   bool overwritten = false;     // by a write that neither its history nor its tangents know of
-  uint32_t level = 0;           // of a leaf: the innermost vmap when it began to require grad
+  bool takes_tangent = false;   // a leaf whose gradient is a tangent, see engine/tangent.cpp
   HookList hooks;               // of a leaf, on its gradient
   HookList accumulate_hooks;    // of a leaf, after its gradient has arrived
   Ref<Tangents> tangents;       // of forward mode

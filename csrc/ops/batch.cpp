@@ -45,9 +45,9 @@ Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size) 
   return y;
 }
 
-Tensor sum_finished_batches(Tensor x, uint32_t level) {
+Tensor sum_finished_batches(Tensor x, const Node& receiver) {
   auto is_finished = [&](const BatchDim& dim) {
-    return dim.level > level &&
+    return !receiver.differs_over(dim.level) &&
            std::none_of(batch_levels.begin(), batch_levels.end(),
                         [&](auto& running) { return running.level == dim.level; });
   };

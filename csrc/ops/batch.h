@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/batch.h"
+#include "graph/node.h"
 
 namespace tapegrad {
 
@@ -9,8 +10,8 @@ namespace tapegrad {
 Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t level);
 // The batch of `level`, of that size, as dimension `dim` again.
 Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size);
-// Sums over the batches of the levels beyond `level` that are not running any more. (In one that is
-// running, each element of the batch has a sweep, and gradients, of its own.)
-Tensor sum_finished_batches(Tensor x, uint32_t level);
+// Sums a gradient over the batches of finished vmaps that its receiver's output does not differ over. (In
+// one that is running, each element of the batch has a sweep, and gradients, of its own.)
+Tensor sum_finished_batches(Tensor x, const Node& receiver);
 
 }  // namespace tapegrad

@@ -10,6 +10,7 @@ does.
     python tests/autograd/compositions.py --all            every composition up to depth 3
     python tests/autograd/compositions.py --op exp --all   of one op
     python tests/autograd/compositions.py                  the few of each op that CI runs
+    python tests/autograd/compositions.py --programs 1000  of random functions instead of ops
 """
 
 import argparse
@@ -233,12 +234,30 @@ def read_arguments():
     parser.add_argument("--all", action="store_true", help="every composition up to depth 3")
     parser.add_argument("--samples", type=int, default=1, help="of each op (default 1)")
     parser.add_argument("--op", nargs="+", metavar="NAME", help="only these rows of the database")
+    parser.add_argument("--programs", type=int, default=0, help="that many random functions")
+    parser.add_argument("--seed", type=int, default=0, help="of the first one (default 0)")
     return parser.parse_args()
+
+
+def check_programs(count, seed):
+    """Check random functions; return how many are wrong."""
+    from autograd.transform_programs import check as check_program
+
+    failures = 0
+    for number in range(seed, seed + count):
+        report = check_program(number)
+        if report:
+            failures += 1
+            print(report, flush=True)
+    print(f"{count} programs: {failures} differ")
+    return failures
 
 
 def main():
     """Check ops, show progress and differences; return 1 if there was a difference."""
     arguments = read_arguments()
+    if arguments.programs:
+        return int(check_programs(arguments.programs, arguments.seed) > 0)
     ops = [op for op in OPS if is_covered(op) and (not arguments.op or op.name in arguments.op)]
     start, failures, count = time.perf_counter(), 0, 0
     live = sys.stderr.isatty()
