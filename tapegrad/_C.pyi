@@ -182,11 +182,18 @@ class Program:
 
     def __len__(self) -> builtins.int: ...
 
+    def foreign(self) -> list:
+        """(tensor, whether it was written) of memory that other threads used meanwhile."""
+
+    @property
+    def refusal(self) -> str:
+        """Why the program must not run again, or an empty string."""
+
     def replay(self) -> None:
         """Executes every call again, on the same tensors."""
 
     def steps(self) -> list:
-        """(op, inputs, attributes, outputs) of each call; op "read" where a value was looked at."""
+        """(op, inputs, attributes, outputs, tensors) of each call: the tensors whose aliases the inputs are. Op "read" where a value was looked at, "constant" where one came from Python."""
 
 class SavedTensor:
     """A value that an entry of the tape saved."""
@@ -3902,6 +3909,9 @@ def _exit_transform(transform: builtins.int) -> None:
 def _exit_vmap() -> None:
     """Ends the innermost vmap."""
 
+def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtins.int:
+    """The place of the first tensor that is not where its alias is; -1 if there is none."""
+
 def _gradient_edge(tensor: Tensor) -> tuple:
     """(node, output number) where the tensor's gradient flows to."""
 
@@ -4033,6 +4043,9 @@ def _tape_live(first: builtins.int, last: builtins.int) -> list:
 
 def _tape_of(tensors: Sequence[Tensor]) -> list:
     """The entries behind tensors, in tape order."""
+
+def _tape_overwritten(first: builtins.int, last: builtins.int, written: Sequence[Tensor], failed: builtins.bool) -> None:
+    """Marks what entries saved of memory that a replay has written."""
 
 def _tape_run(node: object, grads: Sequence[Tensor | None]) -> list:
     """The gradients that an entry makes of those of its outputs."""

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/loan.h"
+#include "core/program.h"
 
 namespace tapegrad {
 
@@ -126,7 +127,9 @@ Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, si
 
 void run_plain(const OpCall& call, Kernel kernel) {
   kernel(call);
-  if (capturing) capturing->append(call);
+  if (captures) capture_call(call);
+  // A tensor that becomes a batch has its bytes copied, which is no call.
+  if (capturing) capturing->refuse("a vmap ran in the block");
 }
 
 void run_with_leading_dims(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims) {

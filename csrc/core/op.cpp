@@ -13,64 +13,6 @@ void fail_no_kernel(const Op& op, DeviceType device) {
   fail<NotImplementedError>(op.name, ": no kernel for device '", name(device), "'");
 }
 
-void Program::append(const OpCall& call) {
-  Step step{&call.op, {}, {call.attributes.begin(), call.attributes.end()}, {}, {}};
-  for (TensorImpl* input : call.inputs) step.inputs.emplace_back(input);
-  for (TensorImpl* output : call.outputs) step.outputs.emplace_back(output);
-  steps_.push_back(std::move(step));
-}
-
-namespace {
-
-// The elements in order, whatever the strides.
-std::vector<char> bytes_of(const TensorImpl& x) {
-  size_t item = itemsize(x.dtype());
-  std::vector<char> bytes;
-  if (x.numel() == 0) return bytes;
-  bytes.reserve(static_cast<size_t>(x.numel()) * item);
-  auto* data = static_cast<const char*>(x.data());
-  DimVector index(static_cast<size_t>(x.dim()), 0);
-  for (int64_t count = x.numel(); count > 0; --count) {
-    int64_t place = 0;
-    for (size_t d = 0; d < index.size(); ++d) place += index[d] * x.stride(d);
-    const char* element = data + place * static_cast<int64_t>(item);
-    bytes.insert(bytes.end(), element, element + item);
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < x.size(d)) break;
-      index[d] = 0;
-    }
-  }
-  return bytes;
-}
-
-}  // namespace
-
-void Program::append_read(const Tensor& x) {
-  steps_.push_back({nullptr, {x}, {}, {}, bytes_of(*x.impl())});
-}
-
-void Program::replay() const {
-  CaptureScope off(nullptr);
-  for (const Step& step : steps_) {
-    if (step.op) dispatch(*step.op, step.inputs, step.attributes, step.outputs);
-    else
-      TAPEGRAD_CHECK(bytes_of(*step.inputs[0].impl()) == step.seen,
-                     "replay: a guard does not hold: the program looked at a tensor of shape ",
-                     to_string(step.inputs[0].sizes()),
-                     " and went on from there, but its values are different now; record the "
-                     "program again with these inputs");
-  }
-}
-
-CaptureScope::CaptureScope(Program* program) : outer_(std::exchange(capturing, program)) {
-  watch(kWatchCapture, program != nullptr);
-}
-
-CaptureScope::~CaptureScope() {
-  capturing = outer_;
-  watch(kWatchCapture, outer_ != nullptr);
-}
-
 namespace {
 
 // A batch that lives somewhere does not concern a call that it takes no part in.
@@ -90,7 +32,7 @@ void run(const OpCall& call, Kernel kernel) {
     kernel(call);
     reusing->end(call);
   }
-  if (capturing) capturing->append(call);
+  if (captures) capture_call(call);
 }
 
 void run_in_budget(const OpCall& call, Kernel kernel) {

@@ -52,28 +52,6 @@ struct Op {
 
 [[noreturn]] void fail_no_kernel(const Op& op, DeviceType device);
 
-// A recorded list of calls: what compile() and replay stand on.
-class Program {
- public:
-  struct Step {
-    const Op* op;  // null where the program looked at a value
-    std::vector<Tensor> inputs;
-    std::vector<Scalar> attributes;
-    std::vector<Tensor> outputs;
-    std::vector<char> seen;  // the bytes it saw there
-  };
-
-  void append(const OpCall& call);
-  // Somebody looked at the elements of a tensor, so that what follows may depend on them: a guard.
-  void append_read(const Tensor& x);
-  // Executes every step again, on the same tensors. Fails where a guard sees other bytes than before.
-  void replay() const;
-  const std::vector<Step>& steps() const { return steps_; }
-
- private:
-  std::vector<Step> steps_;
-};
-
 // Who wants to know of calls on this thread. One test on the way of every op.
 enum DispatchWatch : uint8_t {
   kWatchCapture = 1,  // `capturing` listens
@@ -88,11 +66,14 @@ inline thread_local uint8_t dispatch_watch = 0;
 inline uint32_t batched_storages = 0;
 // How many storages have had their bytes evicted, and budgets may evict more, on any thread.
 inline uint32_t evicted_storages = 0;
+// How many programs listen, on any thread: they must know what other threads do meanwhile.
+inline uint32_t captures = 0;
 
 inline void watch(DispatchWatch what, bool on) {
   dispatch_watch = static_cast<uint8_t>(on ? dispatch_watch | what : dispatch_watch & ~what);
 }
 
+class Program;  // core/program.h
 // The program that listens on this thread, or null.
 inline thread_local Program* capturing = nullptr;
 // Makes a program listen, or none, for a while.
@@ -107,10 +88,31 @@ class CaptureScope {
   Program* outer_;
 };
 
-// To be called where elements are looked at outside a call: by Python, or for a shape.
+void capture_call(const OpCall& call);
+void capture_read(const Tensor& x);
+void capture_constant(const Tensor& x);
+void capture_shared(const Tensor& x, bool is_seen);
+
+// What happens besides calls: Note [What a captured program must see] in core/program.h.
+// Elements are looked at: by Python, or for a shape.
 inline void note_read(const Tensor& x) {
-  if (capturing) [[unlikely]]
-    capturing->append_read(x);
+  if (captures) [[unlikely]]
+    capture_read(x);
+}
+// Fresh memory was filled with what came from the host.
+inline void note_constant(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_constant(x);
+}
+// The address of the bytes becomes known outside.
+inline void note_shared(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_shared(x, true);
+}
+// The bytes are somebody else's, as those of an array.
+inline void note_borrowed(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_shared(x, false);
 }
 
 // Set by the graph layer: computes the tangents that wait.
@@ -133,7 +135,7 @@ inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
   Kernel kernel = op.kernels[static_cast<int>(device)];
   if (!kernel) [[unlikely]]
     fail_no_kernel(op, device);
-  if (dispatch_watch | batched_storages | evicted_storages) [[unlikely]]
+  if (dispatch_watch | batched_storages | evicted_storages | captures) [[unlikely]]
     return dispatch_watched(call, kernel);
   kernel(call);
 }

@@ -18,6 +18,7 @@ bool has_nan(const Tensor& x) {
   Check check = std::exchange(check_forward, nullptr);
   Tensor found = any(isnan(x), {}, false);
   check_forward = check;
+  note_read(found);
   return *found.data<bool>();
 }
 

@@ -37,6 +37,24 @@ void check_savable(const Tensor& tensor) {
                  "inference_mode");
 }
 
+// A pack hook may run ops while the entry is not complete: tangents of its outputs, which are computed
+// before the next op runs, go on waiting meanwhile.
+class TangentsWait {
+ public:
+  TangentsWait() : waiting_(std::exchange(pending_tangents, {})) { watch(kWatchPending, false); }
+  ~TangentsWait() {
+    waiting_.insert(waiting_.end(), std::make_move_iterator(pending_tangents.begin()),
+                    std::make_move_iterator(pending_tangents.end()));
+    pending_tangents = std::move(waiting_);
+    watch(kWatchPending, !pending_tangents.empty());
+  }
+  TangentsWait(const TangentsWait&) = delete;
+  TangentsWait& operator=(const TangentsWait&) = delete;
+
+ private:
+  std::vector<PendingTangent> waiting_;
+};
+
 }  // namespace
 
 // On the way of every recorded op: worth being part of its callers.
@@ -51,6 +69,7 @@ void check_savable(const Tensor& tensor) {
 void SavedValue::pack(const Tensor& tensor) {
   Edge own = history_ == History::Own && requires_grad(tensor) ? real_edge(tensor) : Edge();
   GradMode off(false);
+  const TangentsWait wait;
   content_ = saved_hooks.pack(alias(tensor, tensor.sizes(), tensor.strides(), tensor->offset()),
                               own.node.get(), own.output_number);
   kind_ = Kind::Packed;
@@ -132,7 +151,8 @@ std::string SavedValue::dropped_at() const {
 void SavedValue::free_content() noexcept {
   void* content = std::exchange(content_, nullptr);
   switch (kind_) {
-    case Kind::Whole: {
+    case Kind::Whole:
+    case Kind::Overwritten: {
       Ref<TensorImpl> tensor = Ref<TensorImpl>::adopt(static_cast<TensorImpl*>(content));
       remove_saver(*tensor);
       break;
@@ -179,6 +199,13 @@ bool is_same_view(const Tensor& a, const Tensor& b) {
 
 Tensor SavedValue::get(const Node& owner) const {
   if (!content_) return {};
+  if (kind_ == Kind::Overwritten) [[unlikely]]
+    fail(
+        owner.name(),
+        ": one of the variables needed for gradient computation has been overwritten by a replay: a "
+        "tensor of shape ",
+        to_string(impl()->sizes()), ", saved by ", owner.name(), " at ", owner.line(),
+        "; compute it again from there, or give the op a .clone()");
   Tensor value = kind_ == Kind::Packed  ? saved_hooks.unpack(content_)
                  : kind_ == Kind::Coded ? coding_hooks.decode(*coded())
                                         : Tensor(impl());

@@ -74,7 +74,8 @@ class SavedValue {
   template <class Look>
   void with_tensor(Look&& look) const {
     static_assert(sizeof(Tensor) == sizeof(void*));
-    if (kind_ == Kind::Whole && content_) look(*reinterpret_cast<const Tensor*>(&content_));
+    if ((kind_ == Kind::Whole || kind_ == Kind::Overwritten) && content_)
+      look(*reinterpret_cast<const Tensor*>(&content_));
   }
   // Shows each tensor that the value keeps alive: the tensor, or its codes.
   template <class Look>
@@ -94,11 +95,17 @@ class SavedValue {
   History history() const { return history_; }
   // The line of the sweep that dropped the value.
   std::string dropped_at() const;
+  // Notes that a replay has given the bytes other values, which no version tells; or that they are
+  // right again.
+  void set_overwritten(bool overwritten) {
+    if (content_ && (kind_ == Kind::Whole || kind_ == Kind::Overwritten))
+      kind_ = overwritten ? Kind::Overwritten : Kind::Whole;
+  }
   // Replaces the tensor by what a pack hook makes of it.
   void repack();
 
  private:
-  enum class Kind : uint8_t { Whole, Packed, Dropped, Coded };
+  enum class Kind : uint8_t { Whole, Packed, Dropped, Coded, Overwritten };
 
   void hold(Tensor tensor);
   // The entry at which the gradient of a packed leaf arrives; null if it is none.

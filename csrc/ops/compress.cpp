@@ -106,8 +106,10 @@ int64_t pattern_at(const Tensor& run, int64_t i) {
   return static_cast<int64_t>(pattern);
 }
 
-// Bits, if `sides` has two values: all elements of the run on one side are taken for one of them.
+// Bits, if `sides` has two values: all elements of the run on one side are taken for one of them. Which
+// two is part of the code: what a captured program saves may have others when it runs again.
 Ref<Payload> encode_bits(const Tensor& run, const Tensor& sides) {
+  if (capturing) return {};
   Tensor found = make(DType::Int64, 2);
   dispatch(two_values_op, {sides}, {}, {found});
   const int64_t second = found.data<int64_t>()[0];
@@ -134,6 +136,7 @@ Ref<Payload> encode_places(const Tensor& run, std::vector<Scalar> windows) {
   Tensor codes = make(DType::UInt8, run.numel()), outside = make(DType::Int64, 1);
   const Tensor outputs[] = {codes, outside};
   dispatch(pack_places_op, std::span(&run, 1), windows, outputs);
+  note_read(outside);
   if (*outside.data<int64_t>() != 0) return {};
   Ref<Payload> payload = new_payload(Codec::Places, unpack_places_op, run);
   payload->attributes = std::move(windows);
@@ -141,9 +144,10 @@ Ref<Payload> encode_places(const Tensor& run, std::vector<Scalar> windows) {
   return payload;
 }
 
+// The range is part of the code: see above.
 Ref<Payload> encode_narrow(const Tensor& run) {
   const auto item = static_cast<int64_t>(itemsize(run.dtype()));
-  if (item == 1) return {};
+  if (item == 1 || capturing) return {};
   Tensor range = make(DType::Int64, 2);
   dispatch(integer_range_op, {run}, {}, {range});
   const int64_t low = range.data<int64_t>()[0];
@@ -168,6 +172,7 @@ Ref<Payload> encode_bfloat16(const Tensor& run) {
   if (itemsize(run.dtype()) <= 2) return {};
   Tensor codes = make(DType::BFloat16, run.numel()), beyond = make(DType::Int64, 1);
   dispatch(round_to_bfloat16_op, {run}, {}, {codes, beyond});
+  note_read(beyond);
   if (*beyond.data<int64_t>() != 0) return {};
   Ref<Payload> payload = new_payload(Codec::BFloat16, from_bfloat16_op, run);
   payload->add(std::move(codes));
@@ -186,6 +191,7 @@ Ref<Payload> encode_blocks(const Tensor& run, Codec codec, int64_t block) {
            {codes, scales, unscaled});
   Ref<Payload> payload = new_payload(codec, dequantize_op, run);
   payload->attributes = {bits, block};
+  note_read(unscaled);
   const int64_t beside = *unscaled.data<int64_t>();
   Tensor kept;
   if (beside != 0) {
@@ -257,10 +263,10 @@ Ref<Payload> encode_rounded(const Run& run, Codec codec, const CodingPolicy& pol
 }
 
 // A payload made for another saved value of the same memory. What tests or windows tell belongs to one
-// entry.
+// entry. A captured program makes its own, so that it makes them again.
 Ref<Payload> find_shared(const Run& run, const SavedReading& reading, Codec codec,
                          const CodingPolicy& policy) {
-  if (!run.in_place || reading.sides.defined() || !reading.windows.empty()) return {};
+  if (capturing || !run.in_place || reading.sides.defined() || !reading.windows.empty()) return {};
   if (run.elements->storage().is_unguarded()) return {};
   for (Codec each : {Codec::Bits, Codec::Narrow, codec})
     if (Ref<Payload> payload = Payloads::find(run.elements, each, block_of(policy, each)))

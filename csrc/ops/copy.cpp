@@ -258,10 +258,10 @@ void resize_(const Tensor& self, Sizes sizes) {
   if (needed > static_cast<int64_t>(self->storage().nbytes())) {
     Tensor fresh(TensorImpl::empty(self.dtype(), sizes, numel));
     // The bytes stay in order, whatever strides the old shape read them with.
-    auto kept =
-        self->storage().nbytes() - static_cast<size_t>(self->offset()) * itemsize(self.dtype());
-    std::copy_n(static_cast<const char*>(self->data()), self->storage().data() ? kept : 0,
-                static_cast<char*>(fresh->data()));
+    const auto whole = static_cast<int64_t>(self->storage().nbytes() / itemsize(self.dtype()));
+    const int64_t kept[] = {std::max<int64_t>(whole - self->offset(), 0)}, strides[] = {1};
+    if (kept[0] > 0)
+      copy_into(alias(fresh, kept, strides, 0), alias(self, kept, strides, self->offset()));
     set_memory(*self.impl(), fresh->storage_ref(), self.dtype());
     self->set_geometry(sizes, contiguous_strides(sizes), 0);
     return;

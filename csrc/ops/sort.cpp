@@ -243,6 +243,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
     Tensor extremes(TensorImpl::empty(DType::Int64, DimVector{2}, 2));
     inputs.push_back(contiguous(sorter));
     dispatch(bounds_op, {inputs.back()}, {}, {extremes});
+    note_read(extremes);
     TAPEGRAD_CHECK(sorter.numel() == 0 || (extremes.data<int64_t>()[0] >= 0 &&
                                            extremes.data<int64_t>()[1] < sequence.sizes().back()),
                    "searchsorted: sorter index out of range");

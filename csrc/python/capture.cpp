@@ -1,6 +1,6 @@
 // Capturing what passes the dispatch point, and running it again.
 #include "core/call_cache.h"
-#include "core/op.h"
+#include "core/program.h"
 #include "graph/grad_mode.h"
 #include "python/binding.h"
 #include "python/callback.h"
@@ -88,6 +88,24 @@ void leave(ChosenCalls& self) {
   watch(kWatchReuse, reusing != nullptr);
 }
 
+const char* name_of(const Program::Step& step) {
+  if (step.op) return step.op->name;
+  return step.inputs.empty() ? "constant" : "read";
+}
+
+int64_t find_moved(const std::vector<Tensor>& tensors, const std::vector<Tensor>& aliases) {
+  TAPEGRAD_CHECK_AS(ValueError, tensors.size() == aliases.size(),
+                    "_find_moved: expected as many tensors as aliases");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor &x = tensors[i], &y = aliases[i];
+    bool same = x->storage_ref() == y->storage_ref() && x->offset() == y->offset() &&
+                x.dtype() == y.dtype() && same_sizes(x.sizes(), y.sizes()) &&
+                same_sizes(x.strides(), y.strides());
+    if (!same) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
 void bind_call_cache(Binder& b) {
   nb::class_<ChosenCalls>(
       b.module(), "CallCache", nb::type_slots(slots),
@@ -121,18 +139,37 @@ void bind_capture(Binder& b) {
     TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
     capturing = &program;
     watch(kWatchCapture, true);
+    program.start();
     return program;
   }, nb::rv_policy::reference)
-      .def("__exit__", [](Program&, nb::args) {
+      .def("__exit__",
+           [](Program& program, nb::args) {
+    program.stop();
     capturing = nullptr;
     watch(kWatchCapture, false);
-  }).def("steps", [](const Program& program) {
+  })
+      .def(
+          "steps",
+          [](const Program& program) {
     nb::list steps;
     for (const Program::Step& step : program.steps())
-      steps.append(nb::make_tuple(step.op ? step.op->name : "read", step.inputs, step.attributes,
-                                  step.outputs));
+      steps.append(
+          nb::make_tuple(name_of(step), step.inputs, step.attributes, step.outputs, step.tensors));
     return steps;
-  }, "(op, inputs, attributes, outputs) of each call; op \"read\" where a value was looked at.");
+  },
+          "(op, inputs, attributes, outputs, tensors) of each call: the tensors whose aliases the inputs "
+          "are. Op \"read\" where a value was looked at, \"constant\" where one came from Python.")
+      .def("foreign",
+           [](const Program& program) {
+    nb::list found;
+    for (const auto& [storage, foreign] : program.foreign())
+      found.append(nb::make_tuple(foreign.tensor, foreign.is_written));
+    return found;
+  }, "(tensor, whether it was written) of memory that other threads used meanwhile.")
+      .def_prop_ro("refusal", [](const Program& program) { return program.refusal(); },
+                   "Why the program must not run again, or an empty string.");
+  b.function("_find_moved", find_moved, "tensors"_a, "aliases"_a,
+             "The place of the first tensor that is not where its alias is; -1 if there is none.");
   bind_call_cache(b);
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/loan.h"
+#include "core/op.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "python/callback.h"
@@ -98,6 +99,7 @@ nb::object export_tensor(const Tensor& x, bool copied) {
   exported->sizes = x.sizes();
   exported->strides = x.strides();
   M& managed = exported->managed;
+  note_shared(x);
   managed.tensor = {x->data(),
                     kDeviceCpu,
                     0,
@@ -199,7 +201,9 @@ Tensor import_tensor(const char* op, PyObject* capsule) {
   PyCapsule_SetName(capsule, M::kUsedName);
   Ref<Storage> storage = Storage::borrow(data, static_cast<size_t>(reach) * itemsize(dtype),
                                          managed, delete_managed<M>);
-  return Tensor(TensorImpl::create(std::move(storage), dtype, sizes, strides, 0));
+  Tensor shared(TensorImpl::create(std::move(storage), dtype, sizes, strides, 0));
+  note_borrowed(shared);
+  return shared;
 }
 
 // Asks the producer for a capsule: first for a versioned one, which old producers do not know.

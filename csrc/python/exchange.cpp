@@ -81,6 +81,8 @@ class UntypedStorage {
   explicit UntypedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {}
   size_t nbytes() const { return storage_->nbytes(); }
   uintptr_t data_ptr() const {
+    const int64_t sizes[] = {static_cast<int64_t>(nbytes())}, strides[] = {1};
+    note_shared(Tensor(TensorImpl::create(storage_, DType::UInt8, sizes, strides, 0)));
     storage_->expose();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
@@ -106,6 +108,7 @@ void bind_storage(Binder& b) {
     return UntypedStorage(self->storage_ref());
   }, "The bytes under the tensor, which its views share.");
   b.method("data_ptr", [](const Tensor& self) {
+    note_shared(self);
     self->storage().expose();
     return self.numel() == 0 ? uintptr_t{0} : reinterpret_cast<uintptr_t>(self->data());
   }, "The address of the first element.");

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/op.h"
 #include "graph/grad_mode.h"
 #include "ops/copy.h"
 #include "ops/view.h"
@@ -203,6 +204,7 @@ Tensor from_sequence(const char* op, PyObject* data, std::optional<DType> dtype)
     using T = decltype(zero);
     store(op, data, sizes, 0, out.data<T>());
   });
+  note_constant(out);
   return out;
 }
 
@@ -218,6 +220,7 @@ Tensor from_number(const char* op, PyObject* data, std::optional<DType> dtype) {
     using T = decltype(zero);
     *out.data<T>() = to_element<T>(op, data);
   });
+  note_constant(out);
   return out;
 }
 

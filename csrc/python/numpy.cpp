@@ -158,7 +158,9 @@ Tensor tensor_from_numpy(const char* op, PyObject* array, ReadOnly read_only) {
   if (checked_numel(op, sizes) == 0) reach = 0;
   auto nbytes = static_cast<size_t>(reach) * itemsize(dtype);
   Ref<Storage> storage = Storage::borrow(view.buf, nbytes, Py_NewRef(array), release_object);
-  return Tensor(TensorImpl::create(std::move(storage), dtype, sizes, strides, 0));
+  Tensor shared(TensorImpl::create(std::move(storage), dtype, sizes, strides, 0));
+  note_borrowed(shared);
+  return shared;
 }
 
 Tensor tensor_from_buffer(const char* op, PyObject* object, DType dtype, int64_t count,
@@ -190,7 +192,9 @@ Tensor tensor_from_buffer(const char* op, PyObject* object, DType dtype, int64_t
   // The view is held as long as the tensor lives: a bytearray cannot be resized meanwhile.
   Ref<Storage> storage = Storage::borrow(data, static_cast<size_t>(count * item), view.release(),
                                          [](void* held) { delete static_cast<BufferView*>(held); });
-  return Tensor(TensorImpl::create(std::move(storage), dtype, DimVector{count}, DimVector{1}, 0));
+  Tensor shared(TensorImpl::create(std::move(storage), dtype, DimVector{count}, DimVector{1}, 0));
+  note_borrowed(shared);
+  return shared;
 }
 
 nb::object numpy_of(const Tensor& tensor, bool force) {
@@ -201,7 +205,7 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
                     "numpy: NumPy has no bfloat16; call .float() first");
   size_t rank = tensor.sizes().size();
   std::vector<size_t> shape(tensor.sizes().begin(), tensor.sizes().end());
-  note_read(tensor);
+  note_shared(tensor);
   // The array holds on to the bytes, not to the tensor, which may be given others.
   auto loan = std::make_unique<Loan>(tensor->storage_ref());
   void* data = tensor->data();

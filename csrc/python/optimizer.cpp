@@ -66,6 +66,7 @@ bool read_option(PyObject* object, std::vector<double>& options) {
   if (is_tensor(object)) {
     const Tensor& x = tensor_of(object);
     if (x.numel() != 1 || x->storage().is_batched()) return false;
+    note_read(x);
     if (x.dtype() == DType::Float64) options.push_back(*x.data<double>());
     else if (x.dtype() == DType::Float32) options.push_back(*x.data<float>());
     else return false;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/op.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/view.h"
@@ -59,6 +60,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
                       "_rebuild_tensor: the pickled tensor is damaged: its strides reach beyond "
                       "its data");
     x->set_geometry(sizes, strides, 0);
+    note_constant(x);
     if (PyObject_IsTrue(args[5]) == 1) set_requires_grad(x, true);
     return wrap_as(reinterpret_cast<PyTypeObject*>(args[0]), std::move(x));
   });
@@ -74,6 +76,7 @@ nb::object reduce(nb::handle self, nb::handle rebuild) {
   check_tensor("__reduce_ex__", self);
   const Tensor& x = tensor_of(self.ptr());
   Tensor dense = dense_copy(x);
+  note_read(dense);
   nb::bytes data(static_cast<const char*>(dense->data()),
                  static_cast<size_t>(dense.numel()) * itemsize(dense.dtype()));
   nb::tuple arguments =

@@ -230,6 +230,7 @@ constexpr int64_t kStateBytes = sizeof(RandomStream);
 Tensor state_tensor(const Generator& generator) {
   Tensor state = empty("get_state", DimVector{kStateBytes}, DType::UInt8);
   *state.data<RandomStream>() = generator.state();
+  note_constant(state);
   return state;
 }
 
@@ -240,6 +241,7 @@ void set_state(Generator& generator, const Tensor& state) {
                  " bytes, got ", state.numel());
   GradMode off(false);
   Tensor plain = clone(contiguous(state));
+  note_read(plain);
   generator.set_state(*plain.data<RandomStream>());
 }
 

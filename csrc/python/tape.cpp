@@ -70,6 +70,26 @@ nb::list tape_live(uint64_t first, uint64_t last) {
   return to_list(std::move(found));
 }
 
+void mark_saved(Node& node, const std::unordered_set<const Storage*>& storages, bool overwritten) {
+  for (SavedValue& value : node.saved_values()) {
+    bool shows = false;
+    value.with_tensor([&](const Tensor& x) { shows = storages.contains(&x->storage()); });
+    if (shows) value.set_overwritten(overwritten);
+  }
+  if (Node* inner = node.inner_entry()) mark_saved(*inner, storages, overwritten);
+}
+
+// A replay has written to the memory of these tensors. What entries in [first, last) saved there has its
+// new value then, unless the replay failed; what others saved there is lost.
+void tape_overwritten(uint64_t first, uint64_t last, const std::vector<Tensor>& written,
+                      bool failed) {
+  std::unordered_set<const Storage*> storages;
+  for (const Tensor& tensor : written) storages.insert(&tensor->storage());
+  for (Node* node : live_nodes())
+    if (node->count() > 0)
+      mark_saved(*node, storages, failed || node->sequence() < first || node->sequence() >= last);
+}
+
 constexpr const char* kRoles[] = {"value", "input", "output"};
 
 const char* state_of(const Storage& storage) {
@@ -187,6 +207,8 @@ void bind_tape(Binder& b) {
              "(name, sequence, line, edges, outputs, saved values, leaf, released) of each entry. "
              "An edge is (place in the list or -1, output number), -2 for an entry that is not in "
              "the list.");
+  b.function("_tape_overwritten", tape_overwritten, "first"_a, "last"_a, "written"_a, "failed"_a,
+             "Marks what entries saved of memory that a replay has written.");
   b.function("_tape_run", tape_run, "node"_a, "grads"_a,
              "The gradients that an entry makes of those of its outputs.");
   b.function("_budget_start", Budget::start, "limit"_a, "strict"_a,
