@@ -8,7 +8,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 
 # A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
 .DELETE_ON_ERROR:
-.PHONY: help install train test bench lint format stubs sanitize clean
+.PHONY: help install train test soak bench lint format stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -49,6 +49,10 @@ train: $(STAMP)   ## train a small language model, about two minutes; see runs/*
 
 test: $(STAMP) $(TEST_STAMP)   ## run the whole test suite
 	$(BIN)/pytest -n 2
+
+soak: $(STAMP) $(TEST_STAMP)   ## the generators of tests at full length, beside PyTorch; some hours
+	$(BIN)/python -m pip install --quiet 'tapegrad[parity]'
+	$(BIN)/python scripts/soak.py
 
 bench: $(STAMP)   ## compare with PyTorch; prints ratios, writes benchmarks/results/
 	$(BIN)/python -m pip install --quiet 'tapegrad[parity]'

@@ -1,0 +1,67 @@
+"""Combinations that are refused, in which words, and why; and those that round in another order.
+
+Both are data, and few: their number is capped by a test. An entry is taken off when the combination
+works.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """That some features are refused together."""
+
+    features: frozenset  # a combination with all of these is refused
+    words: str  # a pattern of what the error says
+    reason: str
+    models: tuple = ()  # which are concerned; none means all
+    sometimes: bool = False  # depends on the other features
+
+    def covers(self, model, names):
+        return self.features <= set(names) and (not self.models or model in self.models)
+
+
+def refusal(features, words, reason, models=(), sometimes=False):
+    return Refusal(frozenset(features), words, reason, tuple(models), sometimes)
+
+
+REFUSALS = (
+    refusal(
+        ["revolve"],
+        "revolve: expected step 0 to use nothing with a history but its state and args",
+        "the weights that MAML adapts have a history, and are not passed with args",
+        models=["maml"],
+        sometimes=True,
+    ),
+    refusal(
+        ["vmap"],
+        "add: vmap: inplace arithmetic is not possible",
+        "batch norm updates its running statistics, which are not vmapped over",
+        models=["residual"],
+    ),
+    refusal(
+        ["vmap", "replay"],
+        "replay: a vmap ran in the block",
+        "vmap moves bytes outside calls when a tensor becomes a batch",
+    ),
+    *(
+        refusal(
+            [name],
+            "differentiate twice a function that was marked with @once_differentiable",
+            "the adjoint method is differentiable once",
+            models=["ode_adjoint"],
+        )
+        for name in ("forward mode", "create_graph")
+    ),
+)
+
+# What is known to be wrong, and is not run: none, if possible.
+WRONG = {
+    frozenset(["vmap", "create_graph"]): "gradients of gradients of what a vmap captured",
+}
+# How far results may be off, as a part of their norm, where sums are made in another order.
+ROUNDING = 1e-12
+ROUNDED = {
+    frozenset(["revolve", "create_graph"]): "a loop that is recorded whole adds up apart from it",
+    frozenset(["replay", "create_graph"]): "what is captured is held: no gradient takes its place",
+}

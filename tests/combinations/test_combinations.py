@@ -1,0 +1,117 @@
+"""Every pair of features on a model, in turn; `make soak` has every pair on every model."""
+
+import warnings
+
+import pytest
+from library import IS_TORCH, torch
+
+if IS_TORCH:
+    pytest.skip("the tape is tapegrad's own", allow_module_level=True)
+
+from . import combinations
+from .combinations import BY_NAME, PAIRS, Unsound, check, compare, short_form
+from .features import FEATURES, Feature
+from .models import MODELS
+from .refusals import REFUSALS, ROUNDED, WRONG
+
+MOST_REFUSALS = 6
+MOST_ROUNDED = 2
+MOST_WRONG = 1
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_references():
+    yield
+    combinations.reference.cache_clear()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_alone(model):
+    for name in BY_NAME:
+        try:
+            check(model, (name,))
+        except Unsound as error:
+            pytest.fail(f"{name}: {error}")
+
+
+@pytest.mark.parametrize("feature", BY_NAME)
+def test_in_pairs(feature):
+    """Each pair is tested with its first feature."""
+    for model, names in short_form():
+        if feature != min(names, key=list(BY_NAME).index):
+            continue
+        try:
+            check(model, names)
+        except Unsound as error:
+            pytest.fail(f"{model}: {' in '.join(names[::-1])}: {error}")
+
+
+def test_every_pair_is_there():
+    assert len(FEATURES) >= 17 and len(MODELS) >= 10
+    assert {frozenset(names) for _, names in short_form()} == {frozenset(pair) for pair in PAIRS}
+    assert {model for model, _ in short_form()} == set(MODELS)
+
+
+def test_refusals_are_few_and_true():
+    assert len(REFUSALS) <= MOST_REFUSALS and len(ROUNDED) <= MOST_ROUNDED
+    assert len(WRONG) <= MOST_WRONG
+    for refusal in REFUSALS:
+        assert refusal.features <= BY_NAME.keys() and set(refusal.models) <= MODELS.keys()
+        assert refusal.words and refusal.reason
+        model = refusal.models[0] if refusal.models else next(iter(MODELS))
+        assert check(model, tuple(sorted(refusal.features))) == "refused"
+    for pair, reason in ROUNDED.items():
+        assert pair <= BY_NAME.keys() and reason
+
+
+class Forgetful(Feature):
+    """Loses a gradient."""
+
+    def measure(self, measure):
+        def lossy(objective, parameters, x):
+            found = measure(objective, parameters, x)
+            return {**found, "bias": torch.zeros_like(found["bias"])}
+
+        return lossy
+
+
+class Inexact(Feature):
+    """Rounds the loss."""
+
+    def objective(self, objective):
+        return lambda parameters, x: objective(parameters, x).float().double()
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Inexact])
+def test_what_is_wrong_is_found(kind, monkeypatch):
+    monkeypatch.setitem(BY_NAME, "wrong", kind("wrong"))
+    with pytest.raises(Unsound, match="off by"):
+        check("weight_tied", ("wrong", "record"))
+
+
+def test_what_is_refused_is_found(monkeypatch):
+    class Refuses(Feature):
+        def around(self):
+            raise RuntimeError("no")
+
+    monkeypatch.setitem(BY_NAME, "wrong", Refuses("wrong"))
+    with pytest.raises(Unsound, match="refused: RuntimeError: no"):
+        check("weight_tied", ("wrong", "record"))
+
+
+def test_bits_are_compared():
+    one = {"loss": torch.tensor(1.0)}
+    compare(one, {"loss": torch.tensor(1.0)}, 0.0)
+    with pytest.raises(Unsound):
+        compare(one, {"loss": torch.tensor(1.0).nextafter(torch.tensor(2.0))}, 0.0)
+    with pytest.raises(Unsound):
+        compare(one, {"loss": torch.tensor(float("nan"))}, 1.0)
+    with pytest.raises(Unsound):
+        compare(one, {}, 1.0)
+
+
+def test_nothing_warns():
+    """A combination that works does so in silence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check("weight_tied", ("offload", "checkpoint"))
