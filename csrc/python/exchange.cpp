@@ -81,18 +81,23 @@ class UntypedStorage {
   explicit UntypedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {}
   size_t nbytes() const { return storage_->nbytes(); }
   uintptr_t data_ptr() const {
-    const int64_t sizes[] = {static_cast<int64_t>(nbytes())}, strides[] = {1};
-    note_shared(Tensor(TensorImpl::create(storage_, DType::UInt8, sizes, strides, 0)));
+    note_shared(bytes());
     storage_->expose();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
   uintptr_t address() const {
+    note_shared(bytes());
     storage_->clear_fresh();
     storage_->settle();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
 
  private:
+  Tensor bytes() const {
+    const int64_t sizes[] = {static_cast<int64_t>(nbytes())}, strides[] = {1};
+    return Tensor(TensorImpl::create(storage_, DType::UInt8, sizes, strides, 0));
+  }
+
   Ref<Storage> storage_;
 };
 

@@ -345,16 +345,16 @@ def _line_outside() -> str:
 
 def _bytes_of(tensor: Tensor) -> bytes:
     storage = tensor.untyped_storage()
-    return ctypes.string_at(storage.data_ptr(), storage.nbytes())
+    return ctypes.string_at(storage._address(), storage.nbytes())
 
 
 def _restore(tensor: Tensor, content: bytes) -> None:
-    ctypes.memmove(tensor.untyped_storage().data_ptr(), content, len(content))
+    ctypes.memmove(tensor.untyped_storage()._address(), content, len(content))
 
 
 def _put(old: Tensor, new: Tensor) -> None:
     """Write the elements of a tensor over those of another, unseen by its version."""
-    _write(old, new, old.untyped_storage().data_ptr())
+    _write(old, new, old.untyped_storage()._address())
 
 
 def _write(old: Tensor, new: Tensor, address: int) -> None:

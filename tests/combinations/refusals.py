@@ -55,10 +55,6 @@ REFUSALS = (
     ),
 )
 
-# What is known to be wrong, and is not run: none, if possible.
-WRONG = {
-    frozenset(["vmap", "create_graph"]): "gradients of gradients of what a vmap captured",
-}
 # How far results may be off, as a part of their norm, where sums are made in another order.
 ROUNDING = 1e-12
 ROUNDED = {
