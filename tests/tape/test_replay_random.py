@@ -218,6 +218,7 @@ def run_lines(lines, names):
     return refused
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 @pytest.mark.parametrize("batch", range(4))
 def test_blocks_that_turn_their_tensors(batch):
     replayed = 0
