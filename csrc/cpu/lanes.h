@@ -24,5 +24,17 @@ inline __attribute__((always_inline)) auto add_up(int64_t n, Term term) {
   return lanes[0];
 }
 
+// The same for any length: blocks are added up in double, so that the error is that of one block.
+template <class Term>
+inline __attribute__((always_inline)) double add_up_blocks(int64_t n, Term term) {
+  constexpr int64_t kBlock = 4096;
+  double sum = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t length = n - begin < kBlock ? n - begin : kBlock;
+    sum += add_up(length, [=](int64_t i) { return term(begin + i); });
+  }
+  return sum;
+}
+
 }  // namespace
 }  // namespace tapegrad::cpu::TAPEGRAD_ISA

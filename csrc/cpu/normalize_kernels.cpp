@@ -13,9 +13,10 @@ namespace {
 template <class T>
 void layer_row(const LayerRow<T>& row, const T* x, T* y, T* mean_out, T* rstd_out) {
   const int64_t n = row.n;
-  const T count = T(n);
-  const T mean = row.centred ? add_up(n, [=](int64_t i) { return x[i]; }) / count : T(0);
-  const T square = add_up(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / count;
+  const double count = static_cast<double>(n);
+  const T mean = row.centred ? T(add_up_blocks(n, [=](int64_t i) { return x[i]; }) / count) : T(0);
+  const T square =
+      T(add_up_blocks(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / count);
   const T rstd = T(1) / math::sqrt(square + row.eps);
   *mean_out = mean;
   *rstd_out = rstd;
@@ -36,12 +37,13 @@ template <class T, bool kWeight>
 void row_backward(const LayerRow<T>& row, const T* grad, const T* x, T mean, T rstd, T* grad_x,
                   T* grad_weight, T* grad_bias) {
   const int64_t n = row.n;
-  const T count = T(n);
+  const double count = static_cast<double>(n);
   [[maybe_unused]] const T* weight = row.weight;
   const auto g = [=](int64_t i) { return kWeight ? grad[i] * weight[i] : grad[i]; };
   if (grad_x) {
-    const T along = rstd * add_up(n, [=](int64_t i) { return g(i) * (x[i] - mean); }) / count;
-    const T level = row.centred ? add_up(n, g) / count : T(0);
+    const T along =
+        T(rstd * add_up_blocks(n, [=](int64_t i) { return g(i) * (x[i] - mean); }) / count);
+    const T level = row.centred ? T(add_up_blocks(n, g) / count) : T(0);
     for (int64_t i = 0; i < n; ++i)
       grad_x[i] = rstd * (g(i) - level - (x[i] - mean) * rstd * along);
   }
@@ -60,13 +62,13 @@ void layer_row_backward(const LayerRow<T>& row, const T* grad, const T* x, T mea
 
 // ---- channels -----------------------------------------------------------------------------------
 
-// Rounding stays that of one run: the sums of runs are added in double.
+// Rounding stays that of one block: the sums of runs are added in double.
 template <class T, class Term>
 TAPEGRAD_INLINE double sum_of_runs(const ChannelRuns<T>& runs, Term term) {
   double sum = 0;
   for (int64_t r = 0; r < runs.rows; ++r) {
     const int64_t at = r * runs.stride;
-    sum += add_up(runs.n, [=](int64_t i) { return term(at + i); });
+    sum += add_up_blocks(runs.n, [=](int64_t i) { return term(at + i); });
   }
   return sum;
 }

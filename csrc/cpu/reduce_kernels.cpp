@@ -287,6 +287,7 @@ struct Moments {
   struct State {
     double count, mean, deviation;  // deviation: sum of squares of x - mean
   };
+  static constexpr bool kExactMean = !std::is_same_v<A, double>;  // of a chunk, for all purposes
 
   static State identity() { return {0, 0, 0}; }
 
@@ -297,20 +298,24 @@ struct Moments {
     return delta - delta == 0 ? mean + delta * weight : mean + other;
   }
 
-  // Two passes over a chunk: sums about a provisional mean, which need hardly any correction.
+  // Two passes over a chunk: sums about a provisional mean. In double also for floats, whose squares
+  // would leave the range of float long before the standard deviation does. The mean of doubles is
+  // rounded, and corrected by what is left about it; of floats nothing is.
   [[gnu::noinline]] static void run(const A* x, int64_t n, int64_t, State& state) {
-    auto add = [](A a, A b) { return a + b; };
-    A sum = fold_chunk(x, n, A(0), [](A element) { return element; }, add);
-    const A center = sum / A(n);
-    A shift = fold_chunk(x, n, A(0), [center](A element) { return element - center; }, add);
-    A squares = fold_chunk(
-        x, n, A(0), [center](A element) { return (element - center) * (element - center); }, add);
-    const double count = static_cast<double>(n), residue = shift;
+    auto add = [](double a, double b) { return a + b; };
+    const double count = static_cast<double>(n);
+    const double center =
+        fold_chunk(x, n, 0.0, [](A element) { return static_cast<double>(element); }, add) / count;
+    double residue = 0;
+    if constexpr (!kExactMean)
+      residue = fold_chunk(x, n, 0.0, [center](A element) { return element - center; }, add);
+    double squares = fold_chunk(
+        x, n, 0.0, [center](A element) { return (element - center) * (element - center); }, add);
     merge(state, {count, center + if_finite(residue) / count, squares - residue * residue / count});
   }
 
   [[gnu::noinline]] static void tile(const A* x, const ColumnStrip& strip, State* states) {
-    alignas(64) A center[kMaxColumns], shift[kMaxColumns], squares[kMaxColumns];
+    alignas(64) double center[kMaxColumns], shift[kMaxColumns], squares[kMaxColumns];
     const int64_t columns = strip.columns, stride = strip.row_stride;
     const int64_t kRows = smaller(larger(kTileElements / columns, 8), 128);
     for (int64_t begin = 0; begin < strip.rows; begin += kRows) {
@@ -319,7 +324,7 @@ struct Moments {
       for (int64_t c = 0; c < columns; ++c) center[c] = top[c];
       for (int64_t r = 1; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) center[c] += top[r * stride + c];
-      const A scale = A(1) / A(rows);
+      const double scale = 1.0 / static_cast<double>(rows);
       for (int64_t c = 0; c < columns; ++c) {
         center[c] *= scale;
         shift[c] = squares[c] = 0;
@@ -327,8 +332,8 @@ struct Moments {
       for (int64_t r = 0; r < rows; ++r) {
         const A* row = top + r * stride;
         for (int64_t c = 0; c < columns; ++c) {
-          const A difference = row[c] - center[c];
-          shift[c] += difference;
+          const double difference = row[c] - center[c];
+          if constexpr (!kExactMean) shift[c] += difference;
           squares[c] += difference * difference;
         }
       }

@@ -200,7 +200,7 @@ void line_backward(const void* grad, const void* output, void* grad_x, int64_t n
   auto* g = static_cast<const T*>(grad);
   auto* y = static_cast<const T*>(output);
   auto* out = static_cast<T*>(grad_x);
-  const T sum = add_up(n, [=](int64_t i) { return kLog ? g[i] : g[i] * y[i]; });
+  const T sum = T(add_up_blocks(n, [=](int64_t i) { return kLog ? g[i] : g[i] * y[i]; }));
   for (int64_t i = 0; i < n; ++i)
     out[i] = kLog ? g[i] - math::exp(y[i]) * sum : (g[i] - sum) * y[i];
 }
