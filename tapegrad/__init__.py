@@ -26,6 +26,7 @@ from tapegrad._C import Tensor
 from tapegrad._types import (
     Size,
     channels_last,
+    channels_last_3d,
     contiguous_format,
     device,
     finfo,

@@ -145,9 +145,21 @@ DimVector infer_sizes(const char* op, Sizes requested, int64_t numel) {
   return sizes;
 }
 
+// Those of a fresh tensor, also where a size is one and nobody steps along it; or no elements at all.
+static bool has_usual_strides(Sizes sizes, Sizes strides) {
+  int64_t expected = 1;
+  bool usual = true, empty = false;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    usual &= strides[i] == expected;
+    empty |= sizes[i] == 0;
+    expected = wrapping_product(expected, std::max<int64_t>(sizes[i], 1));
+  }
+  return usual || empty;
+}
+
 bool view_strides(Sizes sizes, Sizes strides, Sizes to, DimVector& out) {
   out = contiguous_strides(to);
-  if (is_contiguous(sizes, strides)) return true;
+  if (has_usual_strides(sizes, strides)) return true;
   // Walk both shapes from the back. A maximal run of source dimensions that is contiguous in
   // itself can be cut up freely; a target dimension must not straddle two runs.
   int64_t target = static_cast<int64_t>(to.size()) - 1;

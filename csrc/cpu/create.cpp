@@ -55,7 +55,7 @@ void fill(const OpCall& call) {
 void arange(const OpCall& call) {
   const TensorImpl& out = call.out();
   Scalar start = call.attributes[0], step = call.attributes[1];
-  bool integers = is_integral(out.dtype()) && !start.is_float() && !step.is_float();
+  bool integers = is_integral(out.dtype());
   visit_dtype("arange", out.dtype(), [&](auto type) {
     using T = decltype(type);
     T* data = out.data_as<T>();

@@ -27,7 +27,8 @@ void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
     if (create_graph || ours) {
       meta.grad = std::move(grad);
     } else {
-      meta.grad = empty_like_layout(leaf, grad.dtype());
+      meta.grad = is_dense(*leaf.impl()) ? empty_like_layout(leaf, grad.dtype())
+                                         : empty("backward", leaf.sizes(), grad.dtype());
       copy_into(meta.grad, grad);
     }
   } else if (create_graph || requires_grad(meta.grad)) {

@@ -120,16 +120,22 @@ bool should_record_all(const Tensor& a, const Tensor& b, const Tensor& bias) {
   return bias.defined() ? should_record(a, b, bias) : should_record(a, b);
 }
 
+// Channels lie last in a result where they do in a factor; not in float64, as in PyTorch.
+Tensor in_format_of_factors(const Tensor& y, const Tensor& a, const Tensor& b) {
+  if (y.dim() != 4 || y.dtype() == DType::Float64) return y;
+  return in_format_of(in_format_of(y, a), b);
+}
+
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, Sizes sizes,
                const Convolution& how) {
-  Tensor y = run(conv_op, {&x, &w, &bias}, sizes, how);
+  Tensor y = in_format_of_factors(run(conv_op, {&x, &w, &bias}, sizes, how), x, w);
   if (should_record_all(x, w, bias)) record_product<ConvBackward>(x, w, bias, y, how);
   return y;
 }
 
 Tensor grad_input(const Tensor& g, const Tensor& w, const Tensor& bias, Sizes sizes,
                   const Convolution& how) {
-  Tensor x = run(conv_grad_input_op, {&g, &w, &bias}, sizes, how);
+  Tensor x = in_format_of_factors(run(conv_grad_input_op, {&g, &w, &bias}, sizes, how), g, w);
   if (should_record_all(g, w, bias)) record_product<ConvInputBackward>(g, w, bias, x, how);
   return x;
 }

@@ -97,8 +97,8 @@ bool can_cast(DType from, DType to) {
 
 void copy_into(const Tensor& to, const Tensor& from) { dispatch(copy_op, {from}, {}, {to}); }
 
-Tensor clone(const Tensor& x) {
-  Tensor y = empty_like_layout(x, x.dtype());
+Tensor clone(const Tensor& x, MemoryFormat format) {
+  Tensor y = empty_like_layout(x, x.dtype(), format);
   copy_into(y, x);
   if (should_record(x)) record<CloneBackward>({&x}, y, 0);
   return y;
@@ -112,10 +112,32 @@ Tensor contiguous(const Tensor& x) {
   return y;
 }
 
-Tensor cast(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
+Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  return is_contiguous(*x.impl(), format) ? x : clone(x, format);
+}
+
+Tensor in_format_of(const Tensor& y, const Tensor& x) {
+  if (x.dim() < 4 || y.dim() != x.dim()) return y;
+  MemoryFormat format = suggested_format(*x.impl());
+  if (format == MemoryFormat::Contiguous) return y;
+  return rearranged(y, format_strides("memory_format", y.sizes(), format));
+}
+
+Tensor rearranged(const Tensor& x, Sizes strides) {
+  if (same_sizes(x.strides(), strides)) return x;
+  Tensor y(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  y->set_geometry(x.sizes(), strides, 0);
+  copy_into(y, x);
+  if (should_record(x)) record<CloneBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
+  if (x.dtype() == dtype &&
+      (format == MemoryFormat::Preserve || format == suggested_format(*x.impl())))
+    return x;
   if (is_complex(dtype)) fail_unsupported_dtype("to", dtype);
-  Tensor y = empty_like_layout(x, dtype);
+  Tensor y = empty_like_layout(x, dtype, format);
   copy_into(y, x);
   if (is_floating(dtype) && should_record(x)) record<ToCopyBackward>({&x}, y, 0);
   return y;

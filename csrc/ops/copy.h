@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "core/layout.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
@@ -10,9 +11,17 @@ namespace tapegrad {
 // Elements of `from`, broadcast and converted, into `to`. Neither bumped nor recorded.
 void copy_into(const Tensor& to, const Tensor& from);
 
-Tensor clone(const Tensor& x);              // the same memory order where dense, recorded
-Tensor contiguous(const Tensor& x);         // x itself if it is contiguous, else a recorded copy
-Tensor cast(const Tensor& x, DType dtype);  // x itself if it has that dtype
+// A recorded copy.
+Tensor clone(const Tensor& x, MemoryFormat format = MemoryFormat::Preserve);
+// x itself if it is contiguous (in that format), else a recorded copy.
+Tensor contiguous(const Tensor& x);
+Tensor contiguous(const Tensor& x, MemoryFormat format);
+// A fresh result with its channels last where those of x are; y itself otherwise.
+Tensor in_format_of(const Tensor& y, const Tensor& x);
+// x itself if it has these strides, else a recorded copy that has them.
+Tensor rearranged(const Tensor& x, Sizes strides);
+// x itself if it has that dtype and looks like that format.
+Tensor cast(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::Preserve);
 // A copy made outside the tape that stands at the same place in the graph as x.
 Tensor clone_with_history(const Tensor& x);
 

@@ -1,8 +1,6 @@
 #include "ops/create.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/error.h"
 #include "core/op.h"
@@ -25,7 +23,11 @@ int64_t arange_count(Scalar start, Scalar end, Scalar step, DType dtype) {
   TAPEGRAD_CHECK(by != 0 && !std::isnan(by), "arange: step must be nonzero");
   TAPEGRAD_CHECK((by > 0 && last >= first) || (by < 0 && last <= first),
                  "arange: upper bound and lower bound inconsistent with step sign");
-  if (!start.is_float() && !end.is_float() && !step.is_float() && is_integral(dtype)) {
+  bool integers = !start.is_float() && !end.is_float() && !step.is_float();
+  // int64 cuts the fractions off bounds and step before it counts; other integers count with them.
+  if ((integers && is_integral(dtype)) || dtype == DType::Int64) {
+    TAPEGRAD_CHECK_AS(ValueError, step.as_int() != 0, "arange: step must be nonzero, got ", by,
+                      ", which is 0 as int64");
     auto distance = static_cast<__int128>(end.as_int()) - start.as_int();
     auto stride = static_cast<__int128>(step.as_int());
     return static_cast<int64_t>((distance + stride - (stride > 0 ? 1 : -1)) / stride);
@@ -47,29 +49,21 @@ Tensor full(Sizes sizes, Scalar value, DType dtype) {
 
 Tensor scalar_tensor(Scalar value, DType dtype) { return full({}, value, dtype); }
 
-Tensor empty_like_layout(const Tensor& x, DType dtype) {
-  if (x.is_contiguous()) return Tensor(TensorImpl::empty(dtype, x.sizes(), x.numel()));
-  // Dense in another order: the strides, sorted, must be those of a contiguous tensor.
-  int rank = static_cast<int>(x.dim());
-  int order[kMaxRank];
-  std::iota(order, order + rank, 0);
-  std::stable_sort(order, order + rank, [&](int a, int b) { return x.stride(a) > x.stride(b); });
-  DimVector strides(rank);
-  int64_t expected = 1;
-  bool dense = true;
-  for (int k = rank - 1; k >= 0; --k) {
-    int d = order[k];
-    strides[d] = expected;
-    if (x.size(d) != 1) dense &= x.stride(d) == expected;
-    expected *= std::max<int64_t>(x.size(d), 1);
-  }
+Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format) {
   Tensor out(TensorImpl::empty(dtype, x.sizes(), x.numel()));
-  if (dense) out->set_geometry(x.sizes(), strides, 0);
+  if (format == MemoryFormat::Preserve && same_sizes(x.strides(), out.strides())) return out;
+  DimVector strides = format == MemoryFormat::Preserve
+                          ? strides_like(*x.impl())
+                          : format_strides("memory_format", x.sizes(), format);
+  out->set_geometry(x.sizes(), strides, 0);
   return out;
 }
 
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
-  int64_t count = arange_count(start, end, step, dtype);
+  return steps_from(start, step, arange_count(start, end, step, dtype), dtype);
+}
+
+Tensor steps_from(Scalar start, Scalar step, int64_t count, DType dtype) {
   Tensor out = empty("arange", DimVector{count}, dtype);
   dispatch(arange_op, {}, {start, step}, {out});
   return out;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/layout.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
@@ -13,10 +14,13 @@ inline Tensor ones(Sizes sizes, DType dtype) { return full(sizes, 1, dtype); }
 // A 0-d tensor.
 Tensor scalar_tensor(Scalar value, DType dtype);
 
-// Uninitialised, with x's shape and its memory order where that is dense, else contiguous.
-Tensor empty_like_layout(const Tensor& x, DType dtype);
+// Uninitialised, with x's shape, and its memory order unless another one is asked for.
+Tensor empty_like_layout(const Tensor& x, DType dtype,
+                         MemoryFormat format = MemoryFormat::Preserve);
 
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype);
+// start, start + step, ...; integer dtypes take both without their fractions.
+Tensor steps_from(Scalar start, Scalar step, int64_t count, DType dtype);
 Tensor linspace(double start, double end, int64_t steps, DType dtype);
 Tensor logspace(double start, double end, int64_t steps, double base, DType dtype);
 Tensor eye(int64_t rows, int64_t columns, DType dtype);

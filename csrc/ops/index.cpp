@@ -1,6 +1,7 @@
 #include "ops/index.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -33,7 +34,8 @@ const Op index_fill_op{"index_fill_", {cpu::index_put, nullptr}};
 
 // Index tensors made ready for the kernels.
 struct Prepared {
-  std::vector<Tensor> columns;  // int64, contiguous, of one shape
+  std::vector<Tensor> given;    // as given, masks as indices
+  std::vector<Tensor> columns;  // the same, contiguous and of one shape
   DimVector dims;               // which dimension each indexes, ascending
   DimVector order;              // all dimensions as [before, indexed, after]
   size_t before = 0;            // how many come before
@@ -115,6 +117,7 @@ Prepared prepare(const char* op, const Tensor& x, IndexList indices) {
   expand_masks(op, x, indices, prepared);
   TAPEGRAD_CHECK(!prepared.columns.empty(), op, ": expected at least one index tensor");
   DimVector tuples = tuple_sizes(op, prepared.columns);
+  prepared.given = prepared.columns;
   for (Tensor& column : prepared.columns) column = materialize(column, tuples);
 
   const DimVector& dims = prepared.dims;
@@ -159,6 +162,35 @@ Tensor read(const Op& op, const Tensor& x, const Prepared& prepared, IndexRule r
   inputs.insert(inputs.end(), prepared.columns.begin(), prepared.columns.end());
   dispatch(op, inputs, attributes_of(prepared, rule), std::span(&y, 1));
   return y;
+}
+
+// What was read, in the memory order of x where whole dimensions were, of the indices elsewhere.
+Tensor in_given_order(const Tensor& y, const Tensor& x, const Prepared& prepared) {
+  bool usual = x.is_contiguous();
+  for (const Tensor& index : prepared.given) usual = usual && index.is_contiguous();
+  if (usual) return y;
+  size_t tuple_rank = prepared.columns[0].sizes().size();
+  size_t after = prepared.before + tuple_rank;
+  DimVector strides(prepared.sizes.size(), 0);
+  for (size_t d = 0; d < prepared.before; ++d) strides[d] = x.stride(prepared.order[d]);
+  for (size_t d = after; d < strides.size(); ++d)
+    strides[d] = x.stride(prepared.order[d - tuple_rank + prepared.dims.size()]);
+  std::vector<Tensor> operands{alias(x, prepared.sizes, strides, x->offset())};
+  for (const Tensor& index : prepared.given) {
+    DimVector index_sizes(index.sizes()), index_strides(index.strides());
+    for (size_t d = after; d < strides.size(); ++d) {
+      index_sizes.push_back(1);
+      index_strides.push_back(1);
+    }
+    for (size_t d = 0; d < prepared.before && !index_sizes.empty(); ++d) {
+      index_strides.insert(0, index_sizes[0] * index_strides[0]);
+      index_sizes.insert(0, 1);
+    }
+    operands.push_back(alias(index, index_sizes, index_strides, index->offset()));
+  }
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& operand : operands) pointers.push_back(&operand);
+  return rearranged(y, elementwise_strides(prepared.sizes, pointers));
 }
 
 // Writes `values`, broadcast to the result's shape and of self's dtype, into self.
@@ -227,7 +259,7 @@ void check_put_dtype(const Tensor& x, const Tensor& values) {
 
 Tensor index(const Tensor& x, IndexList indices) {
   Prepared prepared = prepare("index", x, indices);
-  Tensor y = read(index_op, x, prepared, IndexRule::Wrap);
+  Tensor y = in_given_order(read(index_op, x, prepared, IndexRule::Wrap), x, prepared);
   if (should_record(x))
     save_columns(record<IndexBackward>({&x}, y, prepared.columns.size(), x.sizes(), prepared.dims),
                  prepared);
@@ -382,6 +414,12 @@ void write_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
               false);
 }
 
+// index_copy takes a single value for a vector of one element, and the other way round.
+Tensor copied_source(const Tensor& x, const Tensor& source) {
+  bool mixed = x.dim() + source.dim() == 1 && source.numel() == 1;
+  return mixed ? reshape(source, x.dim() == 0 ? DimVector{} : DimVector{1}) : source;
+}
+
 void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   int64_t d = wrap_dim("index_copy_", dim, self.dim());
   TAPEGRAD_CHECK_AS(IndexError, source.dim() == self.dim(),
@@ -421,7 +459,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                  Scalar alpha) {
-  Tensor y = clone(detach(x));
+  Tensor y = clone(detach(x), MemoryFormat::Contiguous);
   write_index_add(y, dim, index, source, alpha);
   if (should_record(x, source))
     record<IndexAddBackward>({&x, &source}, y, 1, dim, alpha).save_input(0, index);
@@ -438,15 +476,17 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
     record_inplace<IndexAddBackward>(self, {&source}, 1, dim, alpha).save_input(0, index);
 }
 
-Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  Tensor y = clone(detach(x));
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& given) {
+  Tensor source = copied_source(x, given);
+  Tensor y = clone(detach(x), MemoryFormat::Contiguous);
   write_index_copy(y, dim, index, source);
   if (should_record(x, source))
     record<IndexCopyBackward>({&x, &source}, y, 1, dim).save_input(0, index);
   return y;
 }
 
-void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& given) {
+  Tensor source = copied_source(self, given);
   bool recording = should_record(self, source);
   check_inplace("index_copy_", self, recording);
   write_index_copy(self, dim, index, source);
@@ -495,14 +535,14 @@ void check_put(const char* op, const Tensor& x, const Tensor& index, const Tenso
 
 Tensor take(const Tensor& x, const Tensor& place) {
   check_flat_index("take", x, place);
-  return index(reshape(x, DimVector{-1}), {&place, 1});
+  return index(reshape(x, DimVector{-1}), std::array{contiguous(place)});
 }
 
 Tensor put(const Tensor& x, const Tensor& place, const Tensor& source, bool accumulate) {
   check_put("put", x, place, source);
   Tensor flat =
       index_put(reshape(x, DimVector{-1}), {&place, 1}, reshape(source, place.sizes()), accumulate);
-  return reshape(flat, x.sizes());
+  return rearranged(reshape(flat, x.sizes()), strides_like(*x.impl()));
 }
 
 void put_(const Tensor& self, const Tensor& place, const Tensor& source, bool accumulate) {

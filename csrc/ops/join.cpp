@@ -167,6 +167,18 @@ void check_cat(const Tensor& first, const Tensor& x, size_t position, int64_t di
 
 }  // namespace
 
+namespace {
+
+// The format that all of them have, in which they are joined.
+MemoryFormat common_format(std::span<const Tensor> tensors) {
+  MemoryFormat format = suggested_format(*tensors[0].impl());
+  for (const Tensor& x : tensors.subspan(1))
+    if (suggested_format(*x.impl()) != format) return MemoryFormat::Contiguous;
+  return format;
+}
+
+}  // namespace
+
 Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
   TAPEGRAD_CHECK_AS(ValueError, !tensors.empty(), "cat: expected a non-empty list of Tensors");
   std::vector<Tensor> pieces;
@@ -185,9 +197,30 @@ Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
   }
   DType dtype = common_dtype(tensors);
   Tensor out = pieces.empty() ? empty("cat", DimVector{0}, dtype) : join("cat", pieces, d, dtype);
+  if (out.dim() >= 4)
+    out = rearranged(out, format_strides("cat", out.sizes(), common_format(tensors)));
   if (any_recorded(tensors)) record_list<CatBackward>(tensors, out, d).lengths = lengths;
   return out;
 }
+
+namespace {
+
+// Those of the tensors joined along d, which is then divided.
+DimVector stack_strides(std::span<const Tensor> tensors, int64_t d) {
+  DimVector sizes(tensors[0].sizes());
+  auto count = static_cast<int64_t>(tensors.size());
+  if (d == tensors[0].dim()) {
+    sizes.push_back(count);
+    return contiguous_strides(sizes);
+  }
+  int64_t size = sizes[d];
+  sizes[d] *= count;
+  DimVector strides = format_strides("stack", sizes, common_format(tensors));
+  strides.insert(d, std::max<int64_t>(size, 1) * strides[d]);
+  return strides;
+}
+
+}  // namespace
 
 Tensor stack(std::span<const Tensor> tensors, int64_t dim) {
   TAPEGRAD_CHECK(!tensors.empty(), "stack: expects a non-empty list of Tensors");
@@ -204,7 +237,8 @@ Tensor stack(std::span<const Tensor> tensors, int64_t dim) {
     strides.insert(d, 1);
     pieces.push_back(alias(x, sizes, strides, x->offset()));
   }
-  Tensor out = join("stack", pieces, d, common_dtype(tensors));
+  Tensor out =
+      rearranged(join("stack", pieces, d, common_dtype(tensors)), stack_strides(tensors, d));
   if (any_recorded(tensors)) record_list<StackBackward>(tensors, out, d);
   return out;
 }
@@ -344,7 +378,7 @@ Tensor flip(const Tensor& x, Sizes requested) {
       strides[d] = -strides[d];
     }
   }
-  Tensor out(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor out = empty_like_layout(x, x.dtype());
   dispatch(flip_op, {alias(x, x.sizes(), strides, offset)}, {}, {out});
   if (should_record(x)) record<FlipBackward>({&x}, out, 0, dims);
   return out;
@@ -397,6 +431,8 @@ Tensor roll(const Tensor& x, Sizes shifts, Sizes requested) {
   }
   Tensor out(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
   if (x.numel() > 0) roll_into(out, x, sums, dims);
+  // Two parts change places; where one of them is empty, it has no format.
+  if (std::find(sums.begin(), sums.end(), 0) == sums.end()) out = in_format_of(out, x);
   if (should_record(x)) {
     DimVector back(sums);
     for (int64_t& shift : back) shift = -shift;
@@ -446,7 +482,7 @@ void triu_(const Tensor& self, int64_t diagonal) {
 Tensor diag(const Tensor& x, int64_t offset) {
   TAPEGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag: supports 1-d or 2-d tensors, got ", x.dim(),
                  " dimensions");
-  if (x.dim() == 2) return clone(diagonal(x, offset, 0, 1));
+  if (x.dim() == 2) return clone(diagonal(x, offset, 0, 1), MemoryFormat::Contiguous);
   constexpr int64_t kMost = int64_t{1} << 31;  // already more than can be allocated
   TAPEGRAD_CHECK(offset > -kMost && offset < kMost, "diag: a matrix with the diagonal ", offset,
                  " has more elements than can be addressed");

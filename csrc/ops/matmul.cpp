@@ -131,8 +131,13 @@ Tensor add_product(const char* op, const char* node_name, const Tensor& x, const
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
   check_inner(op, a, b);
-  TAPEGRAD_CHECK(is_floating(x.dtype()) || (!beta.is_float() && !alpha.is_float()), op,
-                 ": for integral input tensors, beta and alpha must not be floating point numbers");
+  if (is_integral(x.dtype())) {
+    // Integers take factors without their fractions.
+    for (Scalar* factor : {&beta, &alpha}) {
+      check_fits(op, *factor, x.dtype());
+      *factor = factor->as_int();
+    }
+  }
   DimVector sizes;
   if (a.dim() == 3) sizes.push_back(a.size(0));
   sizes.push_back(a.size(a.dim() - 2));
@@ -242,6 +247,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   check_rank("addmm", "mat1", a, 2);
   check_rank("addmm", "mat2", b, 2);
+  check_dtypes("addmm", a, b);
   TAPEGRAD_CHECK(x.dtype() != DType::Bool || beta.as_double() == 0,
                  "addmm: result type int64 can't be cast to the desired output type bool");
   return add_product("addmm", "AddmmBackward0", x, a, b, beta, alpha);

@@ -202,6 +202,7 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mea
       empty("batch_norm", channels, x.dtype()), empty("batch_norm", channels, x.dtype())};
   const Scalar attributes[] = {eps, given, weight.defined(), bias.defined()};
   dispatch(batch_norm_op, inputs, attributes, outputs);
+  outputs[0] = in_format_of(outputs[0], x);
   if (wants_record(x, weight, bias))
     record_norm<BatchNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[3], eps, given);
   return {outputs[0], outputs[1], outputs[2]};

@@ -1,6 +1,7 @@
 // Running and recording a line of the pointwise table.
 #include "ops/pointwise.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -206,15 +207,37 @@ DimVector result_sizes(const PointwiseInfo& info, Operands operands) {
   return sizes;
 }
 
-// A fresh result. It keeps the memory order of a transposed operand, so that walking both is linear.
+bool all_contiguous(Operands operands) {
+  for (const Tensor* operand : operands)
+    if (!operand->is_contiguous()) return false;
+  return true;
+}
+
+// Whether it is plain that the result is contiguous. A dimension of size one may have any stride, also
+// in a contiguous operand.
+bool has_usual_order(Sizes sizes, Operands operands) {
+  if (sizes.size() < 2) return true;
+  return all_contiguous(operands) && std::find(sizes.begin(), sizes.end(), 1) == sizes.end();
+}
+
+DimVector result_strides(const PointwiseInfo& info, Sizes sizes, Operands operands) {
+  // In PyTorch these are contiguous whatever they are given.
+  bool usual = sizes.size() < 2 || info.op.id == PointwiseId::logsigmoid ||
+               (info.op.id == PointwiseId::pow && (*operands[0])->is_wrapped_number());
+  return usual ? contiguous_strides(sizes) : elementwise_strides(sizes, operands);
+}
+
+// A fresh result, in the memory order of the operands, so that walking all of them is linear.
 Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype) {
-  if (same_shapes(operands)) {
-    const Tensor& first = *operands[0];
-    if (first.is_contiguous())
-      return Tensor(TensorImpl::empty(dtype, first.sizes(), first.numel()));
-    return empty_like_layout(first, dtype);
-  }
-  return empty(info.name, result_sizes(info, operands), dtype);
+  bool same = same_shapes(operands);
+  if (same && all_contiguous(operands)) [[likely]]
+    return Tensor(TensorImpl::empty(dtype, operands[0]->sizes(), operands[0]->numel()));
+  DimVector sizes = same ? DimVector(operands[0]->sizes()) : result_sizes(info, operands);
+  Tensor out = empty(info.name, sizes, dtype);
+  if (has_usual_order(sizes, operands)) return out;
+  DimVector strides = result_strides(info, sizes, operands);
+  if (!same_sizes(strides, out.strides())) out->set_geometry(sizes, strides, 0);
+  return out;
 }
 
 // ---- running
@@ -277,22 +300,25 @@ void execute_nextafter_half(Operands operands, DType dtype, const Tensor& out) {
   copy_into(out, result);
 }
 
-void execute(const PointwiseInfo& info, Operands operands, Params params, DType compute,
-             const Tensor& out) {
-  if (info.op.id == PointwiseId::nextafter && is_reduced_float(compute))
-    return execute_nextafter_half(operands, compute, out);
-  if (is_integral(compute)) [[unlikely]] {
-    check_divisor(info, operands, compute);
-    if (info.dtypes == PointwiseDTypes::Rounding) return copy_into(out, *operands[0]);
-    // ~True is -2 in the integers the kernel computes with.
-    if (compute == DType::Bool && info.op.id == PointwiseId::bitwise_not)
-      return execute(pointwise_info(PointwiseId::logical_not), operands, params, compute, out);
+// Kernels compute small integers in 32 bits. An operand of another dtype, a number or a 0-d tensor,
+// is made what the op's dtype can hold first: compared with uint8, -3 is 253.
+Operands narrowed_operands(const PointwiseInfo& info, Operands operands, DType compute,
+                           Tensor (&narrow)[kMaxArity], const Tensor* (&values)[kMaxArity]) {
+  if (compute == DType::Int64 || compute == DType::Bool) return operands;
+  size_t condition = info.op.id == PointwiseId::where ? 0 : operands.size();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Tensor& operand = *operands[i];
+    values[i] = &operand;
+    if (i == condition || operand.dim() > 0 || operand.dtype() == compute) continue;
+    narrow[i] = Tensor(TensorImpl::empty(compute, {}, 1));
+    copy_into(narrow[i], operand);
+    values[i] = &narrow[i];
   }
-  if (info.op.id == PointwiseId::pow) {
-    PointwiseId line = power_line(*operands[1], compute);
-    if (line != PointwiseId::pow)
-      return execute(pointwise_info(line), operands.first(1), params, compute, out);
-  }
+  return {values, operands.size()};
+}
+
+void run_line(const PointwiseInfo& info, Operands operands, Params params, DType compute,
+              const Tensor& out) {
   TensorImpl* inputs[kMaxArity];
   for (size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i]->impl();
   TensorImpl* outputs[] = {out.impl()};
@@ -304,6 +330,33 @@ void execute(const PointwiseInfo& info, Operands operands, Params params, DType 
           static_cast<size_t>(i) < params.size() ? params[i] : info.param_defaults[i];
   }
   dispatch(info.op, {inputs, operands.size()}, {attributes, attribute_count}, outputs);
+}
+
+void execute_integers(const PointwiseInfo& info, Operands given, Params params, DType compute,
+                      const Tensor& out) {
+  Tensor narrow[kMaxArity];
+  const Tensor* values[kMaxArity];
+  Operands operands = narrowed_operands(info, given, compute, narrow, values);
+  check_divisor(info, operands, compute);
+  if (info.dtypes == PointwiseDTypes::Rounding) return copy_into(out, *operands[0]);
+  // ~True is -2 in the integers the kernel computes with.
+  bool negates = compute == DType::Bool && info.op.id == PointwiseId::bitwise_not;
+  run_line(negates ? pointwise_info(PointwiseId::logical_not) : info, operands, params, compute,
+           out);
+}
+
+void execute(const PointwiseInfo& info, Operands operands, Params params, DType compute,
+             const Tensor& out) {
+  if (info.op.id == PointwiseId::nextafter && is_reduced_float(compute))
+    return execute_nextafter_half(operands, compute, out);
+  if (is_integral(compute)) [[unlikely]]
+    return execute_integers(info, operands, params, compute, out);
+  if (info.op.id == PointwiseId::pow) {
+    PointwiseId line = power_line(*operands[1], compute);
+    if (line != PointwiseId::pow)
+      return run_line(pointwise_info(line), operands.first(1), params, compute, out);
+  }
+  run_line(info, operands, params, compute, out);
 }
 
 // ---- recording
@@ -427,6 +480,19 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
   return y;
 }
 
+// A fresh gradient of an operand, in the memory order of what it is computed from.
+Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
+  const Tensor& g = operands[0];
+  Tensor out(TensorImpl::empty(g.dtype(), g.sizes(), g.numel()));
+  if (g.is_contiguous() || g.dim() < 2) return out;
+  const Tensor* mentioned[kGradOperands];
+  size_t count = 0;
+  for (int slot = 0; slot < kGradOperands; ++slot)
+    if (d.mentions >> slot & 1) mentioned[count++] = &operands[slot];
+  out->set_geometry(g.sizes(), elementwise_strides(g.sizes(), {mentioned, count}), 0);
+  return out;
+}
+
 [[gnu::always_inline]] inline Tensor PointwiseNode::derivative(const Derivative& d,
                                                                Tensor (&operands)[kGradOperands],
                                                                bool overwrite) const {
@@ -457,7 +523,7 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
     return result;
   }
   // Nobody else sees the incoming gradient: its memory takes the result.
-  Tensor out = overwrite && is_sole_owner(g) ? g : empty_like_layout(g, g.dtype());
+  Tensor out = overwrite && is_sole_owner(g) ? g : make_gradient(d, operands);
   TensorImpl* inputs[kGradOperands];
   size_t count = 0;
   for (int slot = 0; slot < kGradOperands; ++slot)
@@ -565,7 +631,10 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
   TAPEGRAD_CHECK(out.dtype() == dtypes.result || !wants_same_dtype(info), info.name,
                  ": expected out tensor to have dtype ", name(dtypes.result), ", but got ",
                  name(out.dtype()), " instead");
-  prepare_out(info.name, out, result_sizes(info, operands), dtypes.result, operands);
+  DimVector sizes = result_sizes(info, operands);
+  bool resized = !same_sizes(out.sizes(), sizes);
+  prepare_out(info.name, out, sizes, dtypes.result, operands);
+  if (resized) out->set_geometry(sizes, result_strides(info, sizes, operands), out->offset());
   execute(info, operands, params, dtypes.compute, out);
   note_write(info.name, out);
 }

@@ -136,6 +136,11 @@ void check_dtype(const char* op, const Tensor& x, bool accepted) {
                     name(x.dtype()), "; call .float() first");
 }
 
+// Of batches of planes with their channels last, the results have them last too.
+Tensor in_planes_format(const Tensor& y, const Tensor& x, int64_t rank) {
+  return rank == 2 ? in_format_of(y, x) : y;
+}
+
 std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows& windows,
                                   Sizes spatial, bool wants_indices) {
   const bool recording = should_record(x);
@@ -148,12 +153,13 @@ std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows
     outputs[1] = empty(op, sizes, plane > INT32_MAX ? DType::Int64 : DType::Int32);
   dispatch(max_pool_op, std::span<const Tensor>(&operand, 1), windows.attributes(),
            std::span<const Tensor>(outputs, outputs[1].defined() ? 2 : 1));
-  Tensor y = as_dtype(outputs[0], x.dtype());
+  Tensor y = in_planes_format(as_dtype(outputs[0], x.dtype()), x, windows.rank);
   if (recording)
     record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), "MaxPoolBackward0",
                                 windows)
         .save_output(0, outputs[1]);
-  return {y, wants_indices ? as_dtype(outputs[1], DType::Int64) : Tensor()};
+  if (!wants_indices) return {y, Tensor()};
+  return {y, in_planes_format(as_dtype(outputs[1], DType::Int64), x, windows.rank)};
 }
 
 // ---- averages
@@ -190,6 +196,7 @@ struct AvgPoolBackward final : Node {
 
 Tensor run_avg(const Tensor& x, const Windows& windows, Sizes sizes) {
   Tensor y = run(avg_pool_op, x, Tensor(), sizes, windows.attributes());
+  y = in_planes_format(y, x, windows.rank);
   if (should_record(x)) record<AvgPoolBackward>({&x}, y, 0, windows, DimVector(x.sizes()));
   return y;
 }
@@ -342,7 +349,8 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, Sizes 
   TAPEGRAD_CHECK(x.dim() == rank + 1 || x.dim() == rank + 2, op, ": Input must be ", rank + 1,
                  "D or ", rank + 2, "D, got ", to_string(x.sizes()));
   check_dtype(op, x, is_floating(x.dtype()));
-  return plane_scatter(x, contiguous(indices), rank, pooled_sizes(x, output_size), false);
+  Tensor y = plane_scatter(x, contiguous(indices), rank, pooled_sizes(x, output_size), false);
+  return in_planes_format(y, x, rank);
 }
 
 Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank) {

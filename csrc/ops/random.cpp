@@ -244,7 +244,7 @@ void random_(const Tensor& self, std::optional<int64_t> from, std::optional<int6
 
 Tensor bernoulli(const Tensor& p, Generator& generator) {
   if (!is_floating(p.dtype())) fail_unsupported_dtype("bernoulli", p.dtype());
-  Tensor out = empty_like_layout(p, p.dtype());
+  Tensor out = empty("bernoulli", p.sizes(), p.dtype());
   bernoulli_each_into(out, p, generator);
   if (should_record(p)) record<SampleBackward>({&p}, out, 0, "BernoulliBackward0");
   return out;

@@ -106,9 +106,9 @@ Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, cons
 }
 
 // any and all keep uint8, an old habit of PyTorch; everything else gives bool.
+DType test_dtype(const Tensor& x) { return x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool; }
 Tensor test(const Op& op, const Tensor& x, Sizes dims, bool keepdim) {
-  DType result = x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
-  return run_reduction(op, x, ReducedDims::of(op.name, x, dims, keepdim), result);
+  return run_reduction(op, x, ReducedDims::of(op.name, x, dims, keepdim), test_dtype(x));
 }
 
 }  // namespace
@@ -120,7 +120,9 @@ Tensor sum(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> d
 }
 
 Tensor sum_to_size(const Tensor& x, Sizes sizes) {
-  if (same_sizes(x.sizes(), sizes)) return x;
+  // A 0-d tensor is summed as by sum(): integers become int64.
+  const bool whole = sizes.empty() && is_integral(x.dtype());
+  if (same_sizes(x.sizes(), sizes)) return whole ? sum(x, {}, false, std::nullopt) : x;
   TAPEGRAD_CHECK(can_expand(sizes, x.sizes()), "sum_to_size: a tensor of shape ",
                  to_string(x.sizes()), " cannot be summed to shape ", to_string(sizes));
   const size_t extra = x.sizes().size() - sizes.size();
@@ -171,6 +173,7 @@ Tensor logsumexp(const Tensor& input, Sizes dims, bool keepdim) {
   return y;
 }
 
+Tensor test_each(const Tensor& x) { return cast(ne(x, wrapped_number(0)), test_dtype(x)); }
 Tensor any(const Tensor& x, Sizes dims, bool keepdim) { return test(any_op, x, dims, keepdim); }
 Tensor all(const Tensor& x, Sizes dims, bool keepdim) { return test(all_op, x, dims, keepdim); }
 

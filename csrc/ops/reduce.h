@@ -32,6 +32,8 @@ Tensor argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim);
 Tensor median(const Tensor& x);
 TensorPair median(const Tensor& x, int64_t dim, bool keepdim);
 
+// Whether elements are nonzero; of no elements together, but of each, with test_each().
+Tensor test_each(const Tensor& x);
 Tensor any(const Tensor& x, Sizes dims, bool keepdim);
 Tensor all(const Tensor& x, Sizes dims, bool keepdim);
 Tensor count_nonzero(const Tensor& x, Sizes dims);

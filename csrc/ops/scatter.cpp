@@ -147,7 +147,7 @@ template <class N>
 Tensor scattered(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
                  const Tensor& source, ScatterMode mode) {
   Scattered operands = check_scatter(op, x, dim, index, source);
-  Tensor y = clone(detach(x));
+  Tensor y = clone(detach(x), MemoryFormat::Contiguous);
   write(y, operands, mode);
   if (should_record(x, source))
     record<N>({&x, &operands.source}, y, 1, operands.dim).save_input(0, operands.index);
@@ -350,7 +350,7 @@ Tensor as_source(const Tensor& source, const Tensor& index) {
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                       ScatterReduce reduce, bool include_self) {
   Scattered operands = check_scatter("scatter_reduce", x, dim, index, as_source(source, index));
-  Tensor y = clone(detach(x));
+  Tensor y = clone(detach(x), MemoryFormat::Contiguous);
   reduce_into(y, operands, reduce, include_self);
   if (should_record(x, source))
     save_for_reduce(record<ScatterReduceBackward>({&x, &operands.source}, y, 4, operands.dim,
@@ -372,9 +372,9 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
-  TAPEGRAD_CHECK(index.dtype() == DType::Int64,
-                 "take_along_dim: dtype of indices should be int64 but got ", name(index.dtype()),
-                 "; call .long() first");
+  TAPEGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32,
+                 "take_along_dim: expected dtype int32 or int64 for indices, got ",
+                 name(index.dtype()), "; call .long() first");
   if (!dim) return take_along_dim(reshape(x, DimVector{-1}), reshape(index, DimVector{-1}), 0);
   TAPEGRAD_CHECK(x.dim() == index.dim(),
                  "take_along_dim: input and indices should have the same number of dimensions, but "

@@ -67,14 +67,14 @@ struct AsRows {
     sizes.back() = length;
     return empty(op, sizes, dtype);
   }
-  // A result in the order of x's dimensions.
+  // A result with its dimensions in the order of x's.
   Tensor back(const Tensor& result, int64_t rank) const {
     if (rank == 0) return alias(result, {}, {}, 0);
     if (dim == rank - 1) return result;
     DimVector sizes(result.sizes()), strides(result.strides());
     std::swap(sizes[dim], sizes.back());
     std::swap(strides[dim], strides.back());
-    return contiguous(alias(result, sizes, strides, 0));
+    return alias(result, sizes, strides, 0);
   }
 
   int64_t dim;
@@ -90,6 +90,14 @@ ValuesAndIndices pick(const Op& op, const Tensor& x, int64_t dim, int64_t length
   return {source.back(values, x.dim()), source.back(indices, x.dim())};
 }
 
+// What is sorted lies in memory as x does; a part of it is contiguous.
+ValuesAndIndices laid_out(ValuesAndIndices picked, Sizes strides) {
+  return {rearranged(picked.values, strides), rearranged(picked.indices, strides)};
+}
+ValuesAndIndices contiguous_parts(ValuesAndIndices picked) {
+  return laid_out(picked, contiguous_strides(picked.values.sizes()));
+}
+
 void record_picked(const char* node, const Tensor& x, const ValuesAndIndices& picked, int64_t dim,
                    bool dropped) {
   if (should_record(x))
@@ -103,7 +111,8 @@ int64_t length_of(const Tensor& x, int64_t dim) { return x.dim() == 0 ? 1 : x.si
 
 ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
   int64_t d = wrap_dim("sort", dim, x.dim());
-  ValuesAndIndices sorted = pick(sort_op, x, d, length_of(x, d), {descending});
+  ValuesAndIndices sorted =
+      laid_out(pick(sort_op, x, d, length_of(x, d), {descending}), strides_like(*x.impl()));
   record_picked("SortBackward0", x, sorted, d, false);
   return sorted;
 }
@@ -119,7 +128,9 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, boo
   TAPEGRAD_CHECK(k >= 0 && k <= length, "topk: selected index k out of range: k is ", k,
                  " for dimension ", d, " with size ", length);
   TAPEGRAD_CHECK(x.dtype() != DType::Bool, "topk: does not support bool; call .byte() first");
-  ValuesAndIndices top = pick(topk_op, x, d, k, {largest, sorted});
+  // The one element of a 0-d tensor is its top, even of none: a 0-d result has a value.
+  ValuesAndIndices top =
+      contiguous_parts(pick(topk_op, x, d, x.dim() == 0 ? 1 : k, {largest, sorted}));
   record_picked("TopkBackward0", x, top, d, false);
   return top;
 }
@@ -132,7 +143,7 @@ ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim)
   TAPEGRAD_CHECK(k >= 1 && k <= length, "kthvalue: selected number k out of range for dimension ",
                  d, ": k is ", k, ", the size is ", length);
   if (x.dtype() == DType::Bool) fail_unsupported_dtype("kthvalue", x.dtype());
-  ValuesAndIndices kth = pick(kth_value_op, x, d, 1, {k});
+  ValuesAndIndices kth = contiguous_parts(pick(kth_value_op, x, d, 1, {k}));
   bool dropped = !keepdim && x.dim() > 0;
   if (dropped) {
     DimVector sizes(x.sizes());

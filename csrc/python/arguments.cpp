@@ -195,20 +195,10 @@ Tensor CreationOptions::finish(Tensor tensor) const {
   return tensor;
 }
 
-bool wants_contiguous(const Arguments& arguments, int memory_format) {
-  if (!arguments.has(memory_format)) return false;
-  std::string text = str_of(arguments.object(memory_format));
-  if (text.ends_with("contiguous_format")) return true;
-  if (text.ends_with("preserve_format")) return false;
-  fail<NotImplementedError>(arguments.function(), ": memory_format ", text,
-                            " is not supported; use contiguous_format or preserve_format");
-}
-
 Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
                      const CreationOptions& options) {
-  if (wants_contiguous(arguments, memory_format))
-    return empty(arguments.function(), x.sizes(), options.dtype);
-  return empty_like_layout(x, options.dtype);
+  MemoryFormat format = memory_format_of(arguments.function(), arguments.object(memory_format));
+  return empty_like_layout(x, options.dtype, format);
 }
 
 Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,

@@ -105,13 +105,10 @@ struct CreationOptions {
   Tensor finish(Tensor tensor) const;
 };
 
-// An uninitialised tensor in the shape of x, and in its memory order unless parameter
-// `memory_format` asks for a contiguous one.
+// An uninitialised tensor in the shape of x, in the order that parameter `memory_format` asks for,
+// else in that of x.
 Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
                      const CreationOptions& options);
-
-// contiguous_format is true, preserve_format and nothing false; others are refused.
-bool wants_contiguous(const Arguments& arguments, int memory_format);
 
 // Where a creation function writes: out=, resized and checked, or a fresh tensor.
 Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,

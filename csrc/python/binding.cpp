@@ -174,6 +174,17 @@ std::string utf8(nb::handle text) {
   return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
 }
 
+MemoryFormat memory_format_of(const char* op, nb::handle format) {
+  if (!format.is_valid() || format.is_none()) return MemoryFormat::Preserve;
+  const std::string text = str_of(format);
+  if (text == "torch.preserve_format") return MemoryFormat::Preserve;
+  if (text == "torch.contiguous_format") return MemoryFormat::Contiguous;
+  if (text == "torch.channels_last") return MemoryFormat::ChannelsLast;
+  if (text == "torch.channels_last_3d") return MemoryFormat::ChannelsLast3d;
+  fail<TypeError>(op, "(): argument 'memory_format' must be torch.memory_format, not ",
+                  Py_TYPE(format.ptr())->tp_name);
+}
+
 void check_device(nb::handle device) {
   if (device.is_none()) return;
   std::string text = str_of(device);
@@ -190,7 +201,10 @@ Tensor write_out(const char* op, const Tensor& result, const Tensor& out,
   TAPEGRAD_CHECK(!(grad_enabled && (requires_grad(result) || requires_grad(out))), op,
                  ": functions with out=... arguments don't support automatic differentiation, but "
                  "one of the arguments requires grad; use the form without out=, or no_grad()");
+  bool resized = !same_sizes(out.sizes(), result.sizes());
   prepare_out(op, out, result.sizes(), result.dtype(), operands);
+  if (resized && is_dense(*result.impl()))
+    out->set_geometry(result.sizes(), result.strides(), out->offset());
   copy_into(out, result);
   note_write(op, out);
   return out;

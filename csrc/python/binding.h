@@ -13,6 +13,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/tensor.h"
 #include "python/tensor_object.h"
 
@@ -37,6 +38,9 @@ bool scalar_from_object(PyObject* object, Scalar* scalar);
 bool int_list_from_object(PyObject* object, DimVector* values);
 // x.view(2, 3) and x.view((2, 3)): the same.
 DimVector int_list_from_args(const char* op, const nb::args& args);
+
+// None stands for preserve_format; TypeError for what is no memory format.
+MemoryFormat memory_format_of(const char* op, nb::handle format);
 
 // Accepts None, "cpu", torch.device("cpu") and refuses others with the reason.
 void check_device(nb::handle device);

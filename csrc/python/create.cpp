@@ -44,8 +44,15 @@ Tensor constant(const Arguments& a) {
 Tensor make_empty(const Arguments& a) {
   DimVector sizes = a.sizes();
   CreationOptions options(a, 2, default_dtype());
-  wants_contiguous(a, 7);
-  return options.finish(creation_target(a, 1, sizes, options, a.has(2)));
+  Tensor out = creation_target(a, 1, sizes, options, a.has(2));
+  if (a.has(7)) {
+    MemoryFormat format = memory_format_of("empty", a.object(7));
+    TAPEGRAD_CHECK(format != MemoryFormat::Preserve,
+                   "empty: preserve_format has nothing to preserve here; use contiguous_format or "
+                   "channels_last");
+    out->set_geometry(sizes, format_strides("empty", sizes, format), out->offset());
+  }
+  return options.finish(std::move(out));
 }
 
 // A single element is made as scalar_tensor() makes it.
@@ -318,10 +325,13 @@ Tensor make_range(const Arguments& a) {
                  " -> ", end);
   TAPEGRAD_CHECK(step > 0 ? end >= start : end <= start,
                  "range: upper bound and lower bound inconsistent with step sign");
+  if (dtype == DType::Int64) {
+    start = std::trunc(start), end = std::trunc(end), step = std::trunc(step);
+    TAPEGRAD_CHECK(step != 0, "range: step must be nonzero, and is 0 as int64");
+  }
   double count = std::floor((end - start) / step) + 1;
   TAPEGRAD_CHECK(count > 0 && count < 0x1p58, "range: unsupported range: ", start, " -> ", end);
-  // Half a step beyond the last element: arange stops in between.
-  Tensor result = arange(start, start + (count - 0.5) * step, step, dtype);
+  Tensor result = steps_from(start, step, static_cast<int64_t>(count), dtype);
   return row_into_given_out(a, 3, options, std::move(result));
 }
 

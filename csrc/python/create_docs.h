@@ -89,7 +89,7 @@ Args:
     layout: strided, the only one.
     device: "cpu".
     requires_grad: whether gradients are wanted.
-    memory_format: contiguous_format or preserve_format.
+    memory_format: the order in memory: that of the input, unless another is named.
 
 Example:
     >>> torch.zeros_like(torch.ones(3))
@@ -107,7 +107,7 @@ Args:
     layout: strided, the only one.
     device: "cpu".
     requires_grad: whether gradients are wanted.
-    memory_format: contiguous_format or preserve_format.
+    memory_format: the order in memory: that of the input, unless another is named.
 
 Example:
     >>> torch.ones_like(torch.zeros(3))
@@ -125,7 +125,7 @@ Args:
     layout: strided, the only one.
     device: "cpu".
     requires_grad: whether gradients are wanted.
-    memory_format: contiguous_format or preserve_format.
+    memory_format: the order in memory: that of the input, unless another is named.
 
 Example:
     >>> torch.empty_like(torch.ones(2, 3)).shape
@@ -144,7 +144,7 @@ Args:
     layout: strided, the only one.
     device: "cpu".
     requires_grad: whether gradients are wanted.
-    memory_format: contiguous_format or preserve_format.
+    memory_format: the order in memory: that of the input, unless another is named.
 
 Example:
     >>> torch.full_like(torch.zeros(3), 2)

@@ -121,12 +121,12 @@ Example:
     tensor([[2, 1],
             [4, 3]])
 )";
+  b.both("flip", [](const Tensor& x, const IntList& dims) { return flip(x, dims); }, "dims"_a,
+         kFlip);
   b.method("flip", [](const Tensor& self, const nb::args& dims) {
     TAPEGRAD_CHECK_AS(TypeError, dims.size() > 0, "flip: missing argument: dims");
     return flip(self, int_list_from_args("flip", dims));
   }, kFlip);
-  b.function("flip", [](const Tensor& x, const IntList& dims) { return flip(x, dims); }, "input"_a,
-             "dims"_a, kFlip);
   b.both("roll",
          [](const Tensor& x, const IntList& shifts, nb::handle dims) {
     IntList list;

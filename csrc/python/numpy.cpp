@@ -70,8 +70,9 @@ void check_aligned(const char* op, const void* data, DType dtype) {
 DimVector element_strides(const char* op, const Py_buffer& view) {
   DimVector strides;
   for (int d = 0; d < view.ndim; ++d) {
-    // Where there is nothing to step over, NumPy's strides may be anything.
-    int64_t stride = view.shape[d] > 1 ? view.strides[d] : view.itemsize;
+    // Where there is nothing to step over, NumPy's strides may be anything, and are kept if they can.
+    int64_t stride = view.strides[d];
+    if (view.shape[d] < 2 && (stride < 0 || stride % view.itemsize != 0)) stride = view.itemsize;
     TAPEGRAD_CHECK_AS(ValueError, stride >= 0, op,
                       ": at least one stride in the given numpy array is negative, and tensors "
                       "with negative strides are not supported; copy it with array.copy()");

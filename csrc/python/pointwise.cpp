@@ -291,6 +291,8 @@ bool is_internal(PointwiseId id) {
     case PointwiseId::div_trunc:
     case PointwiseId::clamp_between:
     case PointwiseId::clamp_tensor:
+    case PointwiseId::clamp_min_tensor:
+    case PointwiseId::clamp_max_tensor:
     case PointwiseId::clamp_min:
     case PointwiseId::clamp_max:
     case PointwiseId::gelu:
@@ -416,7 +418,9 @@ struct Clamp {
   void set_tensors(const char* op, const Bound& min, const Bound& max) {
     if (min) tensors[arity++] = as_tensor(op, *min);
     if (max) tensors[arity++] = as_tensor(op, *max);
-    id = min && max ? PointwiseId::clamp_tensor : min ? PointwiseId::maximum : PointwiseId::minimum;
+    id = min && max ? PointwiseId::clamp_tensor
+         : min      ? PointwiseId::clamp_min_tensor
+                    : PointwiseId::clamp_max_tensor;
   }
   static Tensor as_tensor(const char* op, const nb::object& bound) {
     if (is_tensor(bound.ptr())) return tensor_of(bound.ptr());

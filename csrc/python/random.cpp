@@ -134,7 +134,7 @@ Tensor make_normal(const Arguments& a) {
 // bernoulli(input) takes the probabilities from input, bernoulli(input, p) only its shape.
 Tensor bernoulli_with(const Tensor& input, const Arguments& a, int p, Generator& generator) {
   if (!a.has(p)) return bernoulli(input, generator);
-  Tensor out = empty_like_layout(input, input.dtype());
+  Tensor out = empty("bernoulli", input.sizes(), input.dtype());
   sample_into("bernoulli", out, Distribution::Bernoulli, a.real(p, 0.5), 0, generator);
   return out;
 }

@@ -15,7 +15,10 @@ namespace tapegrad::python {
 // Dimensions to reduce: None, which leaves the list empty, means all.
 struct Dims {
   DimVector values;
+  bool given = true;
   operator Sizes() const { return values; }
+  // dim=(), which is not None: most reductions take it for all dimensions, any() and all() for none.
+  bool given_none() const { return given && values.empty(); }
 };
 
 }  // namespace tapegrad::python
@@ -26,7 +29,8 @@ template <>
 struct type_caster<tapegrad::python::Dims> {
   NB_TYPE_CASTER(tapegrad::python::Dims, const_name("int | Sequence[int] | None"))
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
-    return source.is_none() || tapegrad::python::int_list_from_object(source.ptr(), &value.values);
+    value.given = !source.is_none();
+    return !value.given || tapegrad::python::int_list_from_object(source.ptr(), &value.values);
   }
 };
 
@@ -148,7 +152,7 @@ void bind_tests(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   bind_over_dims(b, "any",
                  [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_truth_out("any", any(x, dims, keepdim), out);
+    return into_truth_out("any", dims.given_none() ? test_each(x) : any(x, dims, keepdim), out);
   }, R"(Whether any element is nonzero.
 
 Args:
@@ -162,7 +166,7 @@ Example:
                  out);
   bind_over_dims(b, "all",
                  [](const Tensor& x, const Dims& dims, bool keepdim, const Out& out) {
-    return into_truth_out("all", all(x, dims, keepdim), out);
+    return into_truth_out("all", dims.given_none() ? test_each(x) : all(x, dims, keepdim), out);
   }, R"(Whether all elements are nonzero.
 
 Args:

@@ -31,6 +31,7 @@ nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
 Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
   DType dtype = self.dtype();
   bool copy = false;
+  MemoryFormat format = MemoryFormat::Preserve;
   auto take = [&](nb::handle value) {
     DType given;
     if (dtype_from_object(value.ptr(), &given)) dtype = given;
@@ -51,12 +52,29 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
       copy = value.is(Py_True);
     } else if (name == "dtype" || name == "device" || name == "other") {
       if (!value.is_none()) take(value);
-    } else if (name != "non_blocking" && name != "memory_format") {
+    } else if (name == "memory_format") {
+      format = memory_format_of("to", value);
+    } else if (name != "non_blocking") {
       fail<TypeError>("to() got an unexpected keyword argument '", name, "'");
     }
   }
-  if (dtype == self.dtype()) return copy ? clone(self) : self;
-  return cast(self, dtype);
+  return copy && dtype == self.dtype() ? clone(self, format) : cast(self, dtype, format);
+}
+
+// The format that a question is about: contiguous, unless another is named.
+MemoryFormat ordered_format(const char* op, nb::handle memory_format) {
+  MemoryFormat format = memory_format_of(op, memory_format);
+  return format == MemoryFormat::Preserve ? MemoryFormat::Contiguous : format;
+}
+
+Tensor contiguous_in(const Tensor& self, nb::handle memory_format) {
+  MemoryFormat format = ordered_format("contiguous", memory_format);
+  if (is_contiguous(*self.impl(), format)) return self;
+  TAPEGRAD_CHECK(memory_format.is_none() ||
+                     memory_format_of("contiguous", memory_format) != MemoryFormat::Preserve,
+                 "contiguous: preserve memory format is unsupported by the contiguous operator; "
+                 "use contiguous_format or channels_last");
+  return contiguous(self, format);
 }
 
 void bind_geometry(Binder& b) {
@@ -68,8 +86,9 @@ void bind_geometry(Binder& b) {
            "The number of dimensions.");
   b.both("numel", [](const Tensor& x) { return x.numel(); }, "The number of elements.");
   b.method("nelement", [](const Tensor& self) { return self.numel(); }, "The number of elements.");
-  b.method("is_contiguous", [](const Tensor& self, nb::handle) { return self.is_contiguous(); },
-           "memory_format"_a.none() = nb::none(), "Whether elements lie in order without gaps.");
+  b.method("is_contiguous", [](const Tensor& self, nb::handle memory_format) {
+    return is_contiguous(*self.impl(), ordered_format("is_contiguous", memory_format));
+  }, "memory_format"_a.none() = nb::none(), "Whether elements lie in order without gaps.");
   b.method("storage_offset", [](const Tensor& self) { return self->offset(); },
            "Where in its storage the first element lies.");
   b.method("element_size", [](const Tensor& self) { return itemsize(self.dtype()); },
@@ -91,10 +110,11 @@ void bind_geometry(Binder& b) {
 }
 
 void bind_copies(Binder& b) {
-  b.both("clone", [](const Tensor& x, nb::handle) { return clone(x); }, nb::kw_only(),
-         "memory_format"_a.none() = nb::none(), "A copy.");
-  b.method("contiguous", [](const Tensor& self, nb::handle) { return contiguous(self); },
-           "memory_format"_a.none() = nb::none(), "This tensor if it is contiguous, else a copy.");
+  b.both("clone", [](const Tensor& x, nb::handle memory_format) {
+    return clone(x, memory_format_of("clone", memory_format));
+  }, nb::kw_only(), "memory_format"_a.none() = nb::none(), "A copy.");
+  b.method("contiguous", contiguous_in, "memory_format"_a.none() = nb::none(),
+           "This tensor if it is contiguous, else a copy.");
   b.method("copy_", [](Tensor self, const Tensor& src, bool) {
     copy_(self, src);
     return self;
@@ -129,6 +149,11 @@ void bind_copies(Binder& b) {
   }, "Refused: this build has no CUDA back end.");
 }
 
+void bind_formats(Binder& b) {
+  b.function("_in_format_of", in_format_of, "input"_a, "other"_a,
+             "A fresh result in the memory format that `other` has, if it has the same rank.");
+}
+
 void bind_casts(Binder& b) {
   b.method("to", to,
            "Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).");
@@ -138,8 +163,9 @@ void bind_casts(Binder& b) {
   b.method("type", [](const Tensor& self, DType dtype) { return cast(self, dtype); }, "dtype"_a,
            "Another dtype.");
   auto named = [&](const char* method, DType dtype) {
-    b.method(method, [dtype](const Tensor& self) { return cast(self, dtype); },
-             "Casts the tensor.");
+    b.method(method, [=](const Tensor& self, nb::handle memory_format) {
+      return cast(self, dtype, memory_format_of(method, memory_format));
+    }, nb::kw_only(), "memory_format"_a.none() = nb::none(), "Casts the tensor.");
   };
   named("float", DType::Float32);
   named("double", DType::Float64);
@@ -159,6 +185,7 @@ void bind_tensor(Binder& b) {
   bind_geometry(b);
   bind_copies(b);
   bind_casts(b);
+  bind_formats(b);
   b.function("_make_subclass",
              [](nb::handle type, const Tensor& data, bool require_grad) {
     Tensor fresh = detach(data);

@@ -151,8 +151,8 @@ void bind_reshaping(Binder& b) {
   b.both("flatten", flatten, "start_dim"_a = 0, "end_dim"_a = -1,
          "Merges dimensions start_dim to end_dim into one.");
   b.both("unflatten", unflatten, "dim"_a, "sizes"_a, "Splits one dimension into several.");
-  b.both("ravel", [](const Tensor& x) { return reshape(x, DimVector{-1}); },
-         "All elements in one dimension.");
+  b.both("ravel", [](const Tensor& x) { return reshape(contiguous(x), DimVector{-1}); },
+         "All elements in one dimension, contiguous: a view where that is possible, else a copy.");
   b.method("expand", [](const Tensor& self, const nb::args& args) {
     return expand(self, int_list_from_args("expand", args));
   }, "A view with dimensions of size one repeated; -1 keeps a size.");

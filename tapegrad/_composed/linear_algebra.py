@@ -364,7 +364,19 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
         tensor([[3., 4.],
                 [6., 8.]])
     """
-    return _add_scaled(input, vec1.outer(vec2), beta, alpha)
+    expect_tensor("addr", "input", input)
+    product = vec1.outer(vec2)
+    dtype = _C.result_type(input, product)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and not dtype.is_floating_point:
+            raise RuntimeError(
+                f"addr: For integral input tensors, argument {name} must not be a floating point "
+                f"number, got {factor}; call .float() first"
+            )
+    if dtype == _C.bool:
+        # Sums of bools are disjunctions, products conjunctions.
+        return (input & bool(beta)) | (product & bool(alpha))
+    return _add_scaled(input, product, beta, alpha)
 
 
 @function
@@ -400,7 +412,10 @@ def addbmm(
             f"{tuple(batch2.shape)}"
         )
     # Summing over the batch is one long contraction: a single matrix product.
-    return _add_scaled(input, tensordot(batch1, batch2, dims=([0, 2], [0, 1])), beta, alpha)
+    count, rows, inner = batch1.shape
+    left = batch1.transpose(0, 1).reshape(rows, count * inner)
+    right = batch2.reshape(count * inner, batch2.shape[2])
+    return _C.addmm(input, left, right, beta=beta, alpha=alpha)
 
 
 @function

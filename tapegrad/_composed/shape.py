@@ -195,8 +195,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def _at_least(operation: str, tensors: tuple[Any, ...], shape_of: Any) -> Any:
     one = len(tensors) == 1 and isinstance(tensors[0], Tensor)
     sequence = as_sequence(operation, tensors)
-    raised = tuple(tensor.reshape(shape_of(tuple(tensor.shape))) for tensor in sequence)
-    return raised[0] if one else raised
+    raised = []
+    for tensor in sequence:
+        shape = shape_of(tuple(tensor.shape))
+        raised.append(tensor if len(shape) == tensor.dim() else tensor.reshape(shape))
+    return raised[0] if one else tuple(raised)
 
 
 @function

@@ -111,7 +111,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(
             f"glu: Halving dimension must be even, but dimension {dim % input.dim()} is size {size}"
         )
-    a, b = input.split(size // 2, dim)
+    a, b = input.split([size // 2] * 2, dim)
     return a * b.sigmoid()
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._types import contiguous_format
 from tapegrad.autograd.function import Function
 from tapegrad.nn.functional.padding import pad
 
@@ -45,7 +47,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     parts = input.reshape(*leading, c, r, r, height, width)
     first = len(leading)
     order = (*range(first), first, first + 3, first + 1, first + 4, first + 2)
-    return parts.permute(order).reshape(*leading, c, height * r, width * r)
+    result = _copied(parts.permute(order)).reshape(*leading, c, height * r, width * r)
+    return _C._in_format_of(result, input)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -74,7 +77,13 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     parts = input.reshape(*leading, channels, height // r, r, width // r, r)
     first = len(leading)
     order = (*range(first), first, first + 2, first + 4, first + 1, first + 3)
-    return parts.permute(order).reshape(*leading, channels * r * r, height // r, width // r)
+    shape = (*leading, channels * r * r, height // r, width // r)
+    return _C._in_format_of(_copied(parts.permute(order)).reshape(shape), input)
+
+
+def _copied(view: Tensor) -> Tensor:
+    """Return a contiguous copy, also where the view is contiguous by chance: results are fresh."""
+    return view.clone(memory_format=contiguous_format)
 
 
 def _expect_image(name: str, factor: str, input: Tensor, value: int) -> int:
@@ -120,7 +129,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"{channels} channels and {groups} groups."
         )
     parts = input.unflatten(1, (groups, channels // groups))
-    return parts.transpose(1, 2).reshape(input.shape)
+    return _C._in_format_of(_copied(parts.transpose(1, 2)).reshape(input.shape), input)
 
 
 native_channel_shuffle = channel_shuffle
@@ -160,7 +169,7 @@ def unfold(
             "unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other "
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
-    _expect_floating("unfold", input)
+    _expect_dtype("unfold", input)
     size = tuple(input.shape[-2:])
     counts = _block_counts(size, kernel, dilations, paddings, strides)
     if min(counts) < 1:
@@ -208,7 +217,7 @@ def fold(
             "fold: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
-    _expect_floating("fold", input)
+    _expect_dtype("fold", input)
     if input.shape[-2] % (kernel[0] * kernel[1]):
         raise RuntimeError(
             "fold: Expected size of input's dimension 1 to be divisible by the product of "
@@ -266,8 +275,8 @@ def _block_counts(size: Any, kernel: Any, dilations: Any, paddings: Any, strides
     )
 
 
-def _expect_floating(name: str, input: Tensor) -> None:
-    if not input.is_floating_point():
+def _expect_dtype(name: str, input: Tensor) -> None:
+    if not input.is_floating_point() and input.dtype != _C.bool:
         raise NotImplementedError(
             f'{name}: "{name}" not implemented for {input.dtype}; call .float() first'
         )
@@ -284,7 +293,7 @@ def _unfolded(input: Tensor, geometry: Any) -> Tensor:
         if dilations[d] > 1:
             blocks = blocks[..., :: dilations[d]]
     batch, channels = input.shape[:2]
-    return blocks.permute(0, 1, 4, 5, 2, 3).reshape(
+    return _copied(blocks.permute(0, 1, 4, 5, 2, 3)).reshape(
         batch, channels * kernel[0] * kernel[1], counts[0] * counts[1]
     )
 

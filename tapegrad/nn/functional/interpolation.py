@@ -66,7 +66,7 @@ def interpolate(
             f'interpolate: "{mode}" not implemented for {input.dtype}; call .float() first'
         )
     if mode.startswith("nearest"):
-        return _nearest(input, sizes, scales, mode == "nearest-exact")
+        return _C._in_format_of(_nearest(input, sizes, scales, mode == "nearest-exact"), input)
     wide = input if input.dtype in (_C.float32, _C.float64) else input.float()
     if mode == "area":
         result = _area(wide, sizes)
@@ -74,7 +74,7 @@ def interpolate(
         result = _smooth(wide, sizes, scales, mode, bool(align_corners), antialias)
     if is_byte:
         result = result.round().clamp(0, 255)
-    return result.to(input.dtype)
+    return _C._in_format_of(result.to(input.dtype), input)
 
 
 def upsample(

@@ -178,7 +178,7 @@ def multi_margin_loss(
     """Return how far other classes come closer to the true one than `margin`, reduced.
 
     Args:
-        input: scores, of shape ``(N, C)`` or ``(C,)``.
+        input: scores, of shape ``(N, C)`` or ``(C,)``; a number is the score of one class.
         target: classes, of shape ``(N,)`` or ``()``.
         p: the power, 1 or 2.
         margin: the distance that costs nothing.
@@ -193,11 +193,11 @@ def multi_margin_loss(
     reduction = chosen_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
-    if input.dim() not in (1, 2):
+    if input.dim() > 2:
         raise RuntimeError(
             f"multi_margin_loss: Expected a vector or matrix, got shape {list(input.shape)}"
         )
-    scores = input if input.dim() == 2 else input.unsqueeze(0)
+    scores = input if input.dim() == 2 else input.reshape(1, input.numel())
     classes = target.reshape(-1)
     if target.dim() > 1 or classes.shape[0] != scores.shape[0]:
         raise RuntimeError(
@@ -215,7 +215,7 @@ def multi_margin_loss(
     if weight is not None:
         losses = losses * weight[classes].unsqueeze(1)
     losses = losses.scatter(1, index, 0.0).sum(1) / count
-    return reduced(losses if input.dim() == 2 else losses.reshape([]), reduction)
+    return reduced(losses if target.dim() == 1 else losses.reshape([]), reduction)
 
 
 def multilabel_margin_loss(
@@ -248,7 +248,8 @@ def multilabel_margin_loss(
             "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
             f"size, but got: {list(input.shape)}"
         )
-    if target.shape != input.shape:
+    single = input.dim() + target.dim() == 1 and input.numel() == target.numel()
+    if target.shape != input.shape and not single:
         raise RuntimeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of "
             f"size: {list(input.shape)}"

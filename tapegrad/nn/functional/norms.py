@@ -3,6 +3,7 @@
 Statistics of half precision inputs are computed in float32, as is the result before it is rounded.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,7 +64,8 @@ def rms_norm(
         input: a tensor whose last dimensions have the sizes `normalized_shape`.
         normalized_shape: the sizes of the dimensions to normalise over.
         weight: multiplied afterwards, of these sizes.
-        eps: added to the mean square; None takes the rounding error of the input's dtype.
+        eps: added to the mean square; None takes the rounding error of the dtype that is computed
+            in, which for half precision is float32.
 
     Returns:
         A tensor of the input's shape.
@@ -73,10 +75,11 @@ def rms_norm(
         tensor([0.8485, 1.1314])
     """
     dims = _normalized_dims("rms_norm", input, normalized_shape, weight, None)
-    if eps is None:
-        eps = finfo(input.dtype).eps
     x, weight = _widened(input, weight)
-    return _C._layer_norm(x, dims, weight, None, eps, False).to(input.dtype)
+    if eps is None:
+        eps = finfo(x.dtype).eps
+    result = _C._layer_norm(x, dims, weight, None, eps, False)
+    return _C._in_format_of(result, input).to(input.dtype)
 
 
 def group_norm(
@@ -118,9 +121,9 @@ def group_norm(
     per_group = [samples * channels // num_groups, num_groups, *input.shape[2:]]
     _expect_several_values(per_group)
     (x,) = _widened(input)
-    grouped = x.reshape(samples, num_groups, -1)
+    grouped = x.reshape(samples, num_groups, math.prod(input.shape[1:]) // num_groups)
     result = _C._layer_norm(grouped, 1, None, None, eps, True).reshape(input.shape)
-    return _channel_affine(result, weight, bias).to(input.dtype)
+    return _channel_affine(_C._in_format_of(result, input), weight, bias).to(input.dtype)
 
 
 def batch_norm(
@@ -214,9 +217,7 @@ def instance_norm(
                 "use_input_stats is false"
             )
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    spatial = 1
-    for size in input.shape[2:]:
-        spatial *= size
+    spatial = math.prod(input.shape[2:])
     if spatial == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"
@@ -224,7 +225,7 @@ def instance_norm(
     _expect_channels(input, running_mean, running_var, weight, bias)
     (x,) = _widened(input)
     channels = input.shape[:2]
-    each = x.reshape(1, -1, *input.shape[2:])
+    each = x.reshape(1, math.prod(channels), *input.shape[2:])
     result, mean, variance = _C._batch_norm(each, None, None, None, None, eps)
     _update_running(running_mean, mean.reshape(channels).mean(0), momentum)
     unbiased = variance.reshape(channels).mean(0) * (spatial / (spatial - 1))
@@ -258,7 +259,16 @@ def local_response_norm(
     square = input.square()
     ends = [input.new_zeros([input.shape[0], n, *input.shape[2:]]) for n in (before, after)]
     windows = _C.cat([ends[0], square, ends[1]], 1).unfold(1, size, 1)
-    return input / (windows.mean(-1) * alpha + k).pow(beta)
+    if input.dtype == _C.int64:
+        mean = windows.sum(-1) // size  # an average of integers is one, as everywhere in pooling
+    elif input.is_floating_point():
+        mean = windows.mean(-1)
+    else:
+        raise NotImplementedError(
+            f"local_response_norm: expected a floating dtype or int64, got {input.dtype}; call "
+            ".float() first"
+        )
+    return input / (mean * alpha + k).pow(beta)
 
 
 def _widened(input: Tensor, *affine: Tensor | None) -> list[Any]:

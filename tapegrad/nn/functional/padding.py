@@ -50,7 +50,7 @@ def pad(
         )
     pairs = [(widths[place], widths[place + 1]) for place in range(0, len(widths), 2)]
     if mode == "constant":
-        return _constant(input, pairs, 0 if value is None else value)
+        return _C._in_format_of(_constant(input, pairs, 0 if value is None else value), input)
     if value is not None and value != 0:
         raise RuntimeError(f'pad: Padding mode "{mode}" doesn\'t take in value argument')
     if len(pairs) not in (1, 2, 3) or input.dim() - len(pairs) not in (1, 2):
@@ -63,6 +63,12 @@ def pad(
     _expect_elements(input, pairs, mode)
     for number, (before, after) in enumerate(pairs):
         _expect_widths(input, input.dim() - 1 - number, before, after, mode)
+    result = _surrounded(input, pairs, mode)
+    return result if mode == "circular" else _C._in_format_of(result, input)
+
+
+def _surrounded(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
+    widths = [width for pair in pairs for width in pair]
     if any(width < 0 for width in widths) or not any(widths):
         return _chosen(input, pairs, mode)
     if not input.requires_grad:

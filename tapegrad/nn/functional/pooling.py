@@ -650,8 +650,9 @@ def _fractional_max_pool(
             spread[1 + d], spread[1 + rank + d] = outs[d], kernels[d]
             window = starts.unsqueeze(-1) + _C.arange(kernels[d])
             places = places * sizes[d] + window.view(spread)
-        places = places.reshape(planes, math.prod(outs), -1)
-        values = input.detach().reshape(planes, 1, -1).expand(-1, places.shape[1], -1)
+        places = places.reshape(planes, math.prod(outs), math.prod(kernels))
+        values = input.detach().reshape(planes, 1, math.prod(sizes))
+        values = values.expand(-1, places.shape[1], -1)
         best = values.gather(2, places).max(2)[1]
         indices = places.gather(2, best.unsqueeze(2)).view(*lead, *outs)
     return _pooling.plane_gather(input, indices, rank), indices
