@@ -275,7 +275,7 @@ def test_activations_of_integers_with_float_bounds(dtype, bounds):
 SHAPES = ((), (1,), (3,))
 
 
-@pytest.mark.parametrize("shapes", itertools.product(SHAPES, ((), (1,)), ((), (1,))), ids=str)
+@pytest.mark.parametrize("shapes", list(itertools.product(SHAPES, ((), (1,)), ((), (1,)))), ids=str)
 @pytest.mark.parametrize("name", ("index_copy_", "index_add_", "index_copy", "scatter_add_"))
 def test_vectors_and_single_values(name, shapes):
     def call(t):

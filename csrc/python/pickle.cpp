@@ -51,11 +51,11 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
     // Strides come from outside: no element may lie beyond the bytes.
     int64_t reach = x.numel() > 0;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      bool sound =
-          strides[d] >= 0 && (sizes[d] < 2 || strides[d] <= std::max<int64_t>(x.numel(), 1));
+      bool steps = sizes[d] > 1 && x.numel() > 0;
+      bool sound = strides[d] >= 0 && (!steps || strides[d] <= x.numel());
       TAPEGRAD_CHECK_AS(ValueError, sound,
                         "_rebuild_tensor: the pickled tensor is damaged: stride ", strides[d]);
-      if (x.numel() > 0 && sizes[d] > 1) reach += (sizes[d] - 1) * strides[d];
+      if (steps) reach += (sizes[d] - 1) * strides[d];
     }
     TAPEGRAD_CHECK_AS(ValueError, reach <= x.numel(),
                       "_rebuild_tensor: the pickled tensor is damaged: its strides reach beyond "
