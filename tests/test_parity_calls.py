@@ -33,7 +33,7 @@ def outcome(call, library):
     try:
         return describe(call(library))
     except REFUSALS as error:
-        return f"refused: {type(error).__name__}"
+        return error
 
 
 def close(ours, theirs):
@@ -46,6 +46,10 @@ def close(ours, theirs):
 
 def assert_same(call):
     ours, theirs = outcome(call, torch), outcome(call, pytorch)
+    if isinstance(theirs, Exception):
+        # Whoever catches PyTorch's exception must catch this one.
+        assert isinstance(ours, type(theirs)), f"here {ours!r}, in PyTorch {theirs!r}"
+        return
     assert close(ours, theirs), f"here {ours}, in PyTorch {theirs}"
 
 
