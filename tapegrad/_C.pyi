@@ -867,7 +867,7 @@ class Tensor:
             tensor([1., 1., 1.])
         """
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
@@ -967,13 +967,13 @@ class Tensor:
     def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The products of two batches of matrices."""
 
-    def bool(self) -> Tensor:
+    def bool(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def broadcast_to(self, size: builtins.int | Sequence[builtins.int]) -> Tensor:
         """A view broadcast to the shape `size`."""
 
-    def byte(self) -> Tensor:
+    def byte(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def cauchy_(self, median: Any = 0, sigma: Any = 1, *, generator: Generator | None = None) -> Tensor:
@@ -1013,7 +1013,7 @@ class Tensor:
         Gradient of x: where(x > 0, g, g * exp(x / alpha))
         """
 
-    def char(self) -> Tensor:
+    def char(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
@@ -1377,7 +1377,7 @@ class Tensor:
     def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The inner product of two vectors."""
 
-    def double(self) -> Tensor:
+    def double(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
@@ -1543,6 +1543,19 @@ class Tensor:
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """Merges dimensions start_dim to end_dim into one."""
 
+    @overload
+    def flip(self, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Turns the order round along some dimensions.
+
+        Args:
+            dims: the dimensions.
+
+        Example:
+            >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), [1])
+            tensor([[2, 1],
+                    [4, 3]])
+        """
+    @overload
     def flip(self, *args) -> Tensor:
         """Turns the order round along some dimensions.
 
@@ -1585,7 +1598,7 @@ class Tensor:
                     [0, 1]])
         """
 
-    def float(self) -> Tensor:
+    def float(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def float_power(self, exponent: Any) -> Tensor:
@@ -1767,7 +1780,7 @@ class Tensor:
         Gradient of b: none
         """
 
-    def half(self) -> Tensor:
+    def half(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def heaviside(self, values: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -1923,7 +1936,7 @@ class Tensor:
             tensor(11.)
         """
 
-    def int(self) -> Tensor:
+    def int(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def is_complex(self) -> builtins.bool:
@@ -2323,7 +2336,7 @@ class Tensor:
             tensor(1000.6932)
         """
 
-    def long(self) -> Tensor:
+    def long(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def lt(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2959,7 +2972,7 @@ class Tensor:
         """
 
     def ravel(self) -> Tensor:
-        """All elements in one dimension."""
+        """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
 
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise 1 / x, where x is the operand, broadcast together.
@@ -3231,7 +3244,7 @@ class Tensor:
     def shape(self) -> Any:
         """The sizes, as a Size."""
 
-    def short(self) -> Tensor:
+    def short(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
@@ -3920,6 +3933,9 @@ def _hide_batch(tensor: Tensor, dim: builtins.int, level: builtins.int) -> Tenso
 
 def _hide_dual_levels() -> tuple[builtins.int, builtins.int]:
     """Puts all running levels out of sight; returns what _show_dual_levels() takes."""
+
+def _in_format_of(input: Tensor, other: Tensor) -> Tensor:
+    """A fresh result in the memory format that `other` has, if it has the same rank."""
 
 def _increment_version(tensor: Tensor) -> None:
     """Declares the tensor written to."""
@@ -4691,7 +4707,7 @@ def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None
         layout: strided, the only one.
         device: "cpu".
         requires_grad: whether gradients are wanted.
-        memory_format: contiguous_format or preserve_format.
+        memory_format: the order in memory: that of the input, unless another is named.
 
     Example:
         >>> torch.empty_like(torch.ones(2, 3)).shape
@@ -4950,7 +4966,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, la
         layout: strided, the only one.
         device: "cpu".
         requires_grad: whether gradients are wanted.
-        memory_format: contiguous_format or preserve_format.
+        memory_format: the order in memory: that of the input, unless another is named.
 
     Example:
         >>> torch.full_like(torch.zeros(3), 2)
@@ -5723,7 +5739,7 @@ def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None,
         layout: strided, the only one.
         device: "cpu".
         requires_grad: whether gradients are wanted.
-        memory_format: contiguous_format or preserve_format.
+        memory_format: the order in memory: that of the input, unless another is named.
 
     Example:
         >>> torch.ones_like(torch.zeros(3))
@@ -5958,7 +5974,7 @@ def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype |
 def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
 
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise 1 / x, where x is the operand, broadcast together.
@@ -6661,7 +6677,7 @@ def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None
         layout: strided, the only one.
         device: "cpu".
         requires_grad: whether gradients are wanted.
-        memory_format: contiguous_format or preserve_format.
+        memory_format: the order in memory: that of the input, unless another is named.
 
     Example:
         >>> torch.zeros_like(torch.ones(3))

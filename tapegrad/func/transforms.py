@@ -349,7 +349,9 @@ def _push(
         output, aux = _split_aux("jvp", func(*tree_unflatten(duals, structure)), has_aux)
         results, output_structure = tree_flatten(output)
         _require_tensors("jvp(f, primals, tangents)", results, "f(*primals)")
-        unpacked = [_C._unpack_dual(result, level) for result in results]
+        unpacked: list[tuple[Tensor, Tensor | None]] = [
+            _C._unpack_dual(result, level) for result in results
+        ]
         aux = tree_map(
             lambda leaf: _C._unpack_dual(leaf, level)[0] if isinstance(leaf, Tensor) else leaf, aux
         )

@@ -622,5 +622,5 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     if tensor is not None:
         device, dtype = tensor.device, tensor.dtype
     if isinstance(dtype, type):  # float stands for float64, as everywhere.
-        dtype = _C.empty(0, dtype=dtype).dtype
+        dtype = _C.empty(0, dtype=dtype).dtype  # type: ignore[arg-type]
     return device, dtype, kwargs.get("memory_format")
