@@ -103,3 +103,68 @@ def test_no_grad_mode(op):
     with torch.no_grad():
         for result in results(op.function()(*args, **kwargs)):
             assert result.grad_fn is None, f"{op.name} recorded under no_grad"
+
+
+def whole(x):
+    """Return a tensor to write to, and what to look at afterwards."""
+    target = x * 1
+    return target, lambda: target
+
+
+def through_view(x):
+    base = torch.stack([x, x])
+    held = base.view(-1)
+    return base[1], lambda: held
+
+
+@each_op("test_inplace_gradient", having=lambda op: op.inplace and op.gradient_order >= 1)
+def test_inplace_gradient(op):
+    """The in-place form has the plain one's gradients to second order, also through a view."""
+    order = min(op.gradient_order, 2)
+    for sample in gradient_samples(op):
+        leaves, rebuild = leaves_of(sample)
+        args, kwargs = rebuild(leaves)
+        if not isinstance(args[0], torch.Tensor):
+            continue
+        (plain,) = results(op.function()(args[0] * 1, *args[1:], **kwargs))
+        if plain.shape != args[0].shape or not leaves:
+            continue
+        for place in (whole, through_view):
+            target, seen = place(args[0])
+            run_in_place(op, target, args[1:], kwargs)
+            wanted = plain if place is whole else torch.stack([args[0], plain]).view(-1)
+            context = f"of {op.name}{sample}, {place.__name__}"
+            check_same_gradients(seen(), wanted, leaves, order, context)
+
+
+def run_in_place(op, target, args, kwargs):
+    if op.inplace == "kwarg":
+        return op.function()(target, *args, **kwargs, inplace=True)
+    return getattr(target, op.inplace)(*args, **kwargs)
+
+
+def check_same_gradients(ours, wanted, leaves, order, context):
+    """Check that two results have the same gradients, up to an order."""
+    assert np.allclose(ours.detach().numpy(), wanted.detach().numpy()), context
+    weights = torch.linspace(0.5, 1.5, ours.numel(), dtype=ours.dtype).reshape(ours.shape)
+    sums = [(y * weights).sum() for y in (ours, wanted)]
+    for _ in range(order):
+        grads = [
+            torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+            if total.requires_grad
+            else [None] * len(leaves)
+            for total in sums
+        ]
+        for mine, other in zip(*grads, strict=True):
+            assert same_or_zero(mine, other), context
+        sums = [sum((g * g).sum() for g in gs if g is not None) for gs in grads]
+        if not all(isinstance(total, torch.Tensor) for total in sums):
+            return
+
+
+def same_or_zero(a, b):
+    """Compare gradients of which None means zero, as what is overwritten has none or zeros."""
+    a, b = (None if g is None else g.detach().numpy() for g in (a, b))
+    if a is None or b is None:
+        return not np.any(0 if a is None else a) and not np.any(0 if b is None else b)
+    return np.allclose(a, b, rtol=1e-10, atol=1e-12)

@@ -31,6 +31,7 @@
 #include "ops/create.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
@@ -289,6 +290,34 @@ Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
   }
   if (grad.dtype() != dtype) grad = cast(grad, dtype);
   return grad;
+}
+
+std::vector<Tensor> run_alone(Node& node, std::vector<Tensor> grads) {
+  TAPEGRAD_CHECK(grads.size() == node.output_count(), node.name(), ": expected ",
+                 node.output_count(), " gradients, one for each output, got ", grads.size());
+  bool any = false;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined()) continue;
+    any = true;
+    TAPEGRAD_CHECK(can_expand(grads[i].sizes(), node.output_sizes(i)), node.name(),
+                   ": expected a gradient of shape ", to_string(node.output_sizes(i)), ", got ",
+                   to_string(grads[i].sizes()));
+    grads[i] = cast(expand(grads[i], node.output_sizes(i)), node.output_dtype(i));
+  }
+  std::span<Edge> edges = node.edges();
+  std::vector<Tensor> grad_inputs(edges.size());
+  if (!any) return grad_inputs;
+  if (node.is_accumulator()) {
+    accumulate_leaf(leaf_of(node), std::move(grads[0]), grad_enabled);
+    return grad_inputs;
+  }
+  annotated(node, [&] { node.vjp(grads, grad_inputs); });
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (!edges[i].node) grad_inputs[i] = Tensor();
+    else if (grad_inputs[i].defined())
+      grad_inputs[i] = validated(std::move(grad_inputs[i]), node, edges[i]);
+  }
+  return grad_inputs;
 }
 
 std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,

@@ -26,6 +26,10 @@ std::vector<bool> will_reach(std::span<Node* const> nodes);
 // Anything else is an error of the op that made it.
 Tensor validated(Tensor grad, const Node& consumer, const Edge& edge);
 
+// Runs one entry by itself: the gradients of its inputs for those of its outputs, undefined where there
+// is none. No hooks, and nothing is released. At a leaf's entry the gradient is accumulated.
+std::vector<Tensor> run_alone(Node& node, std::vector<Tensor> grads);
+
 // Sends `grads` (one per root, same shape) back from `roots`.
 //
 // Without inputs, gradients arrive in the .grad of all leaves that are reached, and nothing is

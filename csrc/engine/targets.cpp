@@ -4,6 +4,7 @@
 
 #include "core/batch.h"
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/parallel.h"
 #include "graph/record.h"
 #include "ops/copy.h"
@@ -11,6 +12,16 @@
 #include "ops/pointwise.h"
 
 namespace tapegrad {
+
+// A copy of `grad` laid out as `like` is if that has no gaps; recorded where the sweep is.
+static Tensor copy_in_layout(const Tensor& grad, const Tensor& like, bool recorded) {
+  Tensor y = is_dense(*like.impl())
+                 ? empty_like_layout(like, grad.dtype())
+                 : Tensor(TensorImpl::empty(grad.dtype(), like.sizes(), like.numel()));
+  if (recorded) copy_(y, grad);
+  else copy_into(y, grad);
+  return y;
+}
 
 // With the lock held throughout, so that sweeps on several threads add to a shared leaf one after the
 // other.
@@ -24,13 +35,8 @@ void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   if (!meta.grad.defined()) {
     // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.
     bool ours = is_sole_owner(grad) && same_sizes(grad.strides(), leaf.strides());
-    if (create_graph || ours) {
-      meta.grad = std::move(grad);
-    } else {
-      meta.grad = is_dense(*leaf.impl()) ? empty_like_layout(leaf, grad.dtype())
-                                         : empty("backward", leaf.sizes(), grad.dtype());
-      copy_into(meta.grad, grad);
-    }
+    if (ours) meta.grad = std::move(grad);
+    else meta.grad = copy_in_layout(grad, leaf, create_graph);
   } else if (create_graph || requires_grad(meta.grad)) {
     meta.grad = add(meta.grad, grad);
   } else {

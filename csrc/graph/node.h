@@ -40,6 +40,13 @@ struct Unwanted {
   uint64_t inputs = 0;
 };
 inline thread_local Unwanted unwanted;
+// The entry that runs as a part of another one, and the history of its output: not the entry itself,
+// which nothing leads to, but what the other entry made of it.
+struct RunningPart {
+  const Node* entry = nullptr;
+  Node* output = nullptr;
+};
+inline thread_local RunningPart running_part;
 // How many sweeps are running on this thread, one inside the other.
 inline thread_local uint32_t sweeps_running = 0;
 

@@ -57,6 +57,9 @@ Edge real_edge(const Tensor& tensor) {
   if (meta->extra) [[unlikely]]
     update_view_history(tensor);
   if (!meta->is_leaf) return {Ref<Node>(meta->node), meta->output_number};
+  // A view without history whose base began to require grad later: no gradient comes to it.
+  if (!meta->requires_grad) [[unlikely]]
+    return {};
   return {accumulator_of(tensor), 0};
 }
 

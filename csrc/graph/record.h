@@ -16,6 +16,7 @@ struct AutogradMeta {
   // the entry that accumulates its gradient while some graph keeps that alive.
   Node* node = nullptr;
   uint32_t output_number = 0;
+  uint32_t rewrites = 0;  // how many recorded in-place writes gave it a new history
   bool is_leaf = true;
   bool requires_grad = false;
   bool retains_grad = false;
@@ -25,8 +26,9 @@ struct AutogradMeta {
 
 // The rarer parts.
 struct Extra {
-  Tensor base;                // of a view: the tensor whose memory it shows
-  uint32_t view_version = 0;  // the storage version for which the view's history is right
+  Tensor base;                 // of a view: the tensor whose memory it shows
+  uint32_t base_rewrites = 0;  // the base's, as of the view's history
+  uint32_t view_version = 0;   // the storage's, as of the view's history
   bool multi_output_view = false;
   bool no_grad_view = false;  // made while recording was off: its history does not follow the base
   bool inference_view = false;  // the same, in inference mode

@@ -126,7 +126,10 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner, size_t ind
 SavedValue SavedValue::output(const Tensor& tensor, const Node& owner, size_t index) {
   check_savable(tensor);
   SavedValue value;
-  value.number_ = tensor->meta() ? static_cast<uint16_t>(tensor->meta()->output_number) : 0;
+  // What is written in place has yet the history it had before, and will be the only output.
+  const AutogradMeta* meta = tensor->meta();
+  value.number_ =
+      meta && meta->node == &owner ? static_cast<uint16_t>(meta->output_number) : uint16_t{0};
   value.history_ = History::Output;
   if (packing && is_packable(tensor)) value.pack(tensor);
   else if (!coding || !value.encode(tensor, owner, index)) value.hold(bare_alias(tensor));
@@ -239,7 +242,8 @@ Tensor SavedValue::get(const Node& owner) const {
     if (!node) return value;
     put_history(with_history, Ref<Node>(node), number);
   } else if (history_ == History::Output) {
-    put_history(with_history, Ref<Node>(const_cast<Node*>(&owner)), number_);
+    if (running_part.entry == &owner) put_history(with_history, Ref<Node>(running_part.output), 0);
+    else put_history(with_history, Ref<Node>(const_cast<Node*>(&owner)), number_);
   } else {
     const Edge& edge = owner.edges()[number_];
     if (edge.node && !edge.node->is_placeholder())

@@ -16,8 +16,9 @@ void update_view_history(const Tensor& view);
 // Before a recorded in-place write to `tensor`: refuses the views that cannot be followed.
 void check_view_write(const char* op, const Tensor& tensor, bool recording);
 
-// After a recorded in-place write to `tensor`: `node` becomes its history, and, when it is a view,
-// the history of its base is rewritten so that all other views see the write.
-void rebase_history(const Tensor& tensor, Ref<Node> node);
+// The last act of a recorded in-place write to `tensor`: an output of `node` becomes its history, and,
+// when it is a view, the history of its base is rewritten so that all other views see the write.
+// Until then every tensor, views of the written one included, has the history it had before.
+void rebase_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number = 0);
 
 }  // namespace tapegrad

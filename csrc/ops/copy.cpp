@@ -2,6 +2,7 @@
 
 #include "core/batch.h"
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/op.h"
 #include "cpu/kernels.h"
 #include "graph/record.h"
@@ -46,20 +47,20 @@ struct FillBackward final : Node {
 
 // In which bytes of its storage a tensor lies.
 struct ByteRange {
-  const char* begin;
-  const char* end;
+  int64_t begin;
+  int64_t end;
 };
 ByteRange byte_range(const Tensor& x) {
-  int64_t low = 0, high = 0;
+  int64_t low = x->offset(), high = x->offset();
   for (int64_t d = 0; d < x.dim(); ++d) {
     int64_t reach = (x.size(d) - 1) * x.stride(d);
     (reach < 0 ? low : high) += reach;
   }
   auto item = static_cast<int64_t>(itemsize(x.dtype()));
-  auto* data = static_cast<const char*>(x->data());
-  return {data + low * item, data + (high + 1) * item};
+  return {low * item, (high + 1) * item};
 }
 
+// Of two tensors that share their storage.
 bool ranges_meet(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return false;
   ByteRange x = byte_range(a), y = byte_range(b);
@@ -74,18 +75,33 @@ void check_no_internal_overlap(const char* op, const Tensor& self) {
                    "to a single memory location; .clone() the tensor before writing to it");
 }
 
-// Two dense tensors that share some bytes but not all: the result would depend on the order of
-// writing. Anything subtler is copied first by the op itself.
+// What can be told at a glance of the memory of two tensors: whether dense ones share it. Others
+// count as apart: an op that reads one while it writes the other copies first.
+enum class Overlap { None, Partial, Full };
+
+Overlap overlap(const Tensor& a, const Tensor& b) {
+  if (!(a->storage_ref() == b->storage_ref()) || a.numel() == 0 || b.numel() == 0)
+    return Overlap::None;
+  if (a.is_same(b)) return Overlap::Full;
+  if (!is_dense(*a.impl()) || !is_dense(*b.impl())) return Overlap::None;
+  ByteRange x = byte_range(a), y = byte_range(b);
+  if (x.begin == y.begin && x.end == y.end)
+    return same_sizes(a.strides(), b.strides()) ? Overlap::Full : Overlap::Partial;
+  return x.begin < y.end && y.begin < x.end ? Overlap::Partial : Overlap::None;
+}
+
+[[noreturn]] void fail_overlap(const char* op) {
+  fail(op,
+       ": unsupported operation: some elements of the input tensor and the written-to tensor refer "
+       "to a single memory location; .clone() one of them first");
+}
+
 void check_no_partial_overlap(const char* op, const Tensor& self,
                               std::span<const Tensor* const> operands) {
-  for (const Tensor* operand : operands) {
-    if (!((*operand)->storage_ref() == self->storage_ref())) continue;
-    if (same_geometry(*operand, self) || !operand->is_contiguous() || !self.is_contiguous())
-      continue;
-    TAPEGRAD_CHECK(!ranges_meet(*operand, self), op,
-                   ": unsupported operation: some elements of the input tensor and the written-to "
-                   "tensor refer to a single memory location; .clone() one of them first");
-  }
+  for (const Tensor* operand : operands)
+    if ((*operand)->storage_ref() == self->storage_ref() &&
+        overlap(*operand, self) == Overlap::Partial)
+      fail_overlap(op);
 }
 
 bool can_cast(DType from, DType to) {
@@ -153,12 +169,17 @@ Tensor clone_with_history(const Tensor& x) {
 
 void copy_(const Tensor& self, const Tensor& from) {
   bool recording = should_record(self, from);
-  check_inplace("copy_", self, recording);
+  // Of a tensor to itself nothing is written: elements may share a place, if no gradient has to tell
+  // them apart.
+  if (self.is_same(from) && !recording) check_write("copy_", self, recording);
+  else check_inplace("copy_", self, recording);
   TAPEGRAD_CHECK(can_expand(from.sizes(), self.sizes()), "copy_: a tensor of shape ",
                  to_string(from.sizes()), " cannot be broadcast to shape ",
                  to_string(self.sizes()));
   bool shares = from->storage_ref() == self->storage_ref() && !same_geometry(from, self);
-  copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from);
+  if (shares && overlap(from, self) == Overlap::Partial) fail_overlap("copy_");
+  if (!self.is_same(from))
+    copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from);
   note_write("copy_", self);
   if (!recording || !is_floating(self.dtype())) return;
   Ref<CopyBackward> node = Node::create<CopyBackward>(2, 0, std::span(&self, 1));
@@ -184,7 +205,8 @@ void overwrite(const char* op, const Tensor& self, Scalar value) {
 void fill_(const Tensor& self, const Tensor& value) {
   TAPEGRAD_CHECK(value.dim() == 0, "fill_: only supports a 0-dimension value tensor, got one with ",
                  value.dim(), " dimensions");
-  copy_(self, value);
+  // The value may be an element of self.
+  copy_(self, value->storage_ref() == self->storage_ref() ? clone(value) : value);
 }
 
 void fill_(const Tensor& self, Scalar value) {
@@ -210,6 +232,12 @@ bool has_zero(const Tensor& x) {
 void check_inplace(const char* op, const Tensor& self, bool recording) {
   check_write(op, self, recording);
   check_no_internal_overlap(op, self);
+}
+
+void check_apart(const char* op, const Tensor& self,
+                 std::initializer_list<const Tensor*> operands) {
+  for (const Tensor* operand : operands)
+    if (overlap(*operand, self) != Overlap::None) fail_overlap(op);
 }
 
 // Inside grad(f) and the like, f must not write what depends on its inputs to a tensor from outside:
@@ -262,14 +290,10 @@ void prepare_out(const char* op, const Tensor& out, Sizes sizes, DType dtype,
                  std::span<const Tensor* const> operands) {
   TAPEGRAD_CHECK(can_cast(dtype, out.dtype()), op, ": result type ", name(dtype),
                  " can't be cast to the desired output type ", name(out.dtype()));
-  if (!same_sizes(out.sizes(), sizes)) resize_(out, sizes);
+  // Before it is resized: it is what the caller gave that may not overlap.
   check_no_internal_overlap(op, out);
-  for (const Tensor* operand : operands) {
-    bool shares = (*operand)->storage_ref() == out->storage_ref();
-    TAPEGRAD_CHECK(!shares || same_geometry(*operand, out) || !ranges_meet(*operand, out), op,
-                   ": unsupported operation: some elements of the input tensor and the written-to "
-                   "tensor refer to a single memory location; .clone() one of them first");
-  }
+  check_no_partial_overlap(op, out, operands);
+  if (!same_sizes(out.sizes(), sizes)) resize_(out, sizes);
 }
 
 void resize_(const Tensor& self, Sizes sizes) {

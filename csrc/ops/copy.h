@@ -1,6 +1,7 @@
 // Copying, casting, filling, and the checks that every op which writes existing memory makes.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 
 #include "core/layout.h"
@@ -42,6 +43,8 @@ inline void (*before_write)(const Tensor& self) = nullptr;
 void check_inplace(const char* op, const Tensor& self, bool recording);
 // The same for an op to which it does not matter that elements share a place.
 void check_write(const char* op, const Tensor& self, bool recording);
+// That what an op reads in another order than it writes does not share memory with what it writes.
+void check_apart(const char* op, const Tensor& self, std::initializer_list<const Tensor*> operands);
 // That the result of an in-place op fits the tensor: shape, dtype, no half-way overlap.
 void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType dtype,
                           std::span<const Tensor* const> operands);

@@ -282,6 +282,9 @@ void index_put_(const Tensor& self, IndexList indices, const Tensor& values, boo
   check_put_dtype(self, values);
   bool recording = should_record(self, values);
   check_inplace("index_put_", self, recording);
+  check_apart("index_put_", self, {&values});
+  for (const Tensor& index : indices)
+    if (index.defined()) check_apart("index_put_", self, {&index});
   Prepared prepared = prepare("index_put_", self, indices);
   write(index_put_op, self, prepared, values, accumulate, IndexRule::Wrap);
   note_write("index_put_", self);
@@ -470,6 +473,7 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
                 Scalar alpha) {
   bool recording = should_record(self, source);
   check_inplace("index_add_", self, recording);
+  check_apart("index_add_", self, {&index, &source});
   write_index_add(self, dim, index, source, alpha);
   note_write("index_add_", self);
   if (recording)
@@ -489,6 +493,7 @@ void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   Tensor source = copied_source(self, given);
   bool recording = should_record(self, source);
   check_inplace("index_copy_", self, recording);
+  check_apart("index_copy_", self, {&index, &source});
   write_index_copy(self, dim, index, source);
   note_write("index_copy_", self);
   if (recording) record_inplace<IndexCopyBackward>(self, {&source}, 1, dim).save_input(0, index);
@@ -505,6 +510,7 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   bool recording = should_record(self, value);
   check_inplace("index_fill_", self, recording);
+  check_apart("index_fill_", self, {&index});
   write_index_fill(self, dim, index, value);
   note_write("index_fill_", self);
   if (recording) record_inplace<IndexFillBackward>(self, {&value}, 1, dim).save_input(0, index);
@@ -547,6 +553,7 @@ Tensor put(const Tensor& x, const Tensor& place, const Tensor& source, bool accu
 
 void put_(const Tensor& self, const Tensor& place, const Tensor& source, bool accumulate) {
   check_put("put_", self, place, source);
+  check_apart("put_", self, {&place, &source});
   if (!self.is_contiguous()) return copy_(self, put(self, place, source, accumulate));
   index_put_(view(self, DimVector{-1}), {&place, 1}, reshape(source, place.sizes()), accumulate);
 }

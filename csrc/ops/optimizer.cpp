@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "cpu/kernels.h"
 #include "graph/forward.h"
 #include "graph/grad_mode.h"
@@ -20,21 +21,6 @@ OptimizerInfo describe(const char* name, std::vector<const char*> options,
           std::move(options),
           std::move(states),
           std::move(counts)};
-}
-
-// Every element has a place of its own and there are no gaps, in whatever order.
-bool is_dense(const Tensor& x) {
-  if (x.is_contiguous()) return true;
-  std::vector<std::pair<int64_t, int64_t>> dims;
-  for (int64_t d = 0; d < x.dim(); ++d)
-    if (x.size(d) != 1) dims.emplace_back(x.stride(d), x.size(d));
-  std::sort(dims.begin(), dims.end());
-  int64_t expected = 1;
-  for (auto [stride, size] : dims) {
-    if (stride != expected) return false;
-    expected *= size;
-  }
-  return true;
 }
 
 bool matches(const Tensor& x, const Tensor& param) {
@@ -138,7 +124,7 @@ bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count
   const size_t alike = (2 + optimizer.states.size()) * count;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& param = operands[count + i];
-    if (!is_floating(param.dtype()) || !is_dense(param)) return false;
+    if (!is_floating(param.dtype()) || !is_dense(*param.impl())) return false;
     for (size_t k = i; k < alike; k += count)
       if (!matches(operands[k], param)) return false;
   }

@@ -617,6 +617,11 @@ bool wants_same_dtype(const PointwiseInfo& info) {
   }
 }
 
+// Whether an element of the operand may lie where the op writes another one.
+bool is_misaligned(const Tensor& operand, const Tensor& out) {
+  return operand->storage_ref() == out->storage_ref() && !same_geometry(operand, out);
+}
+
 }  // namespace
 
 void pointwise_out(PointwiseId id, Operands operands, Params params, const Tensor& out) {
@@ -635,7 +640,14 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
   bool resized = !same_sizes(out.sizes(), sizes);
   prepare_out(info.name, out, sizes, dtypes.result, operands);
   if (resized) out->set_geometry(sizes, result_strides(info, sizes, operands), out->offset());
-  execute(info, operands, params, dtypes.compute, out);
+  // Operands that the op reads while it writes are copied first.
+  Tensor copies[kMaxArity];
+  const Tensor* inputs[kMaxArity];
+  for (int i = 0; i < info.arity; ++i) {
+    if (is_misaligned(*operands[i], out)) copies[i] = clone(*operands[i]);
+    inputs[i] = copies[i].defined() ? &copies[i] : operands[i];
+  }
+  execute(info, {inputs, operands.size()}, params, dtypes.compute, out);
   note_write(info.name, out);
 }
 
@@ -664,7 +676,7 @@ void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
   for (int i = 0; i < info.arity; ++i) {
     const Tensor& operand = *operands[i];
     bool shares = operand->storage_ref() == self->storage_ref();
-    bool misaligned = shares && !same_geometry(operand, self);
+    bool misaligned = is_misaligned(operand, self);
     if (misaligned || (shares && (saved >> (i + 1) & 1))) copies[i] = clone_with_history(operand);
     values[i] = copies[i].defined() ? &copies[i] : &operand;
     inputs[i] = misaligned ? &copies[i] : &operand;

@@ -11,8 +11,10 @@
 #include "core/error.h"
 #include "cpu/kernels.h"
 #include "graph/record.h"
+#include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
+#include "ops/inplace.h"
 #include "ops/join.h"
 #include "ops/pointwise.h"
 #include "ops/scatter.h"
@@ -167,6 +169,19 @@ Tensor total(const char* op, const Tensor& input, int64_t dim, std::optional<DTy
   return cast(scan(x, Course{dim, false}), result);
 }
 
+// Runs a scan of a floating tensor's own dtype in its place.
+void scan_inplace(const char* op, const Op& kernel, const Tensor& self, Course course) {
+  Tensor y = run(kernel, {contiguous(detach(self))}, course);
+  copy_into(self, y);
+  note_write(op, self);
+}
+
+// Whether the in-place form can be recorded as one entry; else it computes aside and copies.
+bool runs_in_place(const Tensor& self, std::optional<DType> dtype) {
+  return is_floating(self.dtype()) && self.dim() > 0 &&
+         dtype.value_or(self.dtype()) == self.dtype();
+}
+
 std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t dim,
                                    const char* node_name) {
   const Course course{wrap_dim(op.name, dim, input.dim()), false};
@@ -188,6 +203,29 @@ Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   return total("cumprod", x, dim, dtype, directed_cumprod);
+}
+
+void cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  if (!runs_in_place(self, dtype)) return copy_(self, cumsum(self, dim, dtype));
+  const Course course{wrap_dim("cumsum_", dim, self.dim()), false};
+  bool recording = should_record(self);
+  check_inplace("cumsum_", self, recording);
+  scan_inplace("cumsum_", cumsum_op, self, course);
+  if (recording) record_inplace<CumsumBackward>(self, {}, 0, course, "CumsumBackward0");
+}
+
+void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  if (!runs_in_place(self, dtype)) return copy_(self, cumprod(self, dim, dtype));
+  const Course course{wrap_dim("cumprod_", dim, self.dim()), false};
+  bool recording = should_record(self);
+  check_inplace("cumprod_", self, recording);
+  // The derivative needs what self held.
+  Tensor before = recording ? clone_with_history(self) : Tensor();
+  scan_inplace("cumprod_", cumprod_op, self, course);
+  if (!recording) return;
+  auto& node = record_inplace<CumprodBackward>(self, {}, 2, course, "CumprodBackward0");
+  node.save_input(0, before);
+  node.save_output(1, self);
 }
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim) {

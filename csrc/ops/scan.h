@@ -10,6 +10,8 @@ namespace tapegrad {
 
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype = {});
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype = {});
+void cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype = {});
+void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype = {});
 Tensor logcumsumexp(const Tensor& x, int64_t dim);
 // Values and the places of the latest extreme.
 std::pair<Tensor, Tensor> cummax(const Tensor& x, int64_t dim);

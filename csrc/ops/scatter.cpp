@@ -159,6 +159,7 @@ void scatter_inplace(const char* op, const Tensor& self, int64_t dim, const Tens
                      const Tensor& source, ScatterMode mode) {
   bool recording = should_record(self, source);
   check_inplace(op, self, recording);
+  check_apart(op, self, {&index, &source});
   Scattered operands = check_scatter(op, self, dim, index, source);
   write(self, operands, mode);
   note_write(op, self);
@@ -363,6 +364,7 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
                      ScatterReduce reduce, bool include_self) {
   bool recording = should_record(self, source);
   check_inplace("scatter_reduce_", self, recording);
+  check_apart("scatter_reduce_", self, {&index, &source});
   // The derivative needs what self held, so the recorded form computes aside and copies.
   if (recording)
     return copy_(self, scatter_reduce(clone(self), dim, index, source, reduce, include_self));

@@ -391,11 +391,10 @@ std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim
     parts.push_back(make_view(x, sizes, x.strides(), x->offset() + start * x.stride(d)));
     start += length;
   }
-  if (should_record(x) && !parts.empty()) {
+  if (should_record(x) && !parts.empty())
     record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "SplitWithSizesBackward0",
                           x.sizes(), d, true);
-    mark_multi_output_views(parts);
-  }
+  mark_multi_output_views(parts);
   return parts;
 }
 
@@ -412,11 +411,10 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
     pause_for_interrupts(parts.size());
     parts.push_back(make_view(x, sizes, strides, x->offset() + i * x.stride(d)));
   }
-  if (should_record(x) && !parts.empty()) {
+  if (should_record(x) && !parts.empty())
     record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "UnbindBackward0", x.sizes(), d,
                           false);
-    mark_multi_output_views(parts);
-  }
+  mark_multi_output_views(parts);
   return parts;
 }
 

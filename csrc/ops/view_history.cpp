@@ -3,12 +3,24 @@
 // A view shares memory with its base (a view of a view has the first one's base). Writing to one of
 // them in place changes what the others show, so it must change their histories too:
 //
-// - A recorded write to the *base* gives the base a new history. A view notices, by the
-//   storage's version, that its history is older than the last write; the next time it is asked for,
-//   it is made anew as "this place of the base".
+// - A recorded write to the *base* gives the base a new history, and the base counts how often that
+//   happened (AutogradMeta::rewrites). A view notices by this count that its history is older than
+//   the last write; the next time it is asked for, it is made anew as "this place of the base".
 // - A recorded write to a *view* makes a new history for the base: CopySlices, an entry whose
 //   gradient is the base's gradient with the written place replaced by what the in-place op's own
 //   entry makes of it. The view then takes its history from the base as above.
+//
+// The invariant: a view's history is right exactly as long as its base has the history it was made
+// from. Only rebase_history() ends that, and it is the last thing that an in-place op does. So an op
+// may write s and read a view of s, and ask for the edges of both when the bytes are written and
+// the version is bumped already: it still gets them as they were before. The storage's version does
+// not decide, because it changes in the middle of an op, and for writes that are not recorded, which
+// change no history. (One case goes by the version, because in PyTorch it does: a view that was
+// made before its base began to require grad has no history, and gets one with the next write.)
+//
+// An entry that runs as a part of CopySlices may have saved its output. That value is a place of the
+// base as CopySlices left it, and for a derivative of the derivative that is its history: see
+// RunningPart.
 //
 // Both need to name the view's place inside a gradient of the base: the gradient is laid out in
 // memory as the base is, and there the view's strides name its place. Refused, as in PyTorch, are
@@ -145,6 +157,20 @@ Geometry place_in_base(const Tensor& view, const Tensor& base) {
   return place;
 }
 
+class PartScope {
+ public:
+  PartScope(const Node& entry, Ref<Node> output)
+      : output_(std::move(output)),
+        outer_(std::exchange(running_part, {output_ ? &entry : nullptr, output_.get()})) {}
+  ~PartScope() { running_part = outer_; }
+  PartScope(const PartScope&) = delete;
+  PartScope& operator=(const PartScope&) = delete;
+
+ private:
+  Ref<Node> output_;
+  RunningPart outer_;
+};
+
 struct CopySlices final : Node {
   CopySlices(Layout whole, Geometry place, Ref<Node> inner)
       : whole(std::move(whole)), place(std::move(place)), inner(std::move(inner)) {}
@@ -154,7 +180,10 @@ struct CopySlices final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     std::vector<Tensor> inner_grads(inner->edges().size());
     Tensor grad_part = extract(grads[0], whole, place);
-    inner->vjp({&grad_part, 1}, inner_grads);
+    {
+      PartScope scope(*inner, grad_enabled ? part_history(grad_part) : Ref<Node>());
+      inner->vjp({&grad_part, 1}, inner_grads);
+    }
     if (needs(0)) {
       Tensor rest = erase(grads[0], whole, place);
       Tensor part = inner_grads[0];
@@ -166,6 +195,15 @@ struct CopySlices final : Node {
   void release_saved(const SourceLine& sweep_line) override { inner->release_saved(sweep_line); }
   Node* inner_entry() override { return inner.get(); }
   Tensor written_part(const Tensor& value) override { return extract(value, whole, place); }
+
+  // The history of what the inner entry wrote, which has the shape of its gradient.
+  Ref<Node> part_history(const Tensor& grad_part) {
+    Ref<ExtractBackward> node =
+        Node::create<ExtractBackward>(1, 0, std::span(&grad_part, 1), whole, place);
+    node->edges()[0] = {Ref<Node>(this), 0};
+    node->stamp();
+    return node;
+  }
   void visit(const Visitor& visitor) const override { visitor.node(inner.get(), visitor.state); }
 
   Layout whole;
@@ -236,12 +274,29 @@ void record_as_strided(const Tensor& x, const Tensor& y, Geometry place) {
   record<ReachingBackward>({&x}, y, 0, length, std::move(own), std::move(place), shared);
 }
 
+namespace {
+
+uint32_t rewrites_of(const Tensor& base) { return base->meta() ? base->meta()->rewrites : 0; }
+
+// The view's history is that of its place in the base, as both are now.
+void mark_current(const Tensor& view, Extra& extra) {
+  extra.base_rewrites = rewrites_of(extra.base);
+  extra.view_version = view->storage().version();
+}
+
+bool is_current(const Tensor& view, const Extra& extra) {
+  if (extra.base_rewrites != rewrites_of(extra.base)) return false;
+  return !view->meta()->is_leaf || extra.view_version == view->storage().version();
+}
+
+}  // namespace
+
 void mark_view(const Tensor& view, const Tensor& x) {
   const AutogradMeta* meta = x->meta();
   bool x_is_view = meta && meta->extra && meta->extra->base.defined();
   Extra& extra = ensure_extra(view);
   extra.base = x_is_view ? meta->extra->base : x;
-  extra.view_version = view->storage().version();
+  mark_current(view, extra);
   extra.no_grad_view = !grad_enabled || (x_is_view && meta->extra->no_grad_view);
   extra.inference_view =
       (storage_context.flags & Storage::kInference) || (x_is_view && meta->extra->inference_view);
@@ -282,9 +337,7 @@ void update_view_history(const Tensor& view) {
       to_string(view.sizes()),
       " is used after it was modified inplace through a dual tensor made of it; make the "
       "dual of a .clone()");
-  if (!extra.base.defined()) return;
-  uint32_t version = view->storage().version();
-  if (extra.view_version == version) return;
+  if (!extra.base.defined() || is_current(view, extra)) return;
   bool follows = !extra.no_grad_view && requires_grad(extra.base);
   if (!follows && !has_tangent(extra.base)) return;
   GradMode mode(grad_enabled && !extra.no_grad_view);  // tangents follow in any case
@@ -293,7 +346,7 @@ void update_view_history(const Tensor& view) {
                  "its base was modified in place; this is forbidden, use .clone() on the view");
   Ref<ExtractBackward> node = Node::create<ExtractBackward>(
       1, 0, std::span(&view, 1), layout_of(extra.base), place_in_base(view, extra.base));
-  extra.view_version = version;
+  mark_current(view, extra);
   node->edges()[0] = gradient_edge(extra.base);
   node->stamp();
   set_history(view, std::move(node), 0);
@@ -346,25 +399,28 @@ void await_part(const Tensor& part, const Node* entry) {
 
 }  // namespace
 
-void rebase_history(const Tensor& tensor, Ref<Node> node) {
+void rebase_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
   AutogradMeta& meta = ensure_meta(tensor);
   if (meta.extra) spoil_primals(tensor);
-  if (!meta.extra || !meta.extra->base.defined()) return set_history(tensor, std::move(node), 0);
-  Extra& extra = *meta.extra;
-  const Tensor& base = extra.base;
+  if (!meta.extra || !meta.extra->base.defined()) {
+    ++meta.rewrites;
+    return set_history(tensor, std::move(node), output_number);
+  }
+  const Tensor& base = meta.extra->base;
   size_t edges = node->edges().size();
   Ref<CopySlices> slices = Node::create<CopySlices>(edges, 0, std::span(&base, 1), layout_of(base),
                                                     place_in_base(tensor, base), node);
   slices->edges()[0] = gradient_edge(base);
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();
+  if (slices->inner->is_collected()) slices->set_collected();
+  // The view takes its new history from the base when it is asked for it. Not before, because the op
+  // may still be filling in its entry.
+  ++ensure_meta(base).rewrites;
   Node* entry = slices.get();
   set_history(base, std::move(slices), 0);
   if (forward_levels) [[unlikely]]
     await_part(tensor, entry);
-  // Out of date on purpose: the view takes its new history from the base when it is asked for it. Not
-  // before, because the op may still be filling in its entry.
-  extra.view_version = tensor->storage().version() - 1;
 }
 
 }  // namespace tapegrad

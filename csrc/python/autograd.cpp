@@ -141,8 +141,10 @@ void bind_autograd(Binder& b) {
                    "detach_: can't detach views in-place; use detach() instead");
     if (!is_leaf(self)) {
       AutogradMeta* meta = self->meta();
+      uint32_t rewrites = meta->rewrites;
       self->set_meta(nullptr);
       destroy_autograd_meta(self.impl(), meta);
+      if (rewrites != 0) ensure_meta(self).rewrites = rewrites;  // views of it go on comparing
     } else if (self->meta()) {
       ensure_meta(self).requires_grad = false;
     }

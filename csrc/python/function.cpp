@@ -73,11 +73,11 @@ nb::list record_function(nb::object context, const std::string& name,
   };
   bool recording = false;
   for (const Tensor& input : inputs) recording |= should_record(input);
+  for (const Tensor& x : dirty) note_write("a custom function", x);
   for (const Tensor& x : dirty) {
     TAPEGRAD_CHECK(!(recording && requires_grad(x) && begins_graph(x)), name,
                    ": a leaf Variable that requires grad is being used in an in-place operation");
     if (recording) check_view_write(name.c_str(), x, true);
-    note_write("a custom function", x);
   }
   std::vector<Tensor> given = outputs;
   for (Tensor& output : outputs)
@@ -94,15 +94,15 @@ nb::list record_function(nb::object context, const std::string& name,
     for (uint32_t k = 0; k < outputs.size(); ++k) {
       const Tensor& output = outputs[k];
       if (!differentiable[k] || !is_floating(output.dtype())) continue;
-      const AutogradMeta* meta = output->meta();
-      bool view = contains(dirty, output) && meta && meta->extra && meta->extra->base.defined();
-      if (!view) {
+      if (!contains(dirty, output)) {
         set_history(output, node, k);
         continue;
       }
-      TAPEGRAD_CHECK(outputs.size() == 1 && inputs[0].is_same(output), name,
+      const AutogradMeta* meta = output->meta();
+      bool view = meta && meta->extra && meta->extra->base.defined();
+      TAPEGRAD_CHECK(!view || (outputs.size() == 1 && inputs[0].is_same(output)), name,
                      ": a view that is marked dirty must be the first input and the only output");
-      rebase_history(output, node);
+      rebase_history(output, node, k);
     }
     for (size_t i = 0; i < saved.size(); ++i) {
       if (!saved[i]) continue;

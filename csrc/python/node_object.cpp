@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "engine/sweep.h"
 #include "graph/accumulate.h"
 #include "graph/hooks.h"
 #include "graph/record.h"
@@ -157,6 +158,28 @@ PyObject* get_variable(PyObject* self, void*) {
   return wrap(leaf_of(node_of(self)));
 }
 
+// grad_fn(*grads): the entry's part of a backward, by itself.
+PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    Node& node = node_of(self);
+    TAPEGRAD_CHECK_AS(TypeError, !keywords || PyDict_GET_SIZE(keywords) == 0, node.name(),
+                      ": takes no keyword arguments");
+    std::vector<Tensor> grads;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+      PyObject* argument = PyTuple_GET_ITEM(arguments, i);
+      TAPEGRAD_CHECK_AS(TypeError, argument == Py_None || is_tensor(argument), node.name(),
+                        ": expected a Tensor or None, got ", Py_TYPE(argument)->tp_name);
+      grads.push_back(argument == Py_None ? Tensor() : tensor_of(argument));
+    }
+    Ref<Node> alive(&node);
+    std::vector<Tensor> results = run_alone(node, std::move(grads));
+    if (results.size() == 1) return wrap(results[0]);
+    nb::list list;
+    for (Tensor& result : results) list.append(nb::steal(wrap(result)));
+    return nb::tuple(list).release().ptr();
+  });
+}
+
 PyMethodDef methods[] = {
     {"name", get_name, METH_NOARGS, "The name of the op's entry, such as MulBackward0."},
     {"__dir__", list_attributes, METH_NOARGS, nullptr},
@@ -180,6 +203,7 @@ PyTypeObject* type_named(const char* name, PyTypeObject* base, const char* modul
                               {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
                               {Py_tp_setattro, reinterpret_cast<void*>(set_attribute)},
                               {Py_tp_repr, reinterpret_cast<void*>(represent)},
+                              {Py_tp_call, reinterpret_cast<void*>(call)},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, properties},
                               {0, nullptr}};

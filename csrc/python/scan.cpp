@@ -2,7 +2,6 @@
 #include "ops/scan.h"
 
 #include "core/error.h"
-#include "ops/copy.h"
 #include "python/out.h"
 #include "python/return_types.h"
 
@@ -13,10 +12,12 @@ namespace {
 using Out = std::optional<Tensor>;
 using OutPair = std::optional<std::pair<Tensor, Tensor>>;
 using Total = Tensor (*)(const Tensor&, int64_t, std::optional<DType>);
+using TotalInPlace = void (*)(const Tensor&, int64_t, std::optional<DType>);
 using Extreme = std::pair<Tensor, Tensor> (*)(const Tensor&, int64_t);
 
 // cumsum and cumprod, and their in-place forms.
-void bind_total(Binder& b, const char* name, Total total, const char* doc) {
+void bind_total(Binder& b, const char* name, Total total, TotalInPlace total_inplace,
+                const char* doc) {
   auto dtype = "dtype"_a.none() = nb::none();
   auto f = [=](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
     if (out && !dtype) dtype = out->dtype();  // Totals are formed in the dtype of out=.
@@ -32,7 +33,7 @@ void bind_total(Binder& b, const char* name, Total total, const char* doc) {
                    "_: bad in-place call: input tensor dtype ", tapegrad::name(self.dtype()),
                    " and output tensor dtype ", tapegrad::name(*dtype), " should match");
     if (self.dtype() == DType::Bool) fail_unsupported_dtype(name, DType::Bool);
-    copy_(self, total(self, dim, dtype));
+    total_inplace(self, dim, dtype);
     return self;
   }, "dim"_a, nb::kw_only(), dtype, "The same in place.");
 }
@@ -49,7 +50,7 @@ void bind_extreme(Binder& b, const char* name, Extreme extreme, const char* doc)
 }  // namespace
 
 void bind_scan(Binder& b) {
-  bind_total(b, "cumsum", cumsum, R"(Running sums along a dimension. Integers run in int64.
+  bind_total(b, "cumsum", cumsum, cumsum_, R"(Running sums along a dimension. Integers run in int64.
 
 Args:
     dim: the dimension.
@@ -59,7 +60,8 @@ Example:
     >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
     tensor([1, 3, 6])
 )");
-  bind_total(b, "cumprod", cumprod, R"(Running products along a dimension. Integers run in int64.
+  bind_total(b, "cumprod", cumprod, cumprod_,
+             R"(Running products along a dimension. Integers run in int64.
 
 Args:
     dim: the dimension.

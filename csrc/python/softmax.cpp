@@ -11,7 +11,7 @@ void bind_softmax(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   b.both("softmax",
          [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
-    return into_out("softmax", softmax(x, dim, dtype), out, {&x});
+    return into_out("softmax", softmax(x, dim, dtype), out);
   }, "dim"_a, dtype, nb::kw_only(), out,
          R"(Exponentials, scaled so that they add up to one along a dimension.
 
@@ -25,7 +25,7 @@ Example:
 )");
   b.both("log_softmax",
          [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
-    return into_out("log_softmax", log_softmax(x, dim, dtype), out, {&x});
+    return into_out("log_softmax", log_softmax(x, dim, dtype), out);
   }, "dim"_a, dtype, nb::kw_only(), out,
          R"(The logarithm of softmax, computed without leaving the logarithms.
 

@@ -229,7 +229,12 @@ Tensor target_of(const Tensor& self, const Subscript& subscript, const Tensor& v
 
 void assign_view(const Tensor& self, const Subscript& subscript, const Tensor& value) {
   Tensor target = target_of(self, subscript, value);
-  copy_(target, value.dim() > target.dim() ? without_leading_ones(value) : value);
+  if (value.dim() == 0 && target.dim() > 0) return fill_(target, value);
+  Tensor source = value.dim() > target.dim() ? without_leading_ones(value) : value;
+  // A part of self that is broadcast over self is read at many places: copy_ takes care of that.
+  bool shares = source->storage_ref() == target->storage_ref();
+  if (shares && can_expand(source.sizes(), target.sizes())) source = expand(source, target.sizes());
+  copy_(target, source);
 }
 
 void assign_indexed(const Tensor& self, const Key& key, const Tensor& value) {

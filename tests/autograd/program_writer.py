@@ -5,12 +5,10 @@ A statement is one line of Python over variables ``v0, v1, ...``, the library un
 where a difference in the last bit between two libraries would become a difference in the first.
 """
 
-import re
-
 import numpy as np
 
-NAME = re.compile(r"\b[vg]\d+\b")
-MARGIN = 1e-3
+from autograd.program_terms import MARGIN, NAME, NUMBERS, is_expanded, places, require
+from autograd.program_writes import WriteStatements
 
 UNARY = (
     "sin",
@@ -82,66 +80,23 @@ COMPARISONS = (
     "gt",
     "ge",
 )
-IN_PLACE_UNARY = (
-    "sin_",
-    "cos_",
-    "tanh_",
-    "sigmoid_",
-    "exp_",
-    "square_",
-    "neg_",
-    "sqrt_",
-    "erf_",
-    "atan_",
-    "reciprocal_",
+
+
+# A number that comes of a sweep, to be run inside another one.
+INNER_SWEEP = (
+    "(lambda x: torch.autograd.grad(torch.tanh(x * 0.3 * y).sum(), x)[0].sum())"
+    "(torch.ones((), requires_grad=True))"
 )
-IN_PLACE_BINARY = (
-    "add_",
-    "sub_",
-    "mul_",
-    "div_",
-    "copy_",
-)
-NUMBERS = (2, 0.5, -1.5, 3)
 
 
-class NoFit(LookupError):
-    """Raised when a drawn statement has no operand that fits; the caller draws again."""
-
-
-def require(condition):
-    if not condition:
-        raise NoFit
-
-
-def base_of(target):
-    """Return the variable that an expression such as ``v3[0].t()`` starts from."""
-    return NAME.match(target).group()
-
-
-def is_expanded(value):
-    return any(
-        step == 0 and size > 1 for step, size in zip(value.stride(), value.shape, strict=True)
-    )
-
-
-def overlaps_unseen(value):
-    """Whether two indices lead to one element in a way that PyTorch does not look for."""
-    if is_expanded(value):
-        return False
-    places = np.zeros((), dtype=int)
-    for step, size in zip(value.stride(), value.shape, strict=True):
-        places = places[..., None] + step * np.arange(size)
-    return len(np.unique(places)) < places.size
-
-
-class Writer:
+class Writer(WriteStatements):
     """Draws statements over a dictionary of PyTorch tensors by name.
 
     Attributes:
         random: NumPy's generator, the only source of chance.
         values: the tensors that exist, by variable name, in order of creation.
         count: how many variable names were given out.
+        hooked_views: the names of views with hooks.
         higher_order: whether sweeps may be recorded. What a hook on an intermediate result sees of
             the sweep of a sweep depends on whether a derivative is written in terms of that result,
             which is nobody's promise; so these programs have hooks on leaves only.
@@ -151,6 +106,8 @@ class Writer:
         self.random = random
         self.values = values
         self.count = 0
+        self.hooked_views = set()
+        self.kinds = {}
         self.higher_order = self.chance(0.5)
 
     # ---- choices
@@ -344,7 +301,7 @@ class Writer:
         size = value.shape[first] if value.dim() else 1
         minus_ones = ", ".join(["-1"] * value.dim())
         if self.chance(0.04):
-            require(not is_expanded(value) and not overlaps_unseen(value))
+            require(not is_expanded(value) and len(np.unique(places(value))) == value.numel())
             return f"{name}.as_strided((2,), (1,), {value.storage_offset()})"
         return self.choice(
             [
@@ -457,13 +414,13 @@ class Writer:
         return statement
 
     def may_be_unrecorded(self, expression):
-        """Whether an expression is fit for no_grad: PyTorch's views of what is recorded are not.
+        """Whether an expression is fit for no_grad: views of what is, or will be, recorded are not.
 
-        It says of such a view that it requires grad and is a leaf, but no gradient reaches it.
+        PyTorch says of such a view that it requires grad and is a leaf, but no gradient reaches it.
         """
         names = [name for name in NAME.findall(expression) if name in self.values]
         return expression.startswith("torch.") or not any(
-            self.values[name].requires_grad for name in names
+            self.values[name].is_floating_point() for name in names
         )
 
     def parts(self):
@@ -474,109 +431,6 @@ class Writer:
         require(1 < size <= 4)
         targets = ", ".join(self.new() for _ in range(size))
         return f"{targets} = {name}.{self.choice([f'unbind({dim})', f'split(1, {dim})'])}"
-
-    def target(self):
-        """Return what an in-place operation writes to: a tensor, or a view made on the spot."""
-        name = self.pick(lambda value: value.is_floating_point() and not value.is_leaf)
-        if self.chance(0.15):
-            name = self.pick()  # Leaves and integers too.
-        require(not overlaps_unseen(self.values[name]))
-        if self.chance(0.5):
-            return name
-        value = self.values[name]
-        first, second = self.dim(name), self.dim(name)
-        start = self.place(name, first)
-        return self.choice(
-            [
-                f"{name}[{start}]",
-                f"{name}[..., {start}:]",
-                f"{name}.select({first}, {start})",
-                f"{name}.narrow({first}, {start}, 1)",
-                f"{name}.transpose({first}, {second})",
-                f"{name}.view(-1)",
-                f"{name}.diagonal()",
-                f"{name}[..., ::2]",
-                f"{name}[{start}:][..., :1]",
-                f"{name}.unsqueeze(0)",
-                f"{name}.expand({tuple(value.shape)})",
-                f"{name}.expand(2, {', '.join(['-1'] * value.dim())})",
-                f"{name}.unbind({first})[{start}]",
-                f"{name}.detach()",
-            ]
-        )
-
-    def source(self, target):
-        """Return an operand for an in-place operation on a target.
-
-        Where target and operand overlap in part, and PyTorch cannot tell at a glance, its result
-        depends on the order of its loops: such an operand is cloned first.
-        """
-        name = self.pick()
-        written = self.values[base_of(target)]
-        value = self.values[name]
-        if value.requires_grad and not written.is_floating_point():
-            return f"{name}.detach()"  # PyTorch makes integers require grad here.
-        if value.untyped_storage().data_ptr() != written.untyped_storage().data_ptr():
-            return name
-        both_dense = value.is_contiguous() and written.is_contiguous()
-        plain = self.values.get(target) is not None
-        return name if plain and both_dense and self.chance(0.5) else f"{name}.clone()"
-
-    def write(self):
-        """Return an in-place statement."""
-        target = self.target()
-        source = self.source(target) if self.chance(0.5) else str(self.choice(NUMBERS))
-        kind = self.random.random()
-        if is_expanded(self.values[base_of(target)]) or ".expand(2" in target:
-            kind *= 0.6  # The other operations write the same memory twice, in no fixed order.
-        if kind < 0.25:
-            return f"{target}.{self.choice(IN_PLACE_UNARY)}()"
-        if kind < 0.6:
-            function = self.choice(IN_PLACE_BINARY)
-            if function == "copy_":
-                source = self.source(target)
-            return f"{target}.{function}({source})"
-        if kind < 0.8:
-            return self.choice(
-                [
-                    f"{target}.zero_()",
-                    f"{target}.fill_(0.7)",
-                    f"{target}.masked_fill_(torch.tensor(True), 0.3)",
-                    f"{target}.addcmul_({self.source(target)}, {self.source(target)})"
-                    if self.is_floating(base_of(target))
-                    else f"{target}.add_(1)",
-                    f"{target}.tril_()",
-                    f"{target}.index_fill_(0, torch.tensor([0]), 0.6)",
-                    f"{target}.index_add_(0, torch.tensor([0]), {target}[:1].clone())",
-                    f"{target}.scatter_(0, torch.zeros_like({target}, dtype=torch.int64), 0.4)",
-                ]
-            )
-        if "(" in target.rsplit(".", maxsplit=1)[-1]:
-            return f"{target}[...] = {source}"
-        if target.endswith("]"):
-            return self.choice([f"{target} = {source}", f"{target} += {source}"])
-        name = target
-        start = self.place(name, 0)
-        value = self.values[name]
-        require(value.dim() > 0)
-        rows = self.random.integers(0, value.shape[0], 2).tolist()
-        mask = self.random.integers(0, 2, value.shape[0]).astype(bool).tolist()
-        if source == name:
-            source = f"{name}.clone()"
-        return self.choice(
-            [
-                f"{name}[{start}] = {source}",
-                f"{name}[{start}:] = {source}",
-                f"{name}[..., 0] = {source}",
-                f"{name}[torch.tensor({rows})] = {source}",
-                f"{name}[torch.tensor({mask})] = {source}",
-                f"{name}[..., {start}:] *= {source}",
-            ]
-        )
-
-    def write_statement(self):
-        statement = self.write()
-        return f"with torch.no_grad(): {statement}" if self.chance(0.15) else statement
 
     def reshape_in_place(self):
         name = self.pick(lambda value: value.dim() > 0)
@@ -594,30 +448,38 @@ class Writer:
         name = self.pick()
         value = self.values[name]
         if self.chance(0.5):
-            # A view whose base is told to require grad later says that it does so too, but in
-            # PyTorch no gradient passes through it.
-            require(value.requires_grad or not self.has_views(value))
             return self.choice([f"{name}.requires_grad_()", f"{name}.requires_grad = True"])
         if self.chance(0.3):
-            require(value._base is None)  # As in `hook`: a view forgets that it retains.
             require(value.is_leaf or not self.higher_order)
             return f"{name}.retain_grad()"
-        # A view of what is detached in place keeps its history and cannot be written to any more.
-        require(not self.has_views(value))
         return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
+
+    def drop(self):
+        """Return a statement that lets go of a tensor; its views, or its base, live on."""
+        name = self.pick(lambda value: value._base is not None or self.has_views(value))
+        require(name not in self.hooked_views)
+        return f"del {name}"
 
     def has_views(self, value):
         return any(other._base is value for other in self.values.values())
 
     def hook(self):
         name = self.recorded() if self.chance(0.9) else self.pick()
+        value = self.values[name]
+        require(value.is_leaf or not self.higher_order)
+        if value._base is not None:
+            self.hooked_views.add(name)
+        result, more = self.choice(
+            [
+                ("grad * 2", ""),
+                ("grad.sin()", ""),
+                ("log.append(grad.clone())", ""),
+                (f"grad * {INNER_SWEEP}", f", y={self.floating()}.detach()"),
+            ]
+        )
         # PyTorch crashes at a view whose base was written to, unless it is asked for its grad_fn,
-        # and a view whose base is written to later forgets its hooks.
-        require(self.values[name]._base is None)
-        require(self.values[name].is_leaf or not self.higher_order)
-        # For one of several outputs it calls hooks with None when no gradient arrives.
-        result = self.choice(["grad * 2", "grad.sin()", "log.append(grad.clone())"])
-        hook = f"lambda grad: None if grad is None else {result}"
+        # and for one of several outputs it calls hooks with None when no gradient arrives.
+        hook = f"lambda grad{more}: None if grad is None else {result}"
         return f"{name}.grad_fn; {name}.register_hook({hook})"
 
     def sweep(self):
@@ -627,8 +489,14 @@ class Writer:
         loss = f"torch.tanh({name} * 0.1).sum()"
         draw = self.random.random()
         if draw < 0.6:
+            if self.higher_order and self.chance(0.4):
+                keep = "create_graph=True"
             return f"{loss}.backward({keep})"
-        other = self.recorded()
+        # What a recorded gradient owes to an intermediate result depends on whether a derivative is
+        # written in terms of it, which is nobody's promise.
+        other = self.pick(
+            lambda value: value.requires_grad and (value.is_leaf or not self.higher_order)
+        )
         result = f"g{self.new()[1:]}"
         if draw < 0.7 or not self.higher_order:
             return f"{result} = torch.autograd.grad({loss}, {other}, allow_unused=True, {keep})"
@@ -638,9 +506,11 @@ class Writer:
 
     def statement(self, without=()):
         """Return a new statement of a random kind, and the name of the kind."""
-        kinds = [(name, weight) for name, weight in KINDS.items() if name not in without]
-        weights = np.array([weight for _, weight in kinds], dtype=float)
-        name = kinds[int(self.random.choice(len(kinds), p=weights / weights.sum()))][0]
+        if without not in self.kinds:
+            names = [name for name in KINDS if name not in without]
+            self.kinds[without] = names, np.cumsum([KINDS[name] for name in names])
+        names, weights = self.kinds[without]
+        name = names[int(np.searchsorted(weights, self.random.random() * weights[-1], "right"))]
         drawn = getattr(self, name)()
         return (self.assign(drawn) if name in EXPRESSIONS else drawn), name
 
@@ -660,9 +530,10 @@ EXPRESSIONS = {
 }
 KINDS = EXPRESSIONS | {
     "parts": 1,
-    "write_statement": 6,
+    "write_statement": 7,
     "reshape_in_place": 0.3,
     "flags": 0.8,
     "hook": 0.8,
     "sweep": 0.8,
+    "drop": 0.3,
 }

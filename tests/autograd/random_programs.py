@@ -16,28 +16,35 @@ every graph retained, nothing detached in place.
 """
 
 import argparse
-import re
+import functools
+import multiprocessing
 import sys
 import time
+import warnings
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-if __package__:
-    from .program_writer import KINDS, NAME, NoFit, Writer
-else:  # Run as a script: the folder of this file is on the path, its parent must be too.
-    sys.path.append(str(Path(__file__).parents[1]))
-    from program_writer import KINDS, NAME, NoFit, Writer
+if not __package__:  # Run as a script: the folder above this one has the packages of the tests.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from library import pytorch_for_parity, torch
-
-pytorch, REASON = pytorch_for_parity()
+from autograd.program_comparison import Comparison
+from autograd.program_machine import (
+    PRELUDE,
+    REASON,
+    Machine,
+    ends_when_refused,
+    has_history,
+    is_sweep,
+    pytorch,
+    writes,
+)
+from autograd.program_terms import NAME, NoFit
+from autograd.program_writer import KINDS, Writer
 
 SHORTEST, LONGEST = 10, 40
 SHAPES = [(3,), (2, 3), (3, 3), (2, 3, 2), (4, 1)]
-REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 LARGEST_VALUE = 1e3
 LARGEST_GRADIENT = 1e5
 LARGEST_NUMEL = 200
@@ -45,72 +52,6 @@ MOST_REFUSED = 3
 KEEP_REFUSED = 0.12
 SECOND_ORDER = 0.7
 MOST_OUTPUTS = 3
-NOTHING = 1e-6
-RELATIVE = {"double": 1e-7, "single": 5e-3}
-EXCUSES = (
-    "modified by an inplace operation",
-    "backward through the graph a second time",
-    "has been detached in-place",
-)
-
-
-@dataclass
-class Machine:
-    """A library and the variables that statements run in it have made.
-
-    It is alone with them: a statement may use ``torch``, ``log`` and earlier variables.
-    """
-
-    library: object
-    variables: dict = field(default_factory=dict)
-
-    def __post_init__(self):
-        self.variables |= {"torch": self.library, "log": []}
-
-    def run(self, line):
-        """Run one statement; return the exception that it raised, or None."""
-        try:
-            exec(compiled(line), self.variables)
-        except REFUSALS as error:
-            error.__traceback__ = None
-            return error
-        return None
-
-    def tensors(self):
-        kind = self.library.Tensor
-        return {
-            name: value
-            for name, value in self.variables.items()
-            if name[0] == "v" and isinstance(value, kind)
-        }
-
-
-_COMPILED = {}
-
-
-def compiled(line):
-    code = _COMPILED.get(line)
-    if code is None:
-        if len(_COMPILED) > 1000:
-            _COMPILED.clear()
-        code = _COMPILED[line] = compile(line, "<program>", "exec")
-    return code
-
-
-def is_sweep(line):
-    return ".backward(" in line or "autograd.grad(" in line
-
-
-def ends_when_refused(line):
-    """Whether a refused statement leaves gradients and buffers behind that are nobody's promise."""
-    return ".backward(" in line or (is_sweep(line) and "retain_graph=True" not in line)
-
-
-def writes(line):
-    """Whether a statement may change tensors other than those it names on its left."""
-    if line.startswith("with torch.no_grad(): "):
-        line = line.removeprefix("with torch.no_grad(): ")
-    return not re.match(r"(?:[vg]\d+,? ?)+= ", line) or is_sweep(line)
 
 
 # ---- drawing programs
@@ -154,13 +95,14 @@ class Generator:
 
     def __init__(self, seed, without=()):
         self.random = np.random.default_rng(seed)
-        self.without = without
+        self.without = tuple(without)
         self.lines = []
         self.refused = 0
         self.machine = Machine(pytorch)
         self.writer = Writer(self.random, {})
         self.ended = False
         self.inputs = 0
+        self.lost = set()
 
     def program(self):
         """Return the statements of the program."""
@@ -180,6 +122,7 @@ class Generator:
             self.offer(line)
         if not self.ended:
             self.finish()
+        self.machine.clear()
         return self.lines
 
     def operations(self):
@@ -190,10 +133,18 @@ class Generator:
         self.lines.append(line)
 
     def refresh(self):
-        self.writer.values = self.machine.tensors()
+        """Let the writer see the tensors, apart from those of which PyTorch has lost the history.
+
+        It refuses to look at a view of which the base was written to, if it was made under no_grad
+        or by an op with several outputs. Such a view is not used any more.
+        """
+        tensors = self.machine.tensors()
+        self.lost = {name for name, value in tensors.items() if not has_history(value)}
+        self.writer.values = {n: value for n, value in tensors.items() if n not in self.lost}
 
     def restart(self):
         """Bring the tensors back to what the accepted statements make, after one was dropped."""
+        self.machine.clear()
         self.machine = Machine(pytorch)
         for line in self.lines:
             self.machine.run(line)
@@ -204,13 +155,14 @@ class Generator:
         error = self.machine.run(line)
         if error is None:
             self.refresh()
-            if self.readable(line) and self.in_usual_layout(line) and self.moderate(line):
+            if self.in_usual_layout(line) and self.moderate(line):
                 self.accept(line)
             else:
                 self.restart()
         elif self.may_stay_refused(line):
             self.accept(line)
             self.refused += 1
+            self.refresh()
             self.ended = ends_when_refused(line)
         elif writes(line):
             self.restart()
@@ -220,17 +172,6 @@ class Generator:
         if self.refused >= MOST_REFUSED or self.random.random() >= KEEP_REFUSED:
             return False
         return self.operations() + 1 >= SHORTEST or not ends_when_refused(line)
-
-    def readable(self, line):
-        """Whether every tensor can still say what it is.
-
-        PyTorch forgets the history of a view made under no_grad whose base is then written to, and
-        refuses to look at it at all.
-        """
-        try:
-            return not writes(line) or all(v.is_leaf in (0, 1) for v in self.writer.values.values())
-        except RuntimeError:
-            return False
 
     def in_usual_layout(self, line):
         """Whether new memory is contiguous: where it is not, the libraries may choose differently.
@@ -307,224 +248,6 @@ def generate(seed, without=()):
     return Generator(seed, without).program()
 
 
-# ---- comparing
-
-
-@dataclass
-class Outcome:
-    """What became of a program.
-
-    Attributes:
-        mismatch: the first difference in words, or None.
-        step: the number of the statement that showed it.
-        excused: whether it ended where PyTorch alone refused a stale value, with equal gradients.
-        unverified: whether it ended there, and PyTorch could not give the gradients otherwise.
-        refused: how many statements both libraries refused.
-        sweeps: how many sweeps both libraries ran.
-    """
-
-    mismatch: str | None = None
-    step: int = 0
-    excused: bool = False
-    unverified: bool = False
-    refused: int = 0
-    sweeps: int = 0
-
-
-class Comparison:
-    """Two machines in step, and which variables float32 went into."""
-
-    def __init__(self, lines):
-        self.lines = lines
-        self.ours, self.theirs = Machine(torch), Machine(pytorch)
-        self.rough = set()
-        self.rough_grads = False
-        self.outcome = Outcome()
-
-    def run(self):
-        """Run the program until it ends or shows a difference; return the outcome."""
-        for step, line in enumerate(self.lines):
-            self.outcome.step = step
-            their_error, our_error = self.theirs.run(line), self.ours.run(line)
-            if their_error is None and our_error is None:
-                self.outcome.sweeps += is_sweep(line)
-                try:
-                    problem = self.differences(line)
-                except RuntimeError as error:  # PyTorch looked at every tensor while generating.
-                    problem = f"looking at a tensor gives {shown(error)} here"
-            elif their_error is None or our_error is None:
-                if our_error is None and any(excuse in str(their_error) for excuse in EXCUSES):
-                    self.compare_leniently(step)
-                    return self.outcome
-                problem = f"{shown(our_error)} here, {shown(their_error)} in PyTorch"
-            elif type(our_error).__name__ != type(their_error).__name__:
-                problem = f"{shown(our_error)} here, {shown(their_error)} in PyTorch"
-            elif type(our_error) is AttributeError or isinstance(our_error, NameError):
-                problem = f"{shown(our_error)} here and in PyTorch: not a program"
-            else:
-                self.outcome.refused += 1
-                if ends_when_refused(line):
-                    return self.outcome
-                problem = self.flag_differences()
-            if problem:
-                self.outcome.mismatch = problem
-                return self.outcome
-        return self.outcome
-
-    def differences(self, line):
-        self.spread_roughness(line)
-        names = self.theirs.variables if writes(line) else NAME.findall(line)
-        for name in names:
-            if not NAME.fullmatch(name) or name not in self.theirs.variables:
-                continue
-            mine, other = self.ours.variables[name], self.theirs.variables[name]
-            problem = compare(mine, other, rough=name in self.rough)
-            if problem:
-                return f"{name}: {problem}"
-        return (
-            self.flag_differences()
-            or (is_sweep(line) and self.gradient_differences())
-            or self.log_differences()
-        )
-
-    def log_differences(self):
-        """Compare what hooks saw, apart from zeros: whether those are passed on is no promise.
-
-        A gradient that cancels is zero in one library and the last bit of something in the other.
-        """
-        mine, other = (
-            [grad for grad in machine.variables["log"] if bool((grad.abs() > NOTHING).any())]
-            for machine in (self.ours, self.theirs)
-        )
-        problem = compare(mine, other, rough=bool(self.rough))
-        return f"seen by hooks: {problem}" if problem else None
-
-    def flag_differences(self):
-        ours, theirs = self.ours.tensors(), self.theirs.tensors()
-        our_families, their_families = {}, {}
-        for name, other in theirs.items():
-            mine = flags(name, ours[name], our_families)
-            wanted = flags(name, other, their_families)
-            if mine != wanted:
-                pairs = [
-                    f"{flag} is {a} here, {b} in PyTorch"
-                    for flag, a, b in zip(FLAGS, mine, wanted, strict=True)
-                    if a != b
-                ]
-                return f"{name}: {'; '.join(pairs)}"
-        return None
-
-    def gradient_differences(self):
-        for name, other in self.theirs.tensors().items():
-            if other.is_leaf or other.retains_grad:
-                rough = self.rough_grads
-                problem = compare(self.ours.variables[name].grad, other.grad, rough=rough)
-                if problem:
-                    return f"{name}.grad: {problem}"
-        return None
-
-    def spread_roughness(self, line):
-        """Mark what a statement made of float32: float64 results of that are rough as well."""
-        tensors = self.theirs.tensors()
-        named = [name for name in NAME.findall(line) if name in self.theirs.variables]
-        single = "float32" in line or any(
-            name in self.rough or (name in tensors and tensors[name].dtype == pytorch.float32)
-            for name in named
-        )
-        if not single:
-            return
-        self.rough_grads |= is_sweep(line)
-        memory = {tensors[name].untyped_storage().data_ptr() for name in named if name in tensors}
-        self.rough |= set(named)
-        self.rough |= {n for n, t in tensors.items() if t.untyped_storage().data_ptr() in memory}
-
-    def compare_leniently(self, step):
-        """Compare a sweep that only PyTorch refuses with PyTorch's answer to a lenient program."""
-        line = lenient(self.lines[step])
-        with pytorch.autograd.graph.allow_mutation_on_saved_tensors():
-            machine = Machine(pytorch)
-            for earlier in self.lines[:step]:
-                machine.run(lenient(earlier))
-            if machine.run(line) is not None:
-                self.outcome.unverified = True
-                return
-            self.theirs = machine
-            self.spread_roughness(line)
-            result = NAME.match(line)
-            problem = result and compare(
-                self.ours.variables[result.group()],
-                machine.variables[result.group()],
-                rough=result.group() in self.rough,
-            )
-            problem = problem or self.gradient_differences()
-        if problem:
-            self.outcome.mismatch = f"a sweep that PyTorch refuses, run leniently there: {problem}"
-        self.outcome.excused = not problem
-
-
-def lenient(line):
-    """Return a statement with every graph retained and nothing detached in place."""
-    line = re.sub(r"(v\d+)\.detach_\(\)", r"\1 = \1.detach()", line)
-    if is_sweep(line) and "_graph=True" not in line:
-        line = line.replace(".backward()", ".backward(retain_graph=True)")
-        line = line.replace("allow_unused=True, )", "allow_unused=True, retain_graph=True)")
-    return line
-
-
-FLAGS = ("dtype", "shape", "stride", "requires_grad", "is_leaf", "_version", "base")
-
-
-def flags(name, tensor, families):
-    """Return what can be seen of a tensor besides its values.
-
-    Instead of its base it gives the first variable with the same base, so that it makes no
-    difference whether an op returns a view of a tensor that nobody can name.
-    """
-    shape = tuple(tensor.shape)
-    stride = tensor.stride() if tensor.numel() else ()
-    base = tensor._base
-    return (
-        str(tensor.dtype),
-        shape,
-        # The stride of a dimension of size 1 moves nothing, and is nobody's promise.
-        tuple(step for step, size in zip(stride, shape, strict=False) if size != 1),
-        tensor.requires_grad,
-        tensor.is_leaf,
-        tensor._version,
-        families.setdefault(id(tensor if base is None else base), name),
-    )
-
-
-def shown(error):
-    return "nothing is refused" if error is None else f"{type(error).__name__}({str(error)[:300]})"
-
-
-def compare(mine, other, *, rough):
-    """Return what differs between two values; ``rough`` ones have float32's precision."""
-    if isinstance(other, (tuple, list)):
-        if len(mine) != len(other):
-            return f"{len(mine)} values here, {len(other)} in PyTorch"
-        problems = (compare(a, b, rough=rough) for a, b in zip(mine, other, strict=True))
-        return next((problem for problem in problems if problem), None)
-    if mine is None or other is None:
-        return None if mine is other else f"{mine} here, {other} in PyTorch"
-    if not isinstance(other, pytorch.Tensor):
-        return None
-    if str(mine.dtype) != str(other.dtype) or tuple(mine.shape) != tuple(other.shape):
-        return (
-            f"{mine.dtype} {tuple(mine.shape)} here, {other.dtype} {tuple(other.shape)} in PyTorch"
-        )
-    a, b = mine.detach().clone().numpy(), other.numpy(force=True)
-    if np.array_equal(a, b):
-        return None
-    if b.dtype.kind == "f":
-        relative = RELATIVE["single" if rough or b.dtype == np.float32 else "double"]
-        scale = np.abs(b[np.isfinite(b)]).max(initial=1.0)
-        if np.allclose(a, b, rtol=relative, atol=relative * scale, equal_nan=True):
-            return None
-    return f"{a.reshape(-1)[:6].tolist()} here, {b.reshape(-1)[:6].tolist()} in PyTorch"
-
-
 # ---- shrinking and reporting
 
 
@@ -552,7 +275,8 @@ def still_differs(lines):
 def source(lines):
     """Return a program as a script."""
     hooks = ["log = []"] if any("log" in line for line in lines) else []
-    return "\n".join(["import tapegrad as torch", *hooks, *lines])
+    helped = any("apart(" in line or "AddInPlace" in line for line in lines)
+    return "\n".join(["import tapegrad as torch", *[PRELUDE] * helped, *hooks, *lines])
 
 
 def check(seed, without=()):
@@ -577,6 +301,7 @@ what it prints
 examples
   python tests/autograd/random_programs.py                          1,000 programs
   python tests/autograd/random_programs.py --count 5000 --seed 7    5,000 more, seeds 7 to 5006
+  python tests/autograd/random_programs.py --count 100000 --jobs 2  many, in two processes
   python tests/autograd/random_programs.py --seed 42 --show         one program as source, not run
   python tests/autograd/random_programs.py --without hook sweep     leave kinds of statements out
 """
@@ -591,6 +316,7 @@ def read_arguments():
     )
     parser.add_argument("--count", type=int, default=1000, help="programs to run (default 1000)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first one (default 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to use (default 1)")
     parser.add_argument("--all", action="store_true", help="go on after the first difference")
     parser.add_argument("--show", action="store_true", help="print the program of --seed and stop")
     parser.add_argument(
@@ -602,9 +328,28 @@ def read_arguments():
         help=f"leave out kinds of statements: {', '.join(sorted(KINDS))}",
     )
     arguments = parser.parse_args()
-    if arguments.count < 1:
-        parser.error(f"--count: expected at least 1, got {arguments.count}")
+    for name in ("count", "jobs"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name}: expected at least 1, got {getattr(arguments, name)}")
     return arguments
+
+
+def prepare():
+    """Set a process up for programs: PyTorch on one thread and without its warnings."""
+    pytorch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+
+
+def outcomes(arguments):
+    """Yield the outcome and report of every program, as they are found."""
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    run = functools.partial(check, without=tuple(arguments.without))
+    if arguments.jobs == 1:
+        yield from map(run, seeds)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(arguments.jobs, initializer=prepare) as pool:
+        yield from pool.imap_unordered(run, seeds, chunksize=25)
 
 
 def main():
@@ -613,21 +358,21 @@ def main():
     if pytorch is None:
         print(REASON, file=sys.stderr)
         return 2
-    pytorch.set_num_threads(1)
+    prepare()
     if arguments.show:
         print(source(generate(arguments.seed, arguments.without)))
         return 0
-    totals, failures, start = Counter(), 0, time.perf_counter()
+    totals, failures, done, start = Counter(), 0, 0, time.perf_counter()
     live = sys.stderr.isatty()
-    for number in range(arguments.count):
-        outcome, report = check(arguments.seed + number, arguments.without)
+    for outcome, report in outcomes(arguments):
+        done += 1
         totals.update(
             excused=outcome.excused,
+            measured=outcome.measured,
             unverified=outcome.unverified,
             refused=outcome.refused,
             sweeps=outcome.sweeps,
         )
-        done = number + 1
         if report:
             failures += 1
             print(f"{chr(13) if live else ''}{report}", flush=True)
@@ -639,10 +384,12 @@ def main():
             print(f"\r{text}", end="", file=sys.stderr, flush=True)
     if live:
         print(file=sys.stderr)
+    seconds = time.perf_counter() - start
     print(
-        f"{done} programs in {time.perf_counter() - start:.1f} s: {failures} differ; "
+        f"{done} programs in {seconds:.1f} s, {done / seconds:.0f} a second: {failures} differ; "
         f"{totals['sweeps']} sweeps agree, {totals['refused']} statements refused by both, "
         f"{totals['excused']} stale values that only PyTorch refuses with equal gradients, "
+        f"{totals['measured']} with those of finite differences, "
         f"{totals['unverified']} not verified"
     )
     return int(failures > 0)

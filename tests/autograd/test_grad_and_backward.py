@@ -467,3 +467,81 @@ def test_unique_of_a_leaf_requires_grad_but_has_no_derivative(torch, dim):
     assert not torch.unique(x.detach()).requires_grad
     with torch.no_grad():
         assert not torch.unique(x).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_a_recorded_gradient_of_a_leaf_is_dense(torch):
+    """A sum's gradient is one number shown many times: a leaf's own buffer is not."""
+    x = leaf(torch, [[1.0, 2.0], [3.0, 4.0]])
+    x.sum().backward(create_graph=True)
+    assert x.grad.stride() == x.stride()
+    x.sum().backward()
+    assert x.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    x.grad.mul_(3)
+    assert x.grad.tolist() == [[6.0, 6.0], [6.0, 6.0]]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_a_recorded_gradient_is_laid_out_as_its_leaf(torch):
+    x = constant(torch, [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).t().requires_grad_()
+    (x * x).sum().backward(create_graph=True)
+    assert x.grad.stride() == x.stride() == (1, 3)
+    (second,) = torch.autograd.grad(x.grad.sum(), x)
+    assert second.tolist() == [[2.0, 2.0]] * 3
+    x.grad = None
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_recorded_gradients_of_two_leaves_do_not_share_memory(torch):
+    x, y = leaf(torch, [1.0, 2.0]), leaf(torch, [3.0, 4.0])
+    (x + y).sum().backward(create_graph=True)
+    x.grad.zero_()
+    assert y.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_a_recorded_gradient_can_be_clipped(torch):
+    x = leaf(torch, [1.0, 2.0])
+    (3 * x).sum().backward(create_graph=True)
+    torch.nn.utils.clip_grad_norm_([x], 1.0)
+    assert near(x.grad, [0.5**0.5, 0.5**0.5], 1e-5)
+    x.grad = None
+
+
+def test_an_entry_can_be_called(torch):
+    """It gives the gradients of its inputs: one, or a tuple, with None where none is needed."""
+    x, y = leaf(torch, [2.0, 3.0]), leaf(torch, [5.0])
+    g = constant(torch, [1.0, 10.0])
+    by_x, by_y = (x * y).grad_fn(g)
+    assert by_x.tolist() == [5.0, 50.0]
+    assert by_y.tolist() == [32.0] if torch.__name__ == "tapegrad" else by_y.sum().item() == 32
+    assert (x * constant(torch, 4.0)).grad_fn(g)[1] is None
+    assert x.sin().grad_fn(g).tolist() == (g * x.cos()).tolist()
+    assert x.grad is None and y.grad is None
+
+
+def test_an_entry_that_is_called_is_recorded_like_any_op(torch):
+    x = leaf(torch, [2.0, 3.0])
+    entry = x.sin().grad_fn
+    assert near(torch.autograd.grad(entry(torch.ones_like(x)).sum(), x)[0], -x.sin())
+    with torch.no_grad():
+        assert not entry(torch.ones_like(x)).requires_grad
+
+
+def test_the_entry_of_a_leaf_accumulates_when_it_is_called(torch):
+    x = leaf(torch, [2.0, 3.0])
+    accumulate = (x * 2).grad_fn.next_functions[0][0]
+    assert accumulate(constant(torch, [1.0, 2.0])) == ()
+    accumulate(constant(torch, [1.0, 2.0]))
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_an_entry_refuses_what_is_no_gradient_of_its_outputs(torch):
+    y = leaf(torch, [2.0, 3.0]).sin()
+    with pytest.raises(TypeError):
+        y.grad_fn(3.0)
+    if torch.__name__ == "tapegrad":
+        with pytest.raises(RuntimeError, match=r"SinBackward0: expected a gradient of shape \[2\]"):
+            y.grad_fn(constant(torch, [1.0, 2.0, 3.0]))
+        with pytest.raises(RuntimeError, match="SinBackward0: expected 1 gradients"):
+            y.grad_fn(constant(torch, [1.0, 2.0]), constant(torch, [1.0, 2.0]))

@@ -331,6 +331,21 @@ def test_requires_grad_after_a_view_gives_the_view_no_history(torch):
     assert base[0].grad_fn is not None and not base[0].is_leaf
 
 
+def test_no_gradient_comes_to_a_view_made_before_its_base_required_grad(torch):
+    """It says that it requires grad, as its base does, but is no leaf of its own."""
+    base = constant(torch, [1.0, 2.0])
+    view = base.view(-1)
+    base.requires_grad_()
+    (view * 3).sum().backward()
+    assert view.requires_grad and view.grad is None and base.grad is None
+    with pytest.raises(RuntimeError, match="used in the graph"):
+        torch.autograd.grad((view * 3).sum(), view)
+    with torch.no_grad():
+        base.mul_(2)
+    (view * 3).sum().backward()
+    assert base.grad.tolist() == [3.0, 3.0]
+
+
 def test_requires_grad_cannot_be_switched_off_on_an_inner_tensor(torch):
     y = leaf(torch, [1.0]) * 2
     with pytest.raises(RuntimeError):
@@ -366,6 +381,18 @@ def test_an_output_of_a_multi_output_view_without_grad_may_be_written(torch):
     base = constant(torch, [1.0, 2.0])
     base.unbind()[0].mul_(5)
     assert base.tolist() == [5.0, 2.0]
+
+
+def test_an_output_of_a_multi_output_view_without_grad_refuses_what_has_one(torch):
+    first, _ = constant(torch, [1.0, 2.0]).unbind(0)
+    with pytest.raises(RuntimeError, match=r"modified in ?place"):
+        first.add_(leaf(torch, 3.0))
+
+
+def test_a_tensor_copied_to_itself_may_be_expanded(torch):
+    y = constant(torch, [1.0, 2.0]).expand(2, 2)
+    y.copy_(y)
+    assert y.tolist() == [[1.0, 2.0], [1.0, 2.0]] and y._version == 1
 
 
 def test_the_gradient_flows_through_every_output_of_unbind(torch):
@@ -559,3 +586,44 @@ def test_unfold_with_overlap_sums_the_gradient(torch):
     x = leaf(torch, [1.0, 2.0, 3.0, 4.0])
     x.unfold(0, 2, 1).sum().backward()
     assert x.grad.tolist() == [1.0, 2.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "exp", "sqrt", "rsqrt"])
+def test_a_second_gradient_through_a_view_that_was_written(torch, name):
+    grads = []
+    for in_place in (True, False):
+        x = leaf(torch, [0.3, 0.7, 1.1])
+        y = x * x
+        if in_place:
+            getattr(y[:1], name + "_")()
+        else:
+            y = torch.cat([getattr(y[:1], name)(), y[1:]])
+        (first,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad((first * y).sum(), x, create_graph=True)
+        (third,) = torch.autograd.grad(second.sum(), x)
+        grads.append((first, second, third))
+    for ours, wanted in zip(*grads, strict=True):
+        assert near(ours, wanted)
+
+
+def test_a_result_of_several_that_is_written_in_place_and_saved(torch):
+    """The second output of an op is the only output of the op that overwrites it."""
+    x, plain = leaf(torch, [0.3, 0.7, 1.4]), leaf(torch, [0.3, 0.7, 1.4])
+    _, mean = torch.var_mean(x)
+    mean.exp_()
+    (first,) = torch.autograd.grad(mean, x, create_graph=True)
+    (wanted,) = torch.autograd.grad(plain.mean().exp(), plain, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert near(first, wanted)
+    assert near(second, torch.autograd.grad(wanted.sum(), plain)[0])
+
+
+def test_a_result_that_a_write_to_a_view_saved_is_a_place_of_the_base(torch):
+    """A gradient that is written in terms of it depends on the base as the write left it."""
+    x = leaf(torch, [0.3, 0.7])
+    y = x * 1
+    view = y[:1]
+    view.exp_()
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (by_result,) = torch.autograd.grad(first.sum(), y)
+    assert near(by_result, [1.0, 0.0])

@@ -4,6 +4,7 @@ import re
 import warnings
 
 import pytest
+from library import torch
 
 from .random_programs import (
     LONGEST,
@@ -15,7 +16,6 @@ from .random_programs import (
     pytorch,
     shrink,
     source,
-    torch,
 )
 
 if pytorch is None:
@@ -67,7 +67,15 @@ def test_programs_are_varied():
         "retain_graph",
         "retain_grad",
         ".backward(",
+        ".backward(create_graph=True)",
         ".unbind(",
+        "apart(",
+        "AddInPlace.apply(",
+        "index_copy_(",
+        "masked_scatter_(",
+        "cumprod_(",
+        "del v",
+        "(torch.ones((), requires_grad=True))",
         "] = ",
         "] += ",
         "float32",

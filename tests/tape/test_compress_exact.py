@@ -291,6 +291,14 @@ def test_random_programs_of_all_ops():
 def compare_program(programs, lines):
     """Run a program with and without codings; return 1 if it came to its end in both."""
     plain, coded = programs.Machine(torch), programs.Machine(torch)
+    try:
+        return compare_machines(programs, lines, plain, coded)
+    finally:
+        plain.clear()
+        coded.clear()
+
+
+def compare_machines(programs, lines, plain, coded):
     for line in lines:
         first = plain.run(line)
         with torch.tape.compress("exact", min_bytes=0):
@@ -302,6 +310,7 @@ def compare_program(programs, lines):
         for name, value in plain.tensors().items():
             other = coded.variables[name]
             assert torch.equal(value.detach(), other.detach()), (name, lines)
-            if value.is_leaf and value.grad is not None:
+            lost = not programs.has_history(value)
+            if not lost and value.is_leaf and value.grad is not None:
                 assert same_bits([value.grad], [other.grad]), (name, lines)
     return 1

@@ -5,7 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from autograd.random_programs import REASON, Machine, generate, is_sweep, pytorch
+from autograd.program_machine import REASON, Machine, has_history, is_sweep, pytorch
+from autograd.random_programs import generate
 from library import IS_TORCH, torch
 
 if IS_TORCH:
@@ -20,17 +21,37 @@ INPUTS = 6
 MOST_OUTPUTS = 3
 
 
+MACHINES = []
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    yield
+    for machine in MACHINES:
+        machine.clear()
+    MACHINES.clear()
+
+
+def new_machine():
+    MACHINES.append(Machine(torch))
+    return MACHINES[-1]
+
+
 def programs(batch):
     """Yield a random program's inputs and its other statements, none of them a sweep."""
     for seed in range(batch * PROGRAMS_IN_BATCH, (batch + 1) * PROGRAMS_IN_BATCH):
-        lines = generate(seed, without=("hook", "sweep", "flags"))
+        lines = generate(seed, without=("hook", "sweep", "flags", "drop"))
         yield seed, lines[:INPUTS], [line for line in lines[INPUTS:] if not is_sweep(line)]
+
+
+def readable(machine):
+    """Return the tensors that require grad and whose history is not lost."""
+    return [each for each in machine.tensors().values() if has_history(each) and each.requires_grad]
 
 
 def outputs_of(machine):
     """Return the last tensors that have a history."""
-    found = [each for each in machine.tensors().values() if each.requires_grad and not each.is_leaf]
-    return found[-MOST_OUTPUTS:]
+    return [each for each in readable(machine) if not each.is_leaf][-MOST_OUTPUTS:]
 
 
 def grads_of(outputs, leaves, cotangents):
@@ -54,15 +75,13 @@ def same_bits(a, b):
 def test_sweeps(batch):
     swept = 0
     for seed, inputs, body in programs(batch):
-        machine = Machine(torch)
+        machine = new_machine()
         for line in inputs + body:
             machine.run(line)
         outputs = outputs_of(machine)
         if not outputs:
             continue
-        leaves = [
-            each for each in machine.tensors().values() if each.is_leaf and each.requires_grad
-        ]
+        leaves = [each for each in readable(machine) if each.is_leaf]
         cotangents = [torch.randn(each.shape, dtype=each.dtype) for each in outputs]
         expected = grads_of(outputs, leaves, cotangents)
         t = tape.of(outputs)
@@ -92,7 +111,7 @@ def test_replays(batch):
     replayed = 0
     for seed, inputs, body in programs(batch):
         random = np.random.default_rng(seed)
-        machine, peer = Machine(torch), Machine(torch)
+        machine, peer = new_machine(), new_machine()
         for line in inputs:
             machine.run(line)
             peer.run(line)
