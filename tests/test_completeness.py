@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import dtypes as dt
@@ -206,3 +208,10 @@ def test_values_are_of_their_dtype():
             for value in (v for sample in draw(op, dtype) for v in sample.values()):
                 assert isinstance(value, Value)
                 assert value.array.dtype == dt.storage(value.dtype), f"{op.name} {value}"
+
+
+@pytest.mark.skipif(IS_TORCH, reason="about tapegrad's own stubs")
+def test_stubs_are_up_to_date():
+    command = [sys.executable, HERE.parent / "scripts" / "make_stubs.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
