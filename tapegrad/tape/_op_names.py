@@ -26,8 +26,8 @@ polygamma pow prod rad2deg random reciprocal recurrence relu relu6 remainder rep
 repeat_interleave rms_norm rnn_relu rnn_tanh roll round rsqrt scaled_dot_product_attention scatter
 scatter_add scatter_reduce select selu sigmoid sign signbit silu sin sinc sinh slice softmax
 softmax_backward_data softplus softshrink softsign sort split_with_sizes sqrt square squeeze stack
-std std_mean sub sum tan tanh threshold to_copy topk transpose tril triu trunc unbind unfold uniform unique2
-unique_dim unsafe_view unsqueeze var var_mean view vmap_in vmap_out where xlogy
+std std_mean sub sum tan tanh threshold to_copy topk transpose tril triu trunc unbind unfold uniform
+unique2 unique_dim unsafe_view unsqueeze var var_mean view vmap_in vmap_out where xlogy
 """
 
 
