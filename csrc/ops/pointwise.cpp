@@ -87,8 +87,9 @@ struct HeldParams {
   Params params;
 
   HeldParams(const PointwiseInfo& info, Params given, DType common) : params(given) {
+    if (given.empty()) return;
     DType dtype = param_dtype(info, common);
-    if (given.empty() || dtype_of_compute(compute_type(dtype)) == dtype) return;
+    if (dtype_of_compute(compute_type(dtype)) == dtype) return;
     for (size_t i = 0; i < given.size(); ++i) values[i] = as_held(given[i], dtype);
     params = {values, given.size()};
   }
@@ -317,8 +318,8 @@ Operands narrowed_operands(const PointwiseInfo& info, Operands operands, DType c
   return {values, operands.size()};
 }
 
-void run_line(const PointwiseInfo& info, Operands operands, Params params, DType compute,
-              const Tensor& out) {
+[[gnu::always_inline]] inline void run_line(const PointwiseInfo& info, Operands operands,
+                                            Params params, DType compute, const Tensor& out) {
   TensorImpl* inputs[kMaxArity];
   for (size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i]->impl();
   TensorImpl* outputs[] = {out.impl()};
