@@ -115,7 +115,9 @@ Tensor become_view(const char* op, const Tensor& self, View&& make) {
   Tensor y = make(before);
   self->set_geometry(y.sizes(), y.strides(), y->offset());
   note_write(op, self);
-  if (recording) copy_history(self, y);
+  if (!recording) return self;
+  copy_history(self, y);
+  ++ensure_meta(self).rewrites;  // views of self are places of what it is now
   return self;
 }
 

@@ -84,8 +84,8 @@ COMPARISONS = (
 
 # A number that comes of a sweep, to be run inside another one.
 INNER_SWEEP = (
-    "(lambda x: torch.autograd.grad(torch.tanh(x * 0.3 * y).sum(), x)[0].sum())"
-    "(torch.ones((), requires_grad=True))"
+    "torch.enable_grad()(lambda x: torch.autograd.grad(torch.tanh(x * 0.3 * y).sum(), x)[0].sum())"
+    "(torch.ones((), requires_grad=True)).detach()"
 )
 
 
@@ -433,7 +433,8 @@ class Writer(WriteStatements):
         return f"{targets} = {name}.{self.choice([f'unbind({dim})', f'split(1, {dim})'])}"
 
     def reshape_in_place(self):
-        name = self.pick(lambda value: value.dim() > 0)
+        # A gradient goes on to be retained in the former shape in PyTorch.
+        name = self.pick(lambda value: value.dim() > 0 and not value.retains_grad)
         return self.choice(
             [
                 f"{name}.unsqueeze_(0)",
@@ -448,10 +449,17 @@ class Writer(WriteStatements):
         name = self.pick()
         value = self.values[name]
         if self.chance(0.5):
+            # A view of what begins to require grad later, or a view that does so alone, has no
+            # history in PyTorch, or has it, until the next write of any kind.
+            related = value._base is not None or self.has_views(value)
+            # And whether a gradient that is zero is recorded or None is nobody's promise.
+            require(value.requires_grad or not (related or self.higher_order))
             return self.choice([f"{name}.requires_grad_()", f"{name}.requires_grad = True"])
         if self.chance(0.3):
             require(value.is_leaf or not self.higher_order)
             return f"{name}.retain_grad()"
+        # The same for a view of what is detached in place, and a gradient goes on to be retained.
+        require(not self.has_views(value) and not value.retains_grad)
         return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
 
     def drop(self):
@@ -468,6 +476,7 @@ class Writer(WriteStatements):
         value = self.values[name]
         require(value.is_leaf or not self.higher_order)
         if value._base is not None:
+            require(value._version == 0)  # PyTorch may give it a new history only now.
             self.hooked_views.add(name)
         result, more = self.choice(
             [

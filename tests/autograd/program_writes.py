@@ -56,7 +56,7 @@ def overlap(target, operand):
     try:
         read = np.broadcast_to(read, written.shape)
     except ValueError:
-        return "seen"  # Refused by both, whatever the memory.
+        return "crossed"
     order = np.argsort(written, axis=None)
     found = np.searchsorted(written.reshape(-1), read.reshape(-1), sorter=order)
     found = np.minimum(found, written.size - 1)
@@ -148,7 +148,7 @@ class WriteStatements:
             return f"{name}.detach()"  # PyTorch makes integers require grad here.
         operand = self.part_of(name) if self.chance(0.3) else name
         # PyTorch copies an expanded tensor to itself, and then cannot sweep back.
-        require(operand != target or not is_expanded(value))
+        require(operand != target or not (is_expanded(value) or ".expand(2" in target))
         return self.separate(target, operand, moved)
 
     def separate(self, target, operand, moved=False):
@@ -267,7 +267,8 @@ class WriteStatements:
         if "(" in target.rsplit(".", maxsplit=1)[-1]:
             return f"{target}[...] = {self.assigned(target)}"
         if target.endswith("]"):
-            return f"{target} {self.choice(['=', '+='])} {self.assigned(target)}"
+            operator = self.choice(["=", "+="])
+            return f"{target} {operator} {self.assigned(target, operator)}"
         name = target
         start = self.place(name, 0)
         value = self.values[name]
@@ -276,14 +277,24 @@ class WriteStatements:
             part = self.choice(
                 [f"{name}[{start}]", f"{name}[{start}:]", f"{name}[..., 0]", f"{name}[1:]"]
             )
-            return f"{part} {self.choice(['=', '=', '*='])} {self.assigned(part)}"
+            operator = self.choice(["=", "=", "*="])
+            return f"{part} {operator} {self.assigned(part, operator)}"
         rows = self.random.permutation(value.shape[0])[:2].tolist()
         mask = self.random.integers(0, 2, value.shape[0]).astype(bool).tolist()
         key = self.choice([rows, mask])
         return f"{name}[torch.tensor({key})] = {self.assigned(name, moved=True)}"
 
-    def assigned(self, target, moved=False):
-        return self.operand(target, moved) if self.chance(0.6) else str(self.choice(NUMBERS))
+    def assigned(self, target, operator="=", moved=False):
+        """Return what is assigned to a target, or to some places in it (moved)."""
+        if self.chance(0.4):
+            return str(self.choice(NUMBERS))
+        source = self.operand(target, moved or operator == "*=")
+        written, read = self.look(target), self.look(source) if NAME.match(source) else None
+        if written is None or read is None or moved or operator != "=":
+            return source
+        # PyTorch expands it before it looks for overlap, and then does not see it.
+        hidden = read.dim() > 0 and read.numel() != written.numel()
+        return f"apart({source})" if hidden and overlap(written, read) != "apart" else source
 
     def write_statement(self):
         statement = self.write()
