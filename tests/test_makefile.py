@@ -14,6 +14,9 @@ BUILD = "pip install ."
 TEST_EXTRAS = "pip install 'tapegrad[test]'"
 TRAIN = ".venv/bin/tapegrad train"
 
+# Without what `make test` itself has put there: it would be told that it runs inside another one.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+
 if IS_TORCH:
     pytest.skip("the Makefile is tapegrad's own", allow_module_level=True)
 if shutil.which("make") is None:
@@ -31,11 +34,16 @@ def clone(tmp_path):
     return tmp_path
 
 
+def make(clone, *arguments):
+    return subprocess.run(
+        ["make", *arguments], cwd=clone, env=ENVIRONMENT, capture_output=True, text=True
+    )
+
+
 def commands(clone, target):
     """Return what a target would run, and pretend that it has run: its stamps are set."""
-    done = subprocess.run(
-        ["make", "-n", target], cwd=clone, capture_output=True, text=True, check=True
-    )
+    done = make(clone, "-n", target)
+    done.check_returncode()
     lines = done.stdout.splitlines()
     for line in lines:
         if line.startswith("touch "):
@@ -90,8 +98,6 @@ def test_an_environment_that_could_not_be_made_is_made_again(clone):
     (clone / "broken").write_text("#!/bin/sh\nln -s /bin/sh .venv/bin/python\nexit 1\n")
     (clone / "broken").chmod(0o755)
     for _ in range(2):
-        done = subprocess.run(
-            ["make", "install", "PYTHON=./broken"], cwd=clone, capture_output=True, text=True
-        )
+        done = make(clone, "install", "PYTHON=./broken")
         assert done.returncode == 2
         assert done.stdout.splitlines()[0] == "./broken -m venv .venv"

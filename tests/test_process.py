@@ -344,7 +344,6 @@ class TestNoTextOfTheCxxRuntime:
             lambda: torch.ones(2, **{"\ud800": 1}),
             lambda: torch.add(1, 2, **{"\ud800": 1}),
             lambda: torch.div(torch.ones(1), 2, rounding_mode="\ud800"),
-            lambda: torch.ones_like(torch.ones(1), memory_format="\ud800"),
             lambda: torch.norm(torch.ones(1), p="\ud800"),
         ],
     )
@@ -353,3 +352,7 @@ class TestNoTextOfTheCxxRuntime:
             call()
         assert "std::" not in str(info.value) and "C++" not in str(info.value)
         assert r"\ud800" in str(info.value)
+
+    def test_a_memory_format_that_has_no_utf8(self):
+        with pytest.raises(TypeError, match=r"must be torch\.memory_format, not str"):
+            torch.ones_like(torch.ones(1), memory_format="\ud800")

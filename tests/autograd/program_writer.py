@@ -97,6 +97,7 @@ class Writer(WriteStatements):
         values: the tensors that exist, by variable name, in order of creation.
         count: how many variable names were given out.
         hooked_views: the names of views with hooks.
+        hooked: the versions at which tensors, by name, got their first hook.
         higher_order: whether sweeps may be recorded. What a hook on an intermediate result sees of
             the sweep of a sweep depends on whether a derivative is written in terms of that result,
             which is nobody's promise; so these programs have hooks on leaves only.
@@ -107,6 +108,7 @@ class Writer(WriteStatements):
         self.values = values
         self.count = 0
         self.hooked_views = set()
+        self.hooked = {}
         self.kinds = {}
         self.higher_order = self.chance(0.5)
 
@@ -301,7 +303,9 @@ class Writer(WriteStatements):
         size = value.shape[first] if value.dim() else 1
         minus_ones = ", ".join(["-1"] * value.dim())
         if self.chance(0.04):
-            require(not is_expanded(value) and len(np.unique(places(value))) == value.numel())
+            # Not of a view: what it reaches outside has no gradient, or has one after a write.
+            require(value._base is None and not is_expanded(value))
+            require(len(np.unique(places(value))) == value.numel())
             return f"{name}.as_strided((2,), (1,), {value.storage_offset()})"
         return self.choice(
             [
@@ -459,7 +463,9 @@ class Writer(WriteStatements):
             require(value.is_leaf or not self.higher_order)
             return f"{name}.retain_grad()"
         # The same for a view of what is detached in place, and a gradient goes on to be retained.
+        # Lenient programs detach a variable, not the tensor that another one is a name of too.
         require(not self.has_views(value) and not value.retains_grad)
+        require(sum(other is value for other in self.values.values()) == 1)
         return f"{name}.{self.choice(['requires_grad_(False)', 'detach_()'])}"
 
     def drop(self):
@@ -475,6 +481,8 @@ class Writer(WriteStatements):
         name = self.recorded() if self.chance(0.9) else self.pick()
         value = self.values[name]
         require(value.is_leaf or not self.higher_order)
+        # In PyTorch a second hook joins the first, at the history from before a write.
+        require(self.hooked.setdefault(name, value._version) == value._version)
         if value._base is not None:
             require(value._version == 0)  # PyTorch may give it a new history only now.
             self.hooked_views.add(name)
@@ -503,8 +511,12 @@ class Writer(WriteStatements):
             return f"{loss}.backward({keep})"
         # What a recorded gradient owes to an intermediate result depends on whether a derivative is
         # written in terms of it, which is nobody's promise.
+        # And PyTorch gives a view a new history, which nothing was computed from, after a write.
         other = self.pick(
-            lambda value: value.requires_grad and (value.is_leaf or not self.higher_order)
+            lambda value: (
+                value.requires_grad
+                and (value.is_leaf or not (self.higher_order or value._base is not None))
+            )
         )
         result = f"g{self.new()[1:]}"
         if draw < 0.7 or not self.higher_order:
