@@ -157,14 +157,22 @@ std::vector<Ref<Value>> snapshots;
 constexpr size_t kMostSnapshots = 64;
 constexpr size_t kLine = 64;  // kernels see the alignment that they saw
 
-// Where a tensor's elements lie, from the first to behind the last.
-std::span<const char> bytes_under(const TensorImpl& x) {
-  int64_t reach = 1;
-  for (size_t d = 0; d < static_cast<size_t>(x.dim()); ++d) {
+// The bytes that a tensor's elements lie in. Strides may be negative, as in a call of flip: then the
+// first element is not at the beginning.
+struct Extent {
+  std::span<const char> bytes;
+  int64_t first = 0;  // its place among them, in elements
+};
+Extent extent_of(const TensorImpl& x) {
+  int64_t low = 0, high = 0;
+  for (int64_t d = 0; d < x.dim(); ++d) {
     if (x.size(d) == 0) return {};
-    reach += (x.size(d) - 1) * x.stride(d);
+    const int64_t reach = (x.size(d) - 1) * x.stride(d);
+    (reach < 0 ? low : high) += reach;
   }
-  return {static_cast<const char*>(x.data()), static_cast<size_t>(reach) * itemsize(x.dtype())};
+  const auto item = static_cast<int64_t>(itemsize(x.dtype()));
+  const auto* data = static_cast<const char*>(x.data()) + low * item;
+  return {{data, static_cast<size_t>((high - low + 1) * item)}, -low};
 }
 
 size_t misalignment(const char* data) { return reinterpret_cast<uintptr_t>(data) % kLine; }
@@ -182,9 +190,8 @@ void drop_idle_snapshots() {
   std::erase_if(snapshots, [](const Ref<Value>& each) { return each->count() <= kOurs; });
 }
 
-// A source that shows what the tensor shows now; null where that is not worth its bytes.
-Ref<Value> snapshot_of(const TensorImpl& x, size_t worth) {
-  std::span<const char> bytes = bytes_under(x);
+// A source that shows what the bytes show now; null where that is not worth them.
+Ref<Value> snapshot_of(std::span<const char> bytes, size_t worth) {
   if (!Budget::is_limited() || bytes.size() > std::max(worth, kTiny)) return {};
   drop_idle_snapshots();
   for (const Ref<Value>& each : snapshots)
@@ -435,14 +442,17 @@ void open_input(Frame& frame, const TensorImpl& input, size_t worth) {
   if (!storage.is_unguarded()) {
     // Memory that nobody has written is as good as a source.
     frame.inputs.push_back({Ref<Value>(value ? value : &value_of(storage)), input.offset()});
-  } else if (Ref<Value> snapshot = snapshot_of(input, worth)) {
-    const size_t skipped = misalignment(bytes_under(input).data());
-    frame.inputs.push_back(
-        {std::move(snapshot), static_cast<int64_t>(skipped / itemsize(input.dtype()))});
-  } else {
+    return;
+  }
+  const Extent extent = extent_of(input);
+  Ref<Value> snapshot = snapshot_of(extent.bytes, worth);
+  if (!snapshot) {
     frame.is_recording = false;
     frame.reads_unguarded = true;
+    return;
   }
+  const auto skipped = misalignment(extent.bytes.data()) / itemsize(input.dtype());
+  frame.inputs.push_back({std::move(snapshot), static_cast<int64_t>(skipped) + extent.first});
 }
 
 // Outputs that had a content before the call get a new one.

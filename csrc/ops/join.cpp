@@ -165,10 +165,6 @@ void check_cat(const Tensor& first, const Tensor& x, size_t position, int64_t di
                    " in the list");
 }
 
-}  // namespace
-
-namespace {
-
 // The format that all of them have, in which they are joined.
 MemoryFormat common_format(std::span<const Tensor> tensors) {
   MemoryFormat format = suggested_format(*tensors[0].impl());
@@ -214,9 +210,9 @@ DimVector stack_strides(std::span<const Tensor> tensors, int64_t d) {
     return contiguous_strides(sizes);
   }
   int64_t size = sizes[d];
-  sizes[d] *= count;
+  sizes[d] = wrapping_product(size, count);
   DimVector strides = format_strides("stack", sizes, common_format(tensors));
-  strides.insert(d, std::max<int64_t>(size, 1) * strides[d]);
+  strides.insert(d, wrapping_product(std::max<int64_t>(size, 1), strides[d]));
   return strides;
 }
 

@@ -207,7 +207,7 @@ Tensor expand(const Tensor& x, Sizes requested) {
   DimVector strides = expand_strides(x.sizes(), x.strides(), sizes);
   // New dimensions that are not repeated get the strides that unsqueeze() would give them.
   for (size_t i = x.dim() > 0 ? lead : 0; i-- > 0;)
-    if (sizes[i] == 1) strides[i] = sizes[i + 1] * strides[i + 1];
+    if (sizes[i] == 1) strides[i] = wrapping_product(sizes[i + 1], strides[i + 1]);
   Tensor y = make_view(x, sizes, strides, x->offset());
   if (should_record(x)) record<ExpandBackward>({&x}, y, 0);
   return y;

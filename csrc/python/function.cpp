@@ -61,8 +61,8 @@ void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
   }
 }
 
-// Gives the outputs their history, and room for tangents if a jvp will make some. Returns them: an output that is an input gets an object of its
-// own, unless it was written in place.
+// Gives the outputs their history, and room for tangents if a jvp will make some. Returns them: an
+// output that is an input gets an object of its own, unless it was written in place.
 nb::list record_function(nb::object context, const std::string& name,
                          std::shared_ptr<EntryLink> link, const std::vector<Tensor>& inputs,
                          std::vector<Tensor> outputs, const std::vector<bool>& differentiable,

@@ -184,8 +184,9 @@ void bind_transforms(Binder& b) {
   b.function("_set_tangent",
              [](const Tensor& x, const Tensor& tangent, uint32_t level) {
     stop_waiting(x);
-    if (!x->meta()->extra->tangents) set_tangents(x, {});
-    x->meta()->extra->tangents->entries.push_back({level, tangent});
+    Extra& extra = ensure_extra(x);
+    if (!extra.tangents) set_tangents(x, {});
+    extra.tangents->entries.push_back({level, tangent});
   }, "tensor"_a, "tangent"_a, "level"_a,
              "Gives the output of a custom function, and what was saved of it, a tangent.");
   b.function("_hide_dual_levels", [] { return show_levels(next_forward_level(), UINT32_MAX); },

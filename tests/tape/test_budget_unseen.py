@@ -175,6 +175,31 @@ def test_a_slice_of_a_large_array():
     _check(make, run)
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.flip(1),
+        lambda x: x.flip(0),
+        lambda x: x.flip(0, 1),
+        lambda x: x.t().flip(0).t(),
+        lambda x: x[:, ::2].repeat(1, 2).flip(1),
+        lambda x: x[3:].flip(1).roll(3, 0).repeat(2, 1)[:ROWS],
+        lambda x: x.as_strided((ROWS, COLUMNS), (1, 1)) + 0,
+        lambda x: x[:, :1].expand(-1, COLUMNS).sin(),
+        lambda x: torch.rot90(x, 2),
+    ],
+)
+def test_a_call_that_reads_the_memory_in_another_order(read):
+    """Backwards too: flip reads with negative strides, and other elements lie before the first."""
+
+    def run(model, tensor, array):
+        loss = model(read(tensor)).square().mean()
+        array[:] = 7
+        return loss
+
+    _check(_from_numpy, run, limit=300 * 1024)
+
+
 @pytest.mark.parametrize("leave", [torch.Tensor.numpy, np.from_dlpack, _array_at])
 def test_an_address_that_leaves_inside_the_block(leave):
     """After values were computed from the memory, before the memory is written."""
