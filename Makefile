@@ -76,7 +76,7 @@ stubs: $(STAMP)   ## write tapegrad/_C.pyi anew
 
 sanitize: $(TEST_STAMP)  ## the test suite under ASAN and UBSAN
 	$(BIN)/python -m pip install --quiet nanobind scikit-build-core scipy-openblas32 cmake ninja
-	scripts/sanitize.sh $(BIN)/python
+	scripts/sanitize.sh $(BIN)/python -n 2
 
 clean:          ## remove everything that was built
 	rm -rf build dist $(VENV) tapegrad/*.so tapegrad/lib

@@ -15,7 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # By name: the script, with what makes it run at full length.
 PARTS = {
-    "random programs": ["tests/autograd/random_programs.py", "--count", "100000", "--all"],
+    "random programs": [
+        "tests/autograd/random_programs.py",
+        *("--count", "100000", "--all", "--jobs", "2"),
+    ],
     "combinations of features": ["tests/combinations/combinations.py"],
     "compositions of transforms": ["tests/autograd/compositions.py", "--all"],
     "bad calls": ["tests/bad_calls.py", "--count", "600000"],

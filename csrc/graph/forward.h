@@ -10,7 +10,7 @@
 // The entry is complete only when its op has finished filling it in, so the tangents of its outputs
 // wait until one of them is asked for, or until the next kernel is about to run, whichever comes
 // first: nothing can be overwritten in between. Until then a placeholder is an entry like others, which
-// passes gradients on to the input's own history: whoever walks the graph meanwhile finds his way.
+// passes gradients on to the input's own history, so that the graph can be walked meanwhile.
 //
 // Levels are numbered by a counter that only grows; inner ones are larger. The tangent of a level is
 // computed while only smaller levels are visible, so nested perturbations cannot be confused. What it
