@@ -76,6 +76,15 @@ bool looks_channels_last(const TensorImpl& x, std::span<const int> order) {
 
 }  // namespace
 
+bool same_geometry(const Tensor& a, const Tensor& b) {
+  return a->offset() == b->offset() && a.dtype() == b.dtype() && same_sizes(a.sizes(), b.sizes()) &&
+         same_sizes(a.strides(), b.strides());
+}
+
+bool shows_same(const Tensor& a, const Tensor& b) {
+  return a->storage_ref() == b->storage_ref() && same_geometry(a, b);
+}
+
 bool is_dense(const TensorImpl& x) {
   if (x.is_contiguous()) return true;
   int order[kMaxRank];

@@ -10,6 +10,11 @@ namespace tapegrad {
 
 enum class MemoryFormat : uint8_t { Preserve, Contiguous, ChannelsLast, ChannelsLast3d };
 
+// Whether two tensors have the same place in their storages, read as one dtype.
+bool same_geometry(const Tensor& a, const Tensor& b);
+// Whether they show the same elements in the same way: that, of one storage.
+bool shows_same(const Tensor& a, const Tensor& b);
+
 // Whether the elements fill their memory without gaps and without repeats, in whatever order.
 bool is_dense(const TensorImpl& x);
 

@@ -1,6 +1,7 @@
 #include "graph/saved_value.h"
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/op.h"
 #include "graph/accumulate.h"
 #include "graph/budget.h"
@@ -191,15 +192,6 @@ Node* SavedValue::packed_leaf(const Node& owner) const {
   return node && node->is_accumulator() ? node : nullptr;
 }
 
-namespace {
-
-bool is_same_view(const Tensor& a, const Tensor& b) {
-  return &a->storage() == &b->storage() && a->offset() == b->offset() && a.dtype() == b.dtype() &&
-         same_sizes(a.sizes(), b.sizes()) && same_sizes(a.strides(), b.strides());
-}
-
-}  // namespace
-
 Tensor SavedValue::get(const Node& owner) const {
   if (!content_) return {};
   if (kind_ == Kind::Overwritten) [[unlikely]]
@@ -227,7 +219,7 @@ Tensor SavedValue::get(const Node& owner) const {
   // switch recording on and ask for gradients of what was saved.
   if (Node* accumulator = packed_leaf(owner)) {
     const Tensor& leaf = leaf_of(*accumulator);
-    if (is_same_view(value, leaf)) return leaf;
+    if (shows_same(value, leaf)) return leaf;
     Tensor copy = bare_alias(value);
     put_history(copy, Ref<Node>(accumulator), 0);
     return copy;

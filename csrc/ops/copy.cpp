@@ -215,11 +215,6 @@ void fill_(const Tensor& self, Scalar value) {
 }
 void zero_(const Tensor& self) { overwrite("zero_", self, 0); }
 
-bool same_geometry(const Tensor& a, const Tensor& b) {
-  return a->offset() == b->offset() && a.dtype() == b.dtype() && same_sizes(a.sizes(), b.sizes()) &&
-         same_sizes(a.strides(), b.strides());
-}
-
 bool has_zero(const Tensor& x) {
   Tensor found(TensorImpl::empty(DType::Bool, {}, 1));
   dispatch(has_zero_op, {x}, {}, {found});

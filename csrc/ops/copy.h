@@ -32,7 +32,6 @@ void fill_(const Tensor& self, Scalar value);
 void fill_(const Tensor& self, const Tensor& value);
 void zero_(const Tensor& self);
 
-bool same_geometry(const Tensor& a, const Tensor& b);
 bool has_zero(const Tensor& x);
 
 // Called before a tensor is written in place, where somebody asked for it on any thread

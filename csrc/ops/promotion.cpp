@@ -7,8 +7,6 @@
 
 namespace tapegrad {
 
-namespace {
-
 double largest_float(DType dtype) {
   switch (dtype) {
     case DType::Float16:
@@ -21,6 +19,8 @@ double largest_float(DType dtype) {
       return std::numeric_limits<double>::max();
   }
 }
+
+namespace {
 
 template <class T>
 bool integer_fits(Scalar number) {

@@ -24,6 +24,8 @@ class ResultType {
   DType types_[3];
 };
 
+// The largest finite number of a floating dtype.
+double largest_float(DType dtype);
 // Refuses a number that the dtype cannot hold. As in PyTorch, infinity and NaN are floats' own, and
 // unsigned types take negative integers modulo their range.
 void check_fits(const char* op, Scalar number, DType dtype);

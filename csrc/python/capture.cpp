@@ -1,5 +1,6 @@
 // Capturing what passes the dispatch point, and running it again.
 #include "core/call_cache.h"
+#include "core/layout.h"
 #include "core/program.h"
 #include "graph/grad_mode.h"
 #include "python/binding.h"
@@ -96,13 +97,8 @@ const char* name_of(const Program::Step& step) {
 int64_t find_moved(const std::vector<Tensor>& tensors, const std::vector<Tensor>& aliases) {
   TAPEGRAD_CHECK_AS(ValueError, tensors.size() == aliases.size(),
                     "_find_moved: expected as many tensors as aliases");
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor &x = tensors[i], &y = aliases[i];
-    bool same = x->storage_ref() == y->storage_ref() && x->offset() == y->offset() &&
-                x.dtype() == y.dtype() && same_sizes(x.sizes(), y.sizes()) &&
-                same_sizes(x.strides(), y.strides());
-    if (!same) return static_cast<int64_t>(i);
-  }
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!shows_same(tensors[i], aliases[i])) return static_cast<int64_t>(i);
   return -1;
 }
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
+#include "ops/promotion.h"
 #include "python/out.h"
 #include "python/text.h"
 
@@ -479,24 +480,10 @@ void bind_clamp(Binder& b) {
   }, "max"_a, "clamp_max() in place.");
 }
 
-// The largest finite number of a dtype, for nan_to_num.
-double largest(DType dtype) {
-  switch (dtype) {
-    case DType::Float16:
-      return 65504.0;
-    case DType::BFloat16:
-      return 3.3895313892515355e38;
-    case DType::Float32:
-      return 3.4028234663852886e38;
-    default:
-      return 1.7976931348623157e308;
-  }
-}
-
 std::array<Scalar, 3> nan_to_num_params(const Tensor& x, std::optional<double> nan,
                                         std::optional<double> posinf,
                                         std::optional<double> neginf) {
-  double limit = largest(x.dtype());
+  double limit = largest_float(x.dtype());
   return {Scalar(nan.value_or(0.0)), Scalar(posinf.value_or(limit)),
           Scalar(neginf.value_or(-limit))};
 }

@@ -105,7 +105,7 @@ void bind_geometry(Binder& b) {
   }, "other"_a, "Whether both have the same shape.");
   b.method("get_device", [](const Tensor&) { return -1; }, "-1: the CPU.");
   b.method("is_set_to", [](const Tensor& self, const Tensor& tensor) {
-    return self->storage_ref() == tensor->storage_ref() && same_geometry(self, tensor);
+    return shows_same(self, tensor);
   }, "tensor"_a, "Whether both show the same memory in the same way.");
 }
 
