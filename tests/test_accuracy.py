@@ -3,7 +3,8 @@
 Every function is held to 2 ULP in float32 and float64 over its whole range: random bit patterns,
 its interesting interval, the neighbourhood of its hard points, subnormal numbers. lgamma, digamma
 and erfinv are held to 8 ULP; on the negative axis, where lgamma and digamma cross zero between any
-two poles, to as many ULP of the value at the mirrored argument. Special values are exact.
+two poles, to as many ULP of the value at the mirrored argument; lgamma of float32 is held to 2 ULP
+everywhere. Special values are exact.
 """
 
 import math
@@ -183,6 +184,8 @@ def evaluate(name: str, *arguments: np.ndarray) -> np.ndarray:
 
 def allowed_ulps(case: Case, x: float, expected: mp.mpf, dtype: type) -> float:
     """The bound, widened on the negative axis where lgamma and digamma cancel."""
+    if case.name == "lgamma" and dtype is np.float32:
+        return 2.0
     if case.name not in {"lgamma", "digamma"} or x > 0:
         return case.bound
     mirrored = max(abs(case.reference(abs(mp.mpf(x)))), mp.mpf(1))

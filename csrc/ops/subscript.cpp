@@ -90,6 +90,11 @@ void Subscript::insert() {
   name_ = "UnsqueezeBackward0";
 }
 
+bool Subscript::is_identity() const {
+  return same_sizes(sizes_, x_.sizes()) && same_sizes(strides_, x_.strides()) &&
+         offset_ == x_->offset();
+}
+
 Tensor Subscript::alias() const { return tapegrad::alias(x_, sizes_, strides_, offset_); }
 
 Tensor Subscript::view() const {

@@ -22,16 +22,14 @@ class Subscript {
   int64_t dim() const { return static_cast<int64_t>(sizes_.size()); }
   // Dimensions of x not yet consumed.
   int64_t left() const { return x_.dim() - next_; }
-  // The rest kept, nothing has changed.
-  bool is_identity() const { return name_ == kAlias; }
+  // Whether, the rest kept, it shows all of x as it is.
+  bool is_identity() const;
 
   // Keep what is left first.
   Tensor view() const;   // recorded
   Tensor alias() const;  // for a write nobody records
 
  private:
-  static constexpr const char* kAlias = "AliasBackward0";
-
   void check_next(const char* what) const;
   void append(int64_t size, int64_t step);
 
@@ -43,7 +41,7 @@ class Subscript {
   // The same for a contiguous tensor of x's shape; filled only where x is not one itself.
   DimVector place_strides_;
   int64_t place_offset_ = 0;
-  const char* name_ = kAlias;
+  const char* name_ = "AliasBackward0";
 };
 
 }  // namespace tapegrad

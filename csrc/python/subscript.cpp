@@ -219,8 +219,10 @@ Tensor value_tensor(const Tensor& self, PyObject* value) {
   return scalar_tensor(number, self.dtype());
 }
 
-// The view to write to. Outside the tape a plain alias will do.
+// The view to write to. Outside the tape a plain alias will do, and all of self is self: what was
+// there before then has no part in the history of its gradient.
 Tensor target_of(const Tensor& self, const Subscript& subscript, const Tensor& value) {
+  if (subscript.is_identity()) return self;
   if (!should_record(self, value)) return subscript.alias();
   // Asked of self: its views are no leaves.
   if (requires_grad(self) && is_leaf(self)) check_inplace("assignment", self, true);
@@ -238,8 +240,7 @@ void assign_view(const Tensor& self, const Subscript& subscript, const Tensor& v
 }
 
 void assign_indexed(const Tensor& self, const Key& key, const Tensor& value) {
-  bool whole = key.subscript().is_identity();
-  Tensor target = whole ? self : target_of(self, key.subscript(), value);
+  Tensor target = target_of(self, key.subscript(), value);
   const std::vector<Tensor>& indices = key.indices();
   bool one_mask = indices.size() == 1 && indices[0].dtype() == DType::Bool && value.numel() == 1;
   if (one_mask && same_sizes(indices[0].sizes(),

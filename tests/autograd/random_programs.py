@@ -367,9 +367,10 @@ def main():
     for outcome, report in outcomes(arguments):
         done += 1
         totals.update(
-            excused=outcome.excused,
-            measured=outcome.measured,
-            unverified=outcome.unverified,
+            excused=int(outcome.excused),
+            measured=int(outcome.measured),
+            unverified=int(outcome.unverified),
+            unsteady=int(outcome.unsteady),
             refused=outcome.refused,
             sweeps=outcome.sweeps,
         )
@@ -390,7 +391,8 @@ def main():
         f"{totals['sweeps']} sweeps agree, {totals['refused']} statements refused by both, "
         f"{totals['excused']} stale values that only PyTorch refuses with equal gradients, "
         f"{totals['measured']} with those of finite differences, "
-        f"{totals['unverified']} not verified"
+        f"{totals['unverified']} not verified, "
+        f"{totals['unsteady']} differ as PyTorch does when its inputs are rounded otherwise"
     )
     return int(failures > 0)
 

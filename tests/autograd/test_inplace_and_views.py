@@ -627,3 +627,27 @@ def test_a_result_that_a_write_to_a_view_saved_is_a_place_of_the_base(torch):
     (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
     (by_result,) = torch.autograd.grad(first.sum(), y)
     assert near(by_result, [1.0, 0.0])
+
+
+@pytest.mark.parametrize("key", [..., slice(None), slice(0, 2), (slice(None), slice(0, None))])
+def test_assigning_to_all_of_a_tensor_is_a_write_to_the_tensor_itself(torch, key):
+    """What was there before has no part in the history of its gradient, so it may be overwritten."""
+    x = leaf(torch, [[1.0, 2.0], [3.0, 4.0]])
+    saved = x * 2
+    y = torch.addcmul(x, saved, saved)
+    y[key] = 3.0
+    (first,) = torch.autograd.grad(torch.tanh(y).sum(), x, create_graph=True)
+    saved.sub_(1)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert first.tolist() == second.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_the_gradient_of_addcmul_keeps_products_not_operands(torch):
+    """Swept twice, it needs no operand that was overwritten since the first sweep."""
+    x, factor = leaf(torch, [1.0, 2.0]), constant(torch, [3.0, 5.0])
+    y = torch.addcmul(x, x, factor, value=0.5)
+    scale = leaf(torch, [2.0, 7.0])
+    (first,) = torch.autograd.grad((y * scale).sum(), x, create_graph=True)
+    factor.add_(100)
+    first.sum().backward()
+    assert scale.grad.tolist() == [2.5, 3.5]

@@ -23,7 +23,7 @@ if pytorch is None:
 
 BATCHES, PROGRAMS_IN_BATCH = 20, 100
 INPUTS = 6
-MOST_EXCUSED, MOST_UNVERIFIED = 10, 1
+MOST_EXCUSED, MOST_UNVERIFIED, MOST_UNSTEADY = 10, 1, 1
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,7 @@ def test_random_programs(batch):
     assert sum(outcome.refused for outcome in outcomes) > PROGRAMS_IN_BATCH / 5
     assert sum(outcome.excused for outcome in outcomes) <= MOST_EXCUSED
     assert sum(outcome.unverified for outcome in outcomes) <= MOST_UNVERIFIED
+    assert sum(outcome.unsteady for outcome in outcomes) <= MOST_UNSTEADY
 
 
 def test_programs_are_varied():

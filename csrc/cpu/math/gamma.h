@@ -15,17 +15,7 @@ namespace tapegrad::cpu::TAPEGRAD_ISA::math {
 template <class T>
 inline constexpr int kStirlingStart = sizeof(T) == 4 ? 4 : 8;
 
-// Below this argument lgamma steps up. The lower it is, the less lgamma(a + 1) - log(a) cancels,
-// which a float, with fewer bits to spare, needs.
-template <class T>
-inline constexpr T kLgammaStepUp = sizeof(T) == 4 ? T(1.25) : T(1.5);
-
-// lgamma(2 + u) / u for kLgammaStepUp <= 2 + u <= 5/2, and down to u = -1/2
-TAPEGRAD_INLINE float lgamma_slope(float u) {
-  return polynomial(u, 0x1.b0ee6p-2f, 0x1.4a34c8p-2f, -0x1.13df36p-4f, 0x1.514144p-6f,
-                    -0x1.e4dbbep-8f, 0x1.73e8aap-9f, -0x1.2a7132p-10f, 0x1.a325c6p-11f,
-                    -0x1.7a4b48p-13f, -0x1.bbb9d4p-12f, -0x1.e155fep-12f);
-}
+// lgamma(2 + u) / u for -1/2 <= u <= 1/2
 TAPEGRAD_INLINE double lgamma_slope(double u) {
   return polynomial(u, 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa8p-2, -0x1.13e001a55755ep-4,
                     0x1.51322ac7d6fa2p-6, -0x1.e404fc21d612ap-8, 0x1.7add6eb020e9cp-9,
@@ -36,64 +26,64 @@ TAPEGRAD_INLINE double lgamma_slope(double u) {
 }
 
 // a (lgamma(a) - (a - 1/2) log(a) + a - log(2 pi) / 2) in z = 1 / a^2
-TAPEGRAD_INLINE float stirling_series(float z) {
-  return polynomial(z, 0x1.555554p-4f, -0x1.6be982p-9f, 0x1.83590ap-11f);
-}
 TAPEGRAD_INLINE double stirling_series(double z) {
   return polynomial(z, 0x1.5555555555555p-4, -0x1.6c16c16c14af5p-9, 0x1.a01a017e8a71ep-11,
                     -0x1.38134e165d917p-11, 0x1.b92c93a799a0fp-11, -0x1.ef9811df03874p-10,
                     0x1.4c3853cb80654p-8);
 }
 
-template <class T>
 struct GammaDescent {
-  T b;
-  T product;
+  double b;
+  double product;
 };
 
 // Steps of gamma(b + 1) = b gamma(b) downwards, while b is at least 5/2.
-template <int kSteps, class T>
-TAPEGRAD_INLINE GammaDescent<T> descend(GammaDescent<T> state) {
+template <int kSteps>
+TAPEGRAD_INLINE GammaDescent descend(GammaDescent state) {
   if constexpr (kSteps > 0) {
-    const bool step = state.b >= T(2.5);
-    const T lower = state.b - T(1);
-    const T product = state.product * lower;
-    state = descend<kSteps - 1>(
-        GammaDescent<T>{step ? lower : state.b, step ? product : state.product});
+    const bool step = state.b >= 2.5;
+    const double lower = state.b - 1.0;
+    const double product = state.product * lower;
+    state =
+        descend<kSteps - 1>(GammaDescent{step ? lower : state.b, step ? product : state.product});
   }
   return state;
 }
 
 // lgamma for a > 0
-template <class T>
-TAPEGRAD_INLINE T lgamma_positive(T a) {
-  const bool large = a >= kStirlingStart<T> + T(0.5);
-  const auto down = descend<kStirlingStart<T> - 2>(GammaDescent<T>{a, T(1)});
-  const bool below_half = a < T(0.5), below = a < kLgammaStepUp<T>;
-  const T u = below_half ? a : (below ? a - T(1) : down.b - T(2));
-  const T up_product = below_half ? a * (a + T(1)) : a;
-  const T product = below ? up_product : down.product;
-  const T logarithm = assemble_log(reduce_log(large ? a : product));
-  const T small_result = mul_add(u, lgamma_slope(u), below ? -logarithm : logarithm);
-  const T inverse = T(1) / a;
-  constexpr T kShift = T(0x1.d67f1c864beb5p-1 - 0.5);  // log(2 pi) / 2 - 1/2
-  const T correction = mul_add(inverse, stirling_series(inverse * inverse), kShift);
-  const T large_result = mul_add(a - T(0.5), logarithm - T(1), correction);
+TAPEGRAD_INLINE double lgamma_positive(double a) {
+  constexpr int kStart = kStirlingStart<double>;
+  const bool large = a >= kStart + 0.5;
+  const GammaDescent down = descend<kStart - 2>(GammaDescent{a, 1.0});
+  const bool below_half = a < 0.5, below = a < 1.5;
+  const double u = below_half ? a : (below ? a - 1.0 : down.b - 2.0);
+  const double up_product = below_half ? a * (a + 1.0) : a;
+  const double product = below ? up_product : down.product;
+  const double logarithm = assemble_log(reduce_log(large ? a : product));
+  const double small_result = mul_add(u, lgamma_slope(u), below ? -logarithm : logarithm);
+  const double inverse = 1.0 / a;
+  constexpr double kShift = 0x1.d67f1c864beb5p-1 - 0.5;  // log(2 pi) / 2 - 1/2
+  const double correction = mul_add(inverse, stirling_series(inverse * inverse), kShift);
+  const double large_result = mul_add(a - 0.5, logarithm - 1.0, correction);
   return large ? large_result : small_result;
 }
 
-template <class T>
-TAPEGRAD_INLINE T lgamma(T x) {
-  constexpr T kLogPi = T(0x1.250d048e7a1bdp0);
-  const T a = abs(x);
-  const T positive = lgamma_positive(a);
+TAPEGRAD_INLINE double lgamma(double x) {
+  constexpr double kLogPi = 0x1.250d048e7a1bdp0;
+  const double a = abs(x);
+  const double positive = lgamma_positive(a);
   // log|gamma(-a)| = log(pi / (a |sin(pi a)|)) - lgamma(a)
-  const T reflected = (kLogPi - assemble_log(reduce_log(a * abs_sinpi(a)))) - positive;
-  const T inside = (x < T(0)) & (a > Format<T>::kEpsilon / 8) ? reflected : positive;
-  const bool pole = (x <= T(0)) & (floor(x) == x);
-  const T result = pole | (a == Format<T>::kInfinity) ? Format<T>::kInfinity : inside;
+  const double reflected = (kLogPi - assemble_log(reduce_log(a * abs_sinpi(a)))) - positive;
+  const double inside = (x < 0.0) & (a > Format<double>::kEpsilon / 8) ? reflected : positive;
+  const bool pole = (x <= 0.0) & (floor(x) == x);
+  const double result =
+      pole | (a == Format<double>::kInfinity) ? Format<double>::kInfinity : inside;
   return x != x ? x : result;
 }
+
+// In double: beside the zeros between two poles the reflection cancels, and a float has no bits to
+// spare for that.
+TAPEGRAD_INLINE float lgamma(float x) { return static_cast<float>(lgamma(static_cast<double>(x))); }
 
 // digamma(3/2 + v) / (3/2 + v - root) for |v| <= 1/2
 TAPEGRAD_INLINE float digamma_slope(float v) {
