@@ -631,7 +631,7 @@ def test_a_result_that_a_write_to_a_view_saved_is_a_place_of_the_base(torch):
 
 @pytest.mark.parametrize("key", [..., slice(None), slice(0, 2), (slice(None), slice(0, None))])
 def test_assigning_to_all_of_a_tensor_is_a_write_to_the_tensor_itself(torch, key):
-    """What was there before has no part in the history of its gradient, so it may be overwritten."""
+    """What was there has no part in the history of its gradient, and may be overwritten."""
     x = leaf(torch, [[1.0, 2.0], [3.0, 4.0]])
     saved = x * 2
     y = torch.addcmul(x, saved, saved)
