@@ -60,4 +60,10 @@ ROUNDING = 1e-12
 ROUNDED = {
     frozenset(["revolve", "create_graph"]): "a loop that is recorded whole adds up apart from it",
     frozenset(["replay", "create_graph"]): "what is captured is held: no gradient takes its place",
+    # A clone of the argument has the same effect without any of these.
+    **{
+        frozenset(["vmap", name]): "elements of a recomputed batch lie at other distances, and a "
+        "product over them is made in other parts"
+        for name in ("checkpoint", "selective checkpoint", "revolve")
+    },
 }

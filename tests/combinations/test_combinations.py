@@ -15,7 +15,7 @@ from .models import MODELS
 from .refusals import REFUSALS, ROUNDED
 
 MOST_REFUSALS = 6
-MOST_ROUNDED = 2
+MOST_ROUNDED = 5
 
 
 @pytest.fixture(autouse=True, scope="module")
