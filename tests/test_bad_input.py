@@ -257,5 +257,15 @@ def test_none_is_refused(op):
         op.function()(*args, **kwargs)
 
 
+def test_a_memory_format_is_not_its_name():
+    with pytest.raises(TypeError, match=r"must be torch.memory_format, not str"):
+        torch.ones(1, 2, 3, 4).contiguous(memory_format="torch.channels_last")
+
+
+def test_aminmax_takes_one_dimension():
+    with pytest.raises(TypeError):
+        torch.aminmax(torch.ones(2, 3), dim=())
+
+
 if __name__ == "__main__":
     run_family(sys.argv[1], sys.argv[2])

@@ -176,7 +176,7 @@ std::string utf8(nb::handle text) {
 
 MemoryFormat memory_format_of(const char* op, nb::handle format) {
   if (!format.is_valid() || format.is_none()) return MemoryFormat::Preserve;
-  const std::string text = str_of(format);
+  const std::string text = PyUnicode_Check(format.ptr()) ? "" : str_of(format);
   if (text == "torch.preserve_format") return MemoryFormat::Preserve;
   if (text == "torch.contiguous_format") return MemoryFormat::Contiguous;
   if (text == "torch.channels_last") return MemoryFormat::ChannelsLast;

@@ -1,5 +1,6 @@
 """Order statistics, covariance, and reductions that skip nan."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,6 +95,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         tensor(5)
     """
     expect_tensor("aminmax", "input", input)
+    if dim is not None:
+        dim = wrap_dim("aminmax", operator.index(dim), input.dim())
     if input.numel() == 0 and (dim is None or input.shape[dim] == 0):
         raise RuntimeError(
             f"aminmax: expected at least one element to reduce, got shape {tuple(input.shape)}"

@@ -136,6 +136,25 @@ def test_names_with_an_underscore_write(torch, name):
     assert getattr(torch.nn.functional, name)(x) is x and x.equal(expected)
 
 
+@pytest.mark.parametrize("name", ["celu", "elu", "leaky_relu"])
+def test_a_bool_in_the_place_of_a_parameter_is_that_parameter(torch, name):
+    x, function = torch.tensor([-0.5, 0.5]), getattr(torch.nn.functional, name)
+    expected = function(x, 1.0)
+    assert function(x, True).equal(expected) and x.tolist() == [-0.5, 0.5]
+    assert function(x, True, True) is x and x.equal(expected)
+
+
+@pytest.mark.parametrize("name", ["softplus", "logsigmoid", "softsign", "hardshrink", "tanh"])
+def test_activations_without_an_inplace_switch(torch, name):
+    with pytest.raises(TypeError):
+        getattr(torch.nn.functional, name)(torch.ones(2), inplace=True)
+
+
+def test_hardtanh_refuses_bounds_in_the_wrong_order(torch):
+    with pytest.raises(ValueError, match="min_val cannot be greater than max_val"):
+        torch.nn.functional.hardtanh(torch.ones(2), 2.0, 1.0)
+
+
 def test_threshold_in_place(torch):
     x = torch.tensor([-1.0, 2.0])
     assert torch.nn.functional.threshold_(x, 0.0, 7.0) is x and x.tolist() == [7.0, 2.0]

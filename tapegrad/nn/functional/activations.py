@@ -19,13 +19,19 @@ __all__ = [
 ]
 
 
-def _activation(name: str) -> Any:
-    """Make the function of a table line that PyTorch offers with an `inplace` switch."""
-    native = getattr(_C, name)
-    native_inplace = getattr(_C, name + "_", None)
+# Those that PyTorch offers with an `inplace` switch, after their parameters.
+_WITH_SWITCH = (
+    *("relu", "selu", "celu", "elu", "leaky_relu", "relu6"),
+    *("silu", "mish", "hardswish", "hardsigmoid"),
+)
+
+
+def _with_switch(name: str, params: int) -> Any:
+    """Make the function of a table line with an `inplace` switch."""
+    native, native_inplace = getattr(_C, name), getattr(_C, name + "_")
 
     def activation(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
-        if args and isinstance(args[-1], bool):
+        if len(args) == params + 1:
             args, inplace = args[:-1], args[-1]
         operation: Any = native_inplace if inplace else native
         return operation(input, *args, **kwargs)
@@ -36,11 +42,13 @@ def _activation(name: str) -> Any:
 
 
 for _row in _C.pointwise_table():
-    if _row["activation"] and not _row["internal"]:
-        globals()[_row["name"]] = _activation(_row["name"])
-        __all__.append(_row["name"])
-for _name in ("relu", "selu", "celu", "sigmoid", "tanh"):
-    globals()[_name] = _activation(_name)
+    _name = _row["name"]
+    if _name in _WITH_SWITCH:
+        globals()[_name] = _with_switch(_name, len(_row["params"]))
+    elif (_row["activation"] and not _row["internal"]) or _name in ("sigmoid", "tanh"):
+        globals()[_name] = getattr(_C, _name)  # Some are wrapped below.
+    else:
+        continue
     __all__.append(_name)
 for _name in ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_", "threshold_"):
     globals()[_name] = getattr(_C, _name)
@@ -83,6 +91,17 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Return the elements above `threshold`, and `value` in place of the others."""
     return (_C.threshold_ if inplace else _C.threshold)(input, threshold, value)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """Return the elements, held between `min_val` and `max_val`."""
+    if min_val > max_val:
+        raise ValueError(
+            f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}"
+        )
+    return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
