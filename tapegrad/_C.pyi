@@ -451,32 +451,32 @@ class Tensor:
         """Elementwise a + value * (b / c), where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
-        Gradient of b: g * value / c
-        Gradient of c: -g * value * (b / c) / c
+        Gradient of b: g * (value / c)
+        Gradient of c: -g * (value * (b / c) / c)
         """
 
     def addcdiv_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1) -> Tensor:
         """Elementwise a + value * (b / c), in place, where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
-        Gradient of b: g * value / c
-        Gradient of c: -g * value * (b / c) / c
+        Gradient of b: g * (value / c)
+        Gradient of c: -g * (value * (b / c) / c)
         """
 
     def addcmul(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a + value * (b * c), where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
-        Gradient of b: g * value * c
-        Gradient of c: g * value * b
+        Gradient of b: g * (value * c)
+        Gradient of c: g * (value * b)
         """
 
     def addcmul_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1) -> Tensor:
         """Elementwise a + value * (b * c), in place, where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
-        Gradient of b: g * value * c
-        Gradient of c: g * value * b
+        Gradient of b: g * (value * c)
+        Gradient of c: g * (value * b)
         """
 
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
@@ -4137,16 +4137,16 @@ def addcdiv(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | 
     """Elementwise a + value * (b / c), where a, b and c are the operands, broadcast together.
 
     Gradient of a: g
-    Gradient of b: g * value / c
-    Gradient of c: -g * value * (b / c) / c
+    Gradient of b: g * (value / c)
+    Gradient of c: -g * (value * (b / c) / c)
     """
 
 def addcmul(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
     """Elementwise a + value * (b * c), where a, b and c are the operands, broadcast together.
 
     Gradient of a: g
-    Gradient of b: g * value * c
-    Gradient of c: g * value * b
+    Gradient of b: g * (value * c)
+    Gradient of c: g * (value * b)
     """
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
