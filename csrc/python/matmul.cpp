@@ -10,12 +10,11 @@ namespace {
 
 using Out = std::optional<Tensor>;
 
-// input and other, function and method, with out=.
-template <Tensor (*kProduct)(const Tensor&, const Tensor&)>
+// input and other, function and method, with out=. The outer product multiplies and does not add: it
+// promotes as mul does.
+template <Tensor (*kProduct)(const Tensor&, const Tensor&), bool kPromotes = false>
 void bind_product(Binder& b, const char* name, const char* second, const char* doc) {
   b.both(name, [name](const Tensor& input, const Tensor& other, const Out& out) {
-    // The outer product multiplies and does not add: it promotes as mul does.
-    constexpr bool kPromotes = kProduct == outer;
     return (kPromotes ? into_castable_out(name, kProduct(input, other), out)
                       : into_out(name, kProduct(input, other), out));
   }, nb::arg(second), nb::kw_only(), "out"_a.none() = nb::none(), doc);
@@ -48,8 +47,8 @@ void bind_matmul(Binder& b) {
   bind_product<mv>(b, "mv", "vec", "The product of a matrix and a vector.");
   bind_product<dot>(b, "dot", "tensor", "The inner product of two vectors.");
   bind_product<dot>(b, "vdot", "other", "The inner product of two vectors.");
-  bind_product<outer>(b, "outer", "vec2", "The outer product of two vectors.");
-  bind_product<outer>(b, "ger", "vec2", "The outer product of two vectors.");
+  bind_product<outer, true>(b, "outer", "vec2", "The outer product of two vectors.");
+  bind_product<outer, true>(b, "ger", "vec2", "The outer product of two vectors.");
   bind_product<matmul>(b, "matmul", "other",
                        "The matrix product of the last two dimensions, other dimensions broadcast; "
                        "vectors are treated as rows or columns.");
