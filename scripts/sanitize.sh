@@ -11,7 +11,7 @@ cmake -S . -B $folder -G Ninja -DTAPEGRAD_SANITIZE=ON -DTAPEGRAD_IN_TREE=OFF \
   -DCMAKE_INSTALL_PREFIX=$folder/site -DPython_EXECUTABLE="$python"
 cmake --build $folder -j2
 cmake --install $folder
-cp -r tapegrad/*.py tapegrad/*/ $folder/site/tapegrad/ 2>/dev/null || true
+cp -r tapegrad/*.py tapegrad/*.pyi tapegrad/*/ $folder/site/tapegrad/
 # Python itself is not instrumented, so the runtime is loaded first. The interpreter's own small
 # leaks at exit are not ours: leaks of tensors and entries are counted by the suite itself.
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"

@@ -29,7 +29,10 @@ def run_script(script, tmp_path, seconds=60, stack=None):
         check=False,
     )
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stderr[-2000:]}"
-    assert done.stderr == ""
+    errors = done.stderr.splitlines()
+    if IS_SANITIZED:  # The sanitizer tells of memory that it could not get, which may be the test.
+        errors = [line for line in errors if "AddressSanitizer failed to allocate" not in line]
+    assert errors == []
     return done.stdout
 
 

@@ -295,7 +295,7 @@ class WriteStatements:
         # PyTorch expands it before it looks for overlap, and then does not see it, or takes one
         # element in another shape for another one.
         expanded = read.dim() > 0 and read.numel() != written.numel()
-        reshaped = written.numel() == 1 and read.shape != written.shape
+        reshaped = written.numel() == 1 and 0 < read.dim() < written.dim()
         hidden = (expanded or reshaped) and overlap(written, read) != "apart"
         return f"apart({source})" if hidden else source
 
