@@ -24,7 +24,7 @@ namespace {
 // Such an unwinding throws no object: the reference that it is caught by is bound to nothing, which is
 // of no consequence, but a sanitizer tells.
 template <class Body>
-[[gnu::no_sanitize("null")]] auto until_exit(Body&& body) {
+[[gnu::no_sanitize_undefined]] auto until_exit(Body&& body) {
 #if defined(__GLIBCXX__)
   try {
     return body();

@@ -233,6 +233,9 @@ void assign_view(const Tensor& self, const Subscript& subscript, const Tensor& v
   Tensor target = target_of(self, subscript, value);
   if (value.dim() == 0 && target.dim() > 0) return fill_(target, value);
   Tensor source = value.dim() > target.dim() ? without_leading_ones(value) : value;
+  // As in PyTorch, an element in another shape is not the element itself.
+  if (target.numel() == 1 && target.dim() > 0 && !same_sizes(value.sizes(), target.sizes()))
+    check_apart("assignment", target, {&source});
   // A part of self that is broadcast over self is read at many places: copy_ takes care of that.
   bool shares = source->storage_ref() == target->storage_ref();
   if (shares && can_expand(source.sizes(), target.sizes())) source = expand(source, target.sizes());

@@ -292,12 +292,9 @@ class WriteStatements:
         written, read = self.look(target), self.look(source) if NAME.match(source) else None
         if written is None or read is None or moved or operator != "=":
             return source
-        # PyTorch expands it before it looks for overlap, and then does not see it, or takes one
-        # element in another shape for another one.
-        expanded = read.dim() > 0 and read.numel() != written.numel()
-        reshaped = written.numel() == 1 and 0 < read.dim() < written.dim()
-        hidden = (expanded or reshaped) and overlap(written, read) != "apart"
-        return f"apart({source})" if hidden else source
+        # PyTorch expands it before it looks for overlap, and then does not see it.
+        hidden = read.dim() > 0 and read.numel() != written.numel()
+        return f"apart({source})" if hidden and overlap(written, read) != "apart" else source
 
     def write_statement(self):
         statement = self.write()

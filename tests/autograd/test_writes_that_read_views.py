@@ -231,3 +231,12 @@ def test_out_may_lie_between_the_elements_that_are_read(torch):
     s = constant(torch, VALUES)
     torch.mul(s[::2], 2, out=s[1::2])
     assert near(s, [0.3, 0.6, 1.1, 2.2])
+
+
+def test_an_element_in_another_shape_is_not_the_element_itself(torch):
+    """Assigned in its own shape nothing happens; in another one PyTorch calls it overlap."""
+    x = torch.ones(1, 1)
+    x[...] = x
+    x.unsqueeze(0)[0] = x
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        x.unsqueeze(0)[...] = x
