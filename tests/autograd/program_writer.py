@@ -384,7 +384,7 @@ class Writer(WriteStatements):
         first, second = self.floating(), self.floating()
         product = self.choice(
             [
-                f"torch.matmul({first}, {second})",
+                self.product(first, second),
                 f"torch.matmul({first}, {first}.transpose(-1, -2))",
                 f"torch.einsum('...i,...i->...', {first}, {second}.to({first}.dtype))",
                 f"torch.outer({first}.reshape(-1), {second}.reshape(-1))",
@@ -392,6 +392,16 @@ class Writer(WriteStatements):
         )
         # PyTorch squeezes some of these in place, which shows in their version.
         return f"{product}.clone()"
+
+    def product(self, first, second):
+        """Return a product; of a batch and a single matrix or vector, one that nobody overwrites.
+
+        PyTorch folds such a batch, which copies it or does not: what is saved is its own affair.
+        """
+        dims = {name: self.values[name].dim() for name in (first, second)}
+        if dims[first] != dims[second] and max(dims.values()) > 2:
+            first, second = (f"{name}.clone()" if dims[name] > 2 else name for name in dims)
+        return f"torch.matmul({first}, {second})"
 
     def convert(self):
         name = self.pick()
