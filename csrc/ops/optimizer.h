@@ -12,7 +12,7 @@ namespace tapegrad {
 // An optimizer, as tapegrad/optim lays out its options and its state.
 struct OptimizerInfo {
   Op op;
-  std::vector<const char*> options;  // keys of the group; a tuple stands for its elements
+  std::vector<const char*> options;  // keys of the group; a pair stands for its two numbers
   std::vector<const char*> states;   // keys of tensors like the parameter
   std::vector<const char*> counts;   // keys of 0-d tensors
 };

@@ -15,12 +15,23 @@ PyObject* interned(const char* key) {
   return object;
 }
 
+// A key of the group, and whether it has two numbers.
+struct Option {
+  PyObject* key;
+  bool is_pair;
+
+  explicit Option(std::string_view name)
+      : key(interned(name.data())),
+        is_pair(name == "betas" || name == "etas" || name == "step_sizes") {}
+};
+
 // The keys of an optimizer as Python strings.
 struct Keys {
-  std::vector<PyObject*> options, states, counts;
+  std::vector<Option> options;
+  std::vector<PyObject*> states, counts;
 
   explicit Keys(const OptimizerInfo& info) {
-    for (const char* key : info.options) options.push_back(interned(key));
+    for (const char* key : info.options) options.emplace_back(key);
     for (const char* key : info.states) states.push_back(interned(key));
     for (const char* key : info.counts) counts.push_back(interned(key));
   }
@@ -50,17 +61,12 @@ bool is_set(PyObject* dict, PyObject* key) {
   return truth;
 }
 
-// Numbers, tensors of one number, tuples and lists of such.
-bool read_option(PyObject* object, std::vector<double>& options) {
+// A number, or a tensor of one number.
+bool read_number(PyObject* object, std::vector<double>& options) {
   Scalar number;
   if (!object) return false;
   if (PyFloat_CheckExact(object)) {
     options.push_back(PyFloat_AS_DOUBLE(object));
-    return true;
-  }
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      if (!read_option(PySequence_Fast_GET_ITEM(object, i), options)) return false;
     return true;
   }
   if (is_tensor(object)) {
@@ -77,6 +83,18 @@ bool read_option(PyObject* object, std::vector<double>& options) {
   return true;
 }
 
+bool read_pair(PyObject* object, std::vector<double>& options) {
+  if (!object || !(PyTuple_Check(object) || PyList_Check(object))) return false;
+  if (PySequence_Fast_GET_SIZE(object) != 2) return false;
+  return read_number(PySequence_Fast_GET_ITEM(object, 0), options) &&
+         read_number(PySequence_Fast_GET_ITEM(object, 1), options);
+}
+
+bool read_option(PyObject* group, const Option& option, std::vector<double>& options) {
+  PyObject* object = find(group, option.key);
+  return option.is_pair ? read_pair(object, options) : read_number(object, options);
+}
+
 bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
   static PyObject* const refused[] = {interned("differentiable"), interned("capturable")};
   if (which >= optimizers().size() || !PyList_Check(params.ptr()) || !PyDict_Check(state.ptr()) ||
@@ -87,8 +105,8 @@ bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
   const Keys& keys = keys_of(which);
   std::vector<double> options;
   options.reserve(16);
-  for (PyObject* key : keys.options)
-    if (!read_option(find(group.ptr(), key), options)) return false;
+  for (const Option& option : keys.options)
+    if (!read_option(group.ptr(), option, options)) return false;
 
   // Row by row: gradients, parameters, each state, each count.
   std::vector<PyObject*> chosen;

@@ -343,3 +343,22 @@ def test_zero_grad_drops_gradients(torch):
     assert all(param.grad is None for param in params)
     assert kept.tolist() == [1.0, 1.0]
     assert not torch._C._drop_gradients((params[0],))  # a tuple is left to Python
+
+
+@pytest.mark.parametrize("maximize", [[1, 2], ()])
+def test_an_option_that_is_no_number_is_left_to_python(torch, calls, maximize):
+    """Its numbers would be taken for those of the options after it."""
+    param = torch.ones(2, requires_grad=True)
+    param.grad = torch.ones(2)
+    torch.optim.Adam([param], lr=0.5, maximize=maximize).step()
+    assert param.tolist() == pytest.approx([1.5, 1.5] if maximize else [0.5, 0.5])
+    assert calls[True] == 0
+
+
+def test_an_option_that_contains_itself(torch, calls):
+    loop = []
+    loop.append(loop)
+    param = torch.ones(2, requires_grad=True)
+    param.grad = torch.ones(2)
+    torch.optim.Adam([param], lr=0.5, maximize=loop).step()
+    assert param.tolist() == pytest.approx([1.5, 1.5]) and calls[True] == 0
