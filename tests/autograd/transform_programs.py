@@ -10,7 +10,7 @@ import random
 import numpy as np
 from library import torch
 
-from .compositions import REFERENCES, TRANSFORMS, apply, compositions, order, spelled
+from .compositions import compositions, order, reference, spelled, transformed
 
 func = torch.func
 LONGEST = 4
@@ -170,11 +170,11 @@ def check(seed):
     steps, composition = program(seed)
     f = function_of(steps)
     each.by_vmap = False
-    wanted = apply(REFERENCES, composition, f)
+    wanted = reference(composition, f)
     each.by_vmap = True
     what = f"program {seed}: {spelled(composition)} of {' | '.join(steps)}"
     try:
-        found = apply(TRANSFORMS, composition, f)
+        found = transformed(composition, f)
     except Exception as error:
         return f"{what} raises {type(error).__name__}: {error}"
     scale = max(np.abs(wanted).max(), 1e-6)
