@@ -104,8 +104,12 @@ bool Node::is_outer_level(uint32_t vmap) const {
 }
 
 bool Node::is_behind_transpose() const {
-  for (const Edge& edge : edges())
-    if (edge.node && edge.node->level_ == kInnermost && !edge.node->is_placeholder()) return true;
+  for (const Edge& edge : edges()) {
+    const Node* node = edge.node.get();
+    // What stands for an input with tangents is innermost for another reason: the input's own entry tells.
+    if (node && node->is_placeholder()) node = node->edges()[0].node.get();
+    if (node && node->level_ == kInnermost) return true;
+  }
   return false;
 }
 

@@ -311,3 +311,28 @@ def test_a_write_to_the_input_of_a_reverse_mode_transform_is_refused(torch, name
     """Its gradient is asked for, so it is a leaf to the function."""
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         WRITING[name](torch, constant(torch, POINT))
+
+
+def test_two_forward_levels_over_a_vjp_that_reads_the_batch_and_what_it_captures(torch):
+    """The inner level's transposed vjp has entries whose inputs carry tangents of the outer one.
+
+    Gradients were summed over the batch there: right alone, wrong where a cotangent of softmax
+    depends on the batch and on the point both.
+    """
+    func = torch.func
+    x, direction = constant(torch, [0.3, -0.4, 0.9]), constant(torch, [0.5, 0.2, -0.7])
+    rows = constant(torch, [[1.0, -2.0, 0.5], [0.3, 0.7, -1.1]])
+
+    def part(x, row):
+        _, pull = func.vjp(lambda z: torch.softmax(z, 0), x)
+        return pull(row * x)[0]
+
+    def along(f):
+        return lambda x: func.jvp(f, (x,), (direction,))[1]
+
+    def second_slope_of_gradient(total):
+        return along(along(func.grad(total)))(x)
+
+    mapped = second_slope_of_gradient(lambda x: (rows * func.vmap(part, (None, 0))(x, rows)).sum())
+    looped = second_slope_of_gradient(lambda x: sum((row * part(x, row)).sum() for row in rows))
+    assert near(mapped, looped)
