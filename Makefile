@@ -8,7 +8,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 
 # A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
 .DELETE_ON_ERROR:
-.PHONY: help install train test soak bench lint format stubs sanitize clean
+.PHONY: help install train test soak bench lint format names stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -70,6 +70,9 @@ format: $(LINT_STAMP)  ## apply the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files 'csrc/*.cpp' 'csrc/*.h')
+
+names: $(STAMP)   ## write tapegrad/_names.py anew
+	$(BIN)/python scripts/make_names.py
 
 stubs: $(STAMP)   ## write tapegrad/_C.pyi anew
 	$(BIN)/python scripts/make_stubs.py

@@ -21,7 +21,6 @@ except ImportError as _error:  # in a clone the source hides the installed packa
     __file__ = __spec__.origin = _installed_init(__file__, _error)
     __path__[:] = [_path.dirname(__file__)]
     from tapegrad import _C
-from tapegrad._C import *
 from tapegrad._C import Tensor
 from tapegrad._types import (
     Size,
@@ -38,20 +37,6 @@ from tapegrad._types import (
 )
 from tapegrad._version import __version__
 
-# Parts of the native module that are no part of the public one.
-_INTERNAL = (
-    "Node",
-    "SavedTensor",
-    "build_info",
-    "install_source_lines",
-    "live_counts",
-    "pointwise_table",
-    "run_backward",
-    "set_blas_library",
-)
-for _name in _INTERNAL:
-    del globals()[_name]
-
 _C.install_source_lines(_path.dirname(_path.abspath(__file__)))
 # Beside the extension, which an editable install has in another folder than the source.
 _OPENBLAS = _path.join(_path.dirname(_path.abspath(_C.__file__)), "lib", "libscipy_openblas.so")
@@ -60,8 +45,6 @@ if _path.exists(_OPENBLAS):
 
 from tapegrad import (
     __config__,
-    _aliases,
-    _composed,
     _tensor,
     autograd,
     cuda,
@@ -70,8 +53,10 @@ from tapegrad import (
     return_types,
     utils,
 )
+from tapegrad._aliases import *
+from tapegrad._names import *
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
-from tapegrad.autograd import (  # type: ignore[assignment]
+from tapegrad.autograd import (
     enable_grad,
     inference_mode,
     is_anomaly_check_nan_enabled,
@@ -96,17 +81,8 @@ from tapegrad.nn.functional import (
 )
 from tapegrad.nn.functional.convolutions import convolution
 
-for _row in _C.pointwise_table():  # these live in nn.functional, as in PyTorch
-    if _row["activation"]:
-        for _name in (_row["name"], _row["name"] + "_"):
-            globals().pop(_name, None)
-
 _tensor.install()
 autograd.graph.install()
-globals().update(_composed.FUNCTIONS)
-for _name, _value in _composed.METHODS.items():
-    setattr(Tensor, _name, _value)
-_aliases.install(globals(), Tensor)
 
 newaxis = None
 

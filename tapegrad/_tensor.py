@@ -1,3 +1,4 @@
+# mypy: disable-error-code="method-assign, assignment"
 """What the Tensor class has in Python: printing, iteration, the legacy constructor."""
 
 from collections.abc import Iterator
@@ -65,15 +66,11 @@ def _dir(self: Tensor) -> list[str]:
 
 def install() -> None:
     """Give the native class its Python methods."""
-    attributes = {
-        "__iter__": _iterate,
-        "__repr__": _repr,
-        "__format__": _format,
-        "__contains__": _contains,
-        "__reversed__": _reversed,
-        "__dir__": _dir,
-        "_make_subclass": staticmethod(_C._make_subclass),
-        "__module__": "tapegrad",
-    }
-    for name, attribute in attributes.items():
-        setattr(Tensor, name, attribute)
+    Tensor.__iter__ = _iterate
+    Tensor.__repr__ = _repr
+    Tensor.__format__ = _format
+    Tensor.__contains__ = _contains
+    Tensor.__reversed__ = _reversed
+    Tensor.__dir__ = _dir
+    Tensor._make_subclass = staticmethod(_C._make_subclass)
+    Tensor.__module__ = "tapegrad"

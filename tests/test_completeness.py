@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from op_db.row import Value
 from op_db.sampler import draw
 
 HERE = Path(__file__).parent
+PACKAGE = Path(torch.__file__).parent
 
 # A skip for one library only asks more than PyTorch delivers; a skip for all is a gap in the tests.
 MOST_SKIPS = 18
@@ -210,8 +212,25 @@ def test_values_are_of_their_dtype():
                 assert value.array.dtype == dt.storage(value.dtype), f"{op.name} {value}"
 
 
-@pytest.mark.skipif(IS_TORCH, reason="about tapegrad's own stubs")
-def test_stubs_are_up_to_date():
-    command = [sys.executable, HERE.parent / "scripts" / "make_stubs.py", "--check"]
+@pytest.mark.skipif(IS_TORCH, reason="about tapegrad's own files")
+@pytest.mark.parametrize("script", ["make_names.py", "make_stubs.py"])
+def test_generated_files_are_up_to_date(script):
+    command = [sys.executable, HERE.parent / "scripts" / script, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(IS_TORCH, reason="reads tapegrad's own files")
+def test_public_names_can_be_found_by_grep():
+    files = [PACKAGE / name for name in ("__init__.py", "_aliases.py", "_names.py")]
+    words = {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+    public = {name for name, value in vars(torch).items() if not inspect.ismodule(value)}
+    assert not {name for name in public - words if not name.startswith("_")}
+
+
+@pytest.mark.skipif(IS_TORCH, reason="reads tapegrad's own files")
+def test_methods_that_python_adds_can_be_found_by_grep():
+    sources = [file.read_text("utf-8") for file in PACKAGE.rglob("*.py")]
+    assigned = {name for text in sources for name in re.findall(r"\bTensor\.(\w+) = ", text)}
+    added = {name for name, value in vars(torch.Tensor).items() if inspect.isfunction(value)}
+    assert added and not added - assigned

@@ -563,6 +563,16 @@ def test_aliases_are_the_same_objects():
         assert torch.equal(getattr(torch, alias)(x, *arguments), getattr(x, name)(*arguments))
 
 
+@pytest.mark.skipif(IS_TORCH, reason="reads our list of aliases")
+def test_aliases_are_methods_where_their_first_names_are():
+    for alias in importlib.import_module("tapegrad._aliases").__all__:
+        names = [name for name in dir(torch) if getattr(torch, name) is getattr(torch, alias)]
+        assert len(names) > 1, f"{alias} is no second name"
+        for suffix in ("", "_"):
+            methods = [getattr(torch.Tensor, name + suffix, None) for name in names]
+            assert all(method is methods[0] for method in methods), alias + suffix
+
+
 # ---- beside PyTorch
 
 

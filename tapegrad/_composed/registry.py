@@ -1,6 +1,7 @@
 """Where composed operations sign up to become public functions and Tensor methods.
 
-`tapegrad/__init__.py` publishes both dicts. A function that is also a method carries both marks:
+`scripts/make_names.py` reads both dicts and writes `tapegrad/_names.py`, which publishes what is in
+them. A function that is also a method carries both marks:
 
     @function
     @method

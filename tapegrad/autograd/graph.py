@@ -1,3 +1,4 @@
+# mypy: disable-error-code="method-assign"
 """The tape's entries from outside: hooks on them, and hooks on what they save.
 
 Entries are `Node` objects, found as ``tensor.grad_fn``. A gradient's way can be watched and changed
@@ -157,14 +158,10 @@ def _register_node_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandl
 
 def install() -> None:
     """Give tensors and entries their hook methods."""
-    methods = {
-        (Tensor, "register_hook"): _register_tensor_hook,
-        (Tensor, "register_post_accumulate_grad_hook"): _register_accumulate_hook,
-        (Node, "register_hook"): _register_node_hook,
-        (Node, "register_prehook"): _register_node_prehook,
-    }
-    for (owner, name), method in methods.items():
-        setattr(owner, name, method)
+    Tensor.register_hook = _register_tensor_hook
+    Tensor.register_post_accumulate_grad_hook = _register_accumulate_hook
+    Node.register_hook = _register_node_hook
+    Node.register_prehook = _register_node_prehook
 
 
 class _MultiHandle:

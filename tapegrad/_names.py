@@ -1,0 +1,100 @@
+# Written by scripts/make_names.py; do not edit.
+# fmt: off
+# ruff: noqa
+# mypy: disable-error-code="method-assign, assignment"
+"""The public functions of the package, and those of them that are written in Python as methods."""
+
+from tapegrad._C import (
+    CallCache, Generator, OutOfMemoryError, Program, Tensor, UntypedStorage, abs, abs_, acos, acos_,
+    acosh, acosh_, add, addcdiv, addcmul, addmm, addmv, adjoint, all, amax, amin, any, arange,
+    argmax, argmin, argsort, as_strided, as_tensor, asarray, asin, asin_, asinh, asinh_, atan,
+    atan2, atan_, atanh, atanh_, baddbmm, bernoulli, bfloat16, bincount, bitwise_and,
+    bitwise_left_shift, bitwise_not, bitwise_not_, bitwise_or, bitwise_right_shift, bitwise_xor,
+    bmm, bool, broadcast_to, cat, cdouble, ceil, ceil_, celu, celu_, cfloat, chunk, clamp,
+    clamp_max, clamp_min, clone, complex, complex128, complex64, copysign, cos, cos_, cosh, cosh_,
+    count_nonzero, cummax, cummin, cumprod, cumsum, default_generator, deg2rad, deg2rad_, detach,
+    diag, diagonal, digamma, digamma_, div, dot, double, dtype, empty, empty_cache, empty_like,
+    empty_strided, eq, erf, erf_, erfc, erfc_, erfinv, erfinv_, exp, exp2, exp2_, exp_, expm1,
+    expm1_, eye, flatten, flip, float, float16, float32, float64, floor, floor_, floor_divide, fmax,
+    fmin, fmod, frac, frac_, from_dlpack, from_numpy, frombuffer, full, full_like, gather, ge,
+    get_default_dtype, get_num_threads, get_rng_state, gt, half, heaviside, hypot, index_add,
+    index_copy, index_fill, index_put, index_select, initial_seed, int, int16, int32, int64, int8,
+    is_complex, is_floating_point, is_grad_enabled, is_same_size, is_signed, isfinite, isinf, isnan,
+    isneginf, isposinf, kthvalue, le, lerp, lgamma, lgamma_, linear, linspace, log, log10, log10_,
+    log1p, log1p_, log2, log2_, log_, log_softmax, logaddexp, logaddexp2, logcumsumexp, logical_and,
+    logical_not, logical_not_, logical_or, logical_xor, logspace, logsumexp, long, lt, manual_seed,
+    masked_fill, masked_scatter, masked_select, matmul, max, maximum, mean, median, memory_stats,
+    min, minimum, mm, movedim, mul, multinomial, mv, nan_to_num, narrow, ne, neg, neg_, nextafter,
+    nonzero, norm, normal, numel, ones, ones_like, outer, permute, poisson, polygamma, pow, prod,
+    promote_types, put, rad2deg, rad2deg_, rand, rand_like, randint, randint_like, randn,
+    randn_like, randperm, range, ravel, reciprocal, reciprocal_, relu, relu_, remainder,
+    repeat_interleave, reset_peak_memory_stats, reshape, result_type, roll, round, rsqrt, rsqrt_,
+    scalar_tensor, scatter, scatter_add, scatter_reduce, searchsorted, seed, select, selu, selu_,
+    set_default_dtype, set_num_threads, set_rng_state, short, sigmoid, sigmoid_, sign, sign_,
+    signbit, sin, sin_, sinc, sinc_, sinh, sinh_, softmax, sort, split, sqrt, sqrt_, square,
+    square_, squeeze, stack, std, std_mean, sub, sum, swapaxes, t, take, take_along_dim, tan, tan_,
+    tanh, tanh_, tensor, tile, topk, transpose, tril, triu, trunc, trunc_, uint8, unbind, unflatten,
+    unique, unsqueeze, var, var_mean, vdot, where, xlogy, zeros, zeros_like,
+)
+from tapegrad._composed.calculus import cumulative_trapezoid, diff, trapezoid
+from tapegrad._composed.compare import allclose, equal, is_nonzero, is_tensor, isclose, isin
+from tapegrad._composed.distances import cdist, dist
+from tapegrad._composed.einsum import einsum
+from tapegrad._composed.linear_algebra import (
+    addbmm, addr, chain_matmul, cross, diag_embed, diagflat, inner, kron, tensordot, trace, vander,
+)
+from tapegrad._composed.pointwise import float_power, logit, positive, rsub
+from tapegrad._composed.selection import (
+    argwhere, bucketize, histc, msort, tril_indices, triu_indices, unique_consecutive,
+)
+from tapegrad._composed.shape import (
+    atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors, cartesian_prod,
+    combinations, fliplr, flipud, meshgrid, rot90,
+)
+from tapegrad._composed.split_and_join import (
+    block_diag, column_stack, dsplit, dstack, hsplit, hstack, tensor_split, vsplit, vstack,
+)
+from tapegrad._composed.statistics import (
+    aminmax, corrcoef, cov, nanmean, nanmedian, nanquantile, nansum, quantile,
+)
+from tapegrad.nn.functional.recurrent import (
+    gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell,
+)
+
+Tensor.addbmm = addbmm
+Tensor.addr = addr
+Tensor.allclose = allclose
+Tensor.aminmax = aminmax
+Tensor.argwhere = argwhere
+Tensor.corrcoef = corrcoef
+Tensor.cov = cov
+Tensor.cross = cross
+Tensor.diag_embed = diag_embed
+Tensor.diagflat = diagflat
+Tensor.diff = diff
+Tensor.dist = dist
+Tensor.dsplit = dsplit
+Tensor.equal = equal
+Tensor.fliplr = fliplr
+Tensor.flipud = flipud
+Tensor.float_power = float_power
+Tensor.histc = histc
+Tensor.hsplit = hsplit
+Tensor.inner = inner
+Tensor.is_nonzero = is_nonzero
+Tensor.isclose = isclose
+Tensor.kron = kron
+Tensor.logit = logit
+Tensor.msort = msort
+Tensor.nanmean = nanmean
+Tensor.nanmedian = nanmedian
+Tensor.nanquantile = nanquantile
+Tensor.nansum = nansum
+Tensor.positive = positive
+Tensor.quantile = quantile
+Tensor.rot90 = rot90
+Tensor.rsub = rsub
+Tensor.tensor_split = tensor_split
+Tensor.trace = trace
+Tensor.unique_consecutive = unique_consecutive
+Tensor.vsplit = vsplit
