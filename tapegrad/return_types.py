@@ -9,6 +9,13 @@ Example:
 
 from tapegrad._C import _return_types
 
-globals().update(vars(_return_types))
+__all__ = ["cummax", "cummin", "kthvalue", "max", "median", "min", "sort", "topk"]
 
-__all__ = sorted(vars(_return_types))
+cummax = _return_types.cummax
+cummin = _return_types.cummin
+kthvalue = _return_types.kthvalue
+max = _return_types.max
+median = _return_types.median
+min = _return_types.min
+sort = _return_types.sort
+topk = _return_types.topk

@@ -234,3 +234,15 @@ def test_methods_that_python_adds_can_be_found_by_grep():
     assigned = {name for text in sources for name in re.findall(r"\bTensor\.(\w+) = ", text)}
     added = {name for name, value in vars(torch.Tensor).items() if inspect.isfunction(value)}
     assert added and not added - assigned
+
+
+@pytest.mark.skipif(IS_TORCH, reason="looks into our native module")
+def test_every_activation_of_the_table_is_in_nn_functional():
+    table = torch._C.pointwise_table()
+    names = {row["name"] for row in table if row["activation"] and not row["internal"]}
+    assert names and not names - set(torch.nn.functional.__all__)
+
+
+@pytest.mark.skipif(IS_TORCH, reason="looks into our native module")
+def test_every_native_return_type_is_public():
+    assert torch.return_types.__all__ == sorted(vars(torch._C._return_types))

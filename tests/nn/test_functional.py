@@ -144,6 +144,13 @@ def test_a_bool_in_the_place_of_a_parameter_is_that_parameter(torch, name):
     assert function(x, True, True) is x and x.equal(expected)
 
 
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "mish", "relu6", "selu", "silu"])
+def test_the_inplace_switch_comes_first_where_there_are_no_parameters(torch, name):
+    x, function = torch.tensor([-0.5, 0.5]), getattr(torch.nn.functional, name)
+    expected = function(x)
+    assert function(x, True) is x and x.equal(expected)
+
+
 @pytest.mark.parametrize("name", ["softplus", "logsigmoid", "softsign", "hardshrink", "tanh"])
 def test_activations_without_an_inplace_switch(torch, name):
     with pytest.raises(TypeError):

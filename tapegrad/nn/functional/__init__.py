@@ -1,7 +1,5 @@
 """Functions for neural networks, without state: the modules of `tapegrad.nn` call these."""
 
-from typing import TYPE_CHECKING, Any
-
 from tapegrad.nn.functional import (
     activations,
     attention,
@@ -62,7 +60,3 @@ _PARTS = (
     tables,
 )
 __all__ = [name for part in _PARTS for name in part.__all__]
-
-if TYPE_CHECKING:  # The activations of the table are made when the module is loaded.
-
-    def __getattr__(name: str) -> Any: ...

@@ -3,32 +3,65 @@
 from typing import Any
 
 from tapegrad import _C
-from tapegrad._C import Tensor
+from tapegrad._C import (
+    Tensor,
+    celu_,
+    elu_,
+    hardshrink,
+    hardtanh_,
+    leaky_relu_,
+    logsigmoid,
+    relu_,
+    selu_,
+    sigmoid,
+    softplus,
+    softsign,
+    tanh,
+    threshold_,
+)
 
 __all__ = [
+    "celu",
+    "celu_",
+    "elu",
+    "elu_",
     "gelu",
     "glu",
     "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "leaky_relu",
+    "leaky_relu_",
     "log_softmax",
+    "logsigmoid",
+    "mish",
     "prelu",
+    "relu",
+    "relu6",
+    "relu_",
     "rrelu",
     "rrelu_",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
     "softmax",
     "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
     "tanhshrink",
+    "threshold",
+    "threshold_",
 ]
 
 
-# Those that PyTorch offers with an `inplace` switch, after their parameters.
-_WITH_SWITCH = (
-    *("relu", "selu", "celu", "elu", "leaky_relu", "relu6"),
-    *("silu", "mish", "hardswish", "hardsigmoid"),
-)
-
-
-def _with_switch(name: str, params: int) -> Any:
-    """Make the function of a table line with an `inplace` switch."""
-    native, native_inplace = getattr(_C, name), getattr(_C, name + "_")
+def _with_switch(native: Any, native_inplace: Any, params: int = 0) -> Any:
+    """Make a function with an `inplace` switch, which PyTorch has after the parameters."""
 
     def activation(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
         if len(args) == params + 1:
@@ -36,23 +69,21 @@ def _with_switch(name: str, params: int) -> Any:
         operation: Any = native_inplace if inplace else native
         return operation(input, *args, **kwargs)
 
-    activation.__name__ = activation.__qualname__ = name
+    activation.__name__ = activation.__qualname__ = native.__name__
     activation.__doc__ = native.__doc__
     return activation
 
 
-for _row in _C.pointwise_table():
-    _name = _row["name"]
-    if _name in _WITH_SWITCH:
-        globals()[_name] = _with_switch(_name, len(_row["params"]))
-    elif (_row["activation"] and not _row["internal"]) or _name in ("sigmoid", "tanh"):
-        globals()[_name] = getattr(_C, _name)  # Some are wrapped below.
-    else:
-        continue
-    __all__.append(_name)
-for _name in ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_", "threshold_"):
-    globals()[_name] = getattr(_C, _name)
-    __all__.append(_name)
+celu = _with_switch(_C.celu, _C.celu_, params=1)
+elu = _with_switch(_C.elu, _C.elu_, params=1)
+hardsigmoid = _with_switch(_C.hardsigmoid, _C.hardsigmoid_)
+hardswish = _with_switch(_C.hardswish, _C.hardswish_)
+leaky_relu = _with_switch(_C.leaky_relu, _C.leaky_relu_, params=1)
+mish = _with_switch(_C.mish, _C.mish_)
+relu = _with_switch(_C.relu, _C.relu_)
+relu6 = _with_switch(_C.relu6, _C.relu6_)
+selu = _with_switch(_C.selu, _C.selu_)
+silu = _with_switch(_C.silu, _C.silu_)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
