@@ -5,7 +5,7 @@
 // argument-dependent look-up; P is the type of the parameters.
 #pragma once
 
-#include "core/pointwise.h"
+#include "spec/pointwise.h"
 
 // Parameters become named constants at the start of each function.
 #define P0

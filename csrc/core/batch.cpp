@@ -163,10 +163,11 @@ void run_each(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims,
     };
     for (TensorImpl* input : call.inputs) inputs.push_back(slice(input));
     for (TensorImpl* output : call.outputs) outputs.push_back(slice(output));
-    // Each element draws from a stream of its own: the first attribute is the seed.
-    if (call.op.traits & kRandom)
-      attributes[0] = static_cast<int64_t>(static_cast<uint64_t>(attributes[0].as_int()) +
-                                           uint64_t{0x9E3779B97F4A7C15});
+    // Each element draws from a stream of its own.
+    if (call.op.traits & kRandom) {
+      Scalar& seed = attributes[call.op.attribute("seed")];
+      seed = static_cast<uint64_t>(seed.as_int()) + uint64_t{0x9E3779B97F4A7C15};
+    }
     run_plain({call.op, inputs, attributes, outputs}, kernel);
   }
 }

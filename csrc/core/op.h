@@ -9,8 +9,10 @@
 // a call whose output is also an input. A captured list of calls can be executed again in order.
 #pragma once
 
+#include <initializer_list>
 #include <span>
-#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/scalar.h"
@@ -38,16 +40,39 @@ using Kernel = void (*)(const OpCall&);
 // (graph/budget.h).
 enum OpTrait : uint8_t {
   kAnyRank = 1,     // works element by element: further leading dimensions change nothing
-  kRandom = 2,      // draws random numbers
+  kRandom = 2,      // draws random numbers, from its attributes "seed" and "offset"
   kOverwrites = 4,  // may write its first output over its first input, if they are laid out alike
   kContracts = 8,   // sums products of its first two inputs: more work than its bytes tell
 };
 
 // The record of an op: what the system may ask of it below autograd.
 struct Op {
-  const char* name;
-  Kernel kernels[kDeviceTypes];
+  // To be filled in, and then enlisted.
+  Op() = default;
+  Op(const char* name, std::initializer_list<const char*> attributes = {}, uint8_t traits = 0)
+      : Op(name, name, attributes, traits) {}
+  // One of several ops that run the same kernel.
+  Op(const char* name, const char* kernel_name, std::vector<const char*> attributes, uint8_t traits)
+      : name(name), kernel_name(kernel_name), attributes(std::move(attributes)), traits(traits) {
+    enlist();
+  }
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+
+  // Puts it on the list of all ops (core/registry.h).
+  void enlist() const;
+  // Where the attribute of this name stands; there must be one, and no starred one before it.
+  size_t attribute(std::string_view name) const;
+  // Whether a call with so many attributes gives a number to each name.
+  bool takes(size_t attribute_count) const;
+
+  const char* name = nullptr;         // unique, and stable: saved programs name it
+  const char* kernel_name = nullptr;  // what back ends list their kernels under
+  // The names of the attributes. Those with a star stand for as many numbers as any other with one: the
+  // stride of every dimension. "unused" is a place that kernels do not read.
+  std::vector<const char*> attributes;
   uint8_t traits = 0;
+  mutable Kernel kernels[kDeviceTypes] = {};  // see Note [Ops and kernels find each other by name]
 };
 
 [[noreturn]] void fail_no_kernel(const Op& op, DeviceType device);

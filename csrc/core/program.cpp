@@ -70,6 +70,9 @@ void Program::stop() noexcept {
 }
 
 void Program::append(const OpCall& call) {
+  TAPEGRAD_CHECK(call.op.takes(call.attributes.size()), call.op.name,
+                 ": internal error: ", call.attributes.size(),
+                 " attributes do not fit the names of its record");
   if (!shared_.empty()) check_shared(call);
   Step step{&call.op, {}, {call.attributes.begin(), call.attributes.end()}, {}, {}, {}};
   for (TensorImpl* input : call.inputs) {

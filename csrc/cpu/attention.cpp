@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/conv_kernels.h"
 #include "cpu/gemm.h"
 #include "cpu/workspace.h"
@@ -254,8 +255,6 @@ void backward(const OpCall& call) {
   });
 }
 
-}  // namespace
-
 void attention(const OpCall& call) {
   with_float_type(call.out().dtype(), [&]<class T>(T) { forward<T>(call); });
 }
@@ -263,5 +262,12 @@ void attention(const OpCall& call) {
 void attention_backward(const OpCall& call) {
   with_float_type(call.out().dtype(), [&]<class T>(T) { backward<T>(call); });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"attention", attention},
+    {"attention_backward", attention_backward},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

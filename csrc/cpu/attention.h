@@ -1,17 +1,11 @@
-// Attention on the CPU: kernels of the ops in ops/attention.cpp, and their loops over rows, which
-// are compiled once per instruction set.
+// The loops over rows of attention, compiled once per instruction set.
 #pragma once
 
-#include "core/op.h"
+#include <cstdint>
+
 #include "cpu/isa.h"
 
 namespace tapegrad::cpu {
-
-// Attributes: scale, whether causal, whether there is a mask. Of query, key, value, mask: the result
-// and, for each query, the logarithm of the sum of its weights (inf where it sees no key).
-void attention(const OpCall& call);
-// Of grad, query, key, value, result, log_sum, mask: the gradients of query, key and value.
-void attention_backward(const OpCall& call);
 
 // A row of scores, with what a mask says of it: null, a bool per key, or a number to be added.
 template <class T>

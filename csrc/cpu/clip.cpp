@@ -1,12 +1,13 @@
 // Norms over many tensors, and their scaling: all elements of all tensors in one parallel loop.
-#include "cpu/clip.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/clip_kernels.h"
+#include "spec/clip.h"
 
 namespace tapegrad::cpu {
 
@@ -47,8 +48,6 @@ void for_pieces(const std::vector<Piece>& pieces, Body&& body) {
   parallel_for(0, count, kGrain, body);
 }
 
-}  // namespace
-
 void total_norm(const OpCall& call) {
   const auto kind = static_cast<TotalNorm>(call.integer(0));
   auto* part = kernels_for(call).part[static_cast<int>(kind)];
@@ -84,5 +83,12 @@ void scale_tensors(const OpCall& call) {
     }
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"total_norm", total_norm},
+    {"scale_tensors", scale_tensors},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

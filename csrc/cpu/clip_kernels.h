@@ -7,9 +7,6 @@
 
 namespace tapegrad::cpu {
 
-// The norms that have loops; others are composed.
-enum class TotalNorm { One, Two, Infinity };
-
 struct ClipKernels {
   // The part that n elements have in a norm: a sum of magnitudes or squares, or the largest magnitude.
   double (*part[3])(const void* x, int64_t n);

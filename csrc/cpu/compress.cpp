@@ -1,5 +1,4 @@
 // The drivers of codings: read the call, cut the work into blocks.
-#include "cpu/compress.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/compress_kernels.h"
 
 namespace tapegrad::cpu {
@@ -86,8 +86,6 @@ const NarrowKernels& narrow_kernels(const OpCall& call, DType dtype) {
   if (type < 0) fail_unsupported_dtype(call.op.name, dtype);
   return best_compress_table().narrow[type];
 }
-
-}  // namespace
 
 void quantize(const OpCall& call) {
   const TensorImpl &x = call.in(0), &codes = call.out(0), &scales = call.out(1);
@@ -211,8 +209,6 @@ void round_to_bfloat16(const OpCall& call) {
 
 // ---- places of maxima
 
-namespace {
-
 // A place is a number within a plane of the input. It is the place where the window begins, which the
 // position of the window tells, plus what the place in the window adds.
 class PlaceWindows {
@@ -301,8 +297,6 @@ void unpack_planes(const PlaceWindows& windows, const uint8_t* codes, Index* pla
     });
 }
 
-}  // namespace
-
 void pack_places(const OpCall& call) {
   const TensorImpl &places = call.in(0), &codes = call.out();
   const PlaceWindows windows(call);
@@ -340,5 +334,22 @@ void unpack_places(const OpCall& call) {
                     end - begin);
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"quantize", quantize},
+    {"unscaled_blocks", unscaled_blocks},
+    {"dequantize", dequantize},
+    {"two_values", two_values},
+    {"pack_bits", pack_bits},
+    {"unpack_bits", unpack_bits},
+    {"integer_range", integer_range},
+    {"narrow_integers", narrow_integers},
+    {"widen_integers", widen_integers},
+    {"round_to_bfloat16", round_to_bfloat16},
+    {"pack_places", pack_places},
+    {"unpack_places", unpack_places},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/gemm.h"
-#include "cpu/kernels.h"
 
 namespace tapegrad::cpu {
 
@@ -16,6 +16,15 @@ namespace {
 constexpr Triple kOnes{1, 1, 1}, kZeros{0, 0, 0};
 // Below this many places an image's product is too narrow, and images are better joined.
 constexpr int64_t kNarrowProduct = 64;
+
+}  // namespace
+
+bool ConvShape::is_pointwise() const {
+  return kernel == kOnes && stride == kOnes && padding == kZeros && in == out &&
+         volume(in) >= kNarrowProduct;
+}
+
+namespace {
 
 // The last `rank` sizes of a tensor, behind ones.
 Triple spatial(const TensorImpl& tensor) {
@@ -101,13 +110,6 @@ const T* bias_of(const OpCall& call) {
   return call.inputs.size() > 2 ? call.in(2).data_as<T>() : nullptr;
 }
 
-}  // namespace
-
-bool ConvShape::is_pointwise() const {
-  return kernel == kOnes && stride == kOnes && padding == kZeros && in == out &&
-         volume(in) >= kNarrowProduct;
-}
-
 // Of x, w and perhaps a bias.
 void conv(const OpCall& call) {
   const ConvShape s = shape_of(call, call.in(0), call.in(1), call.out());
@@ -147,5 +149,14 @@ void conv_grad_weight(const OpCall& call) {
     run_grad_weight<T>(s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), w);
   });
 }
+
+// Operands are contiguous.
+const KernelList<DeviceType::CPU> kKernels = {
+    {"conv", conv},
+    {"conv_grad_input", conv_grad_input},
+    {"conv_grad_weight", conv_grad_weight},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

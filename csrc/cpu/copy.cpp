@@ -3,12 +3,14 @@
 // The walk follows the target's memory order. When source and target disagree about which dimension
 // is innermost (a transposed copy), the walk goes in square blocks, so that each cache line of either
 // side is used whole.
+#include "cpu/copy.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/kernels.h"
 #include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
@@ -107,6 +109,8 @@ void copy(const OpCall& call) {
   parallel_for(0, numel, kGrain, [&](int64_t begin, int64_t end) { copy_range(plan, begin, end); });
 }
 
+namespace {
+
 // Output: one bool, whether any element of the integer input is zero.
 void has_zero(const OpCall& call) {
   const TensorImpl& x = call.in(0);
@@ -149,5 +153,14 @@ void embed(const OpCall& call) {
     });
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"from_bfloat16", copy},
+    {"copy", copy},
+    {"has_zero", has_zero},
+    {"embed", embed},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/kernels.h"
 #include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
@@ -30,8 +30,6 @@ void for_each_run(const TensorImpl& out, Body&& body) {
   BlockingSection blocking;
   parallel_for(0, out.numel(), kGrain, range);
 }
-
-}  // namespace
 
 void fill(const OpCall& call) {
   const TensorImpl& out = call.out();
@@ -93,5 +91,14 @@ void eye(const OpCall& call) {
     for (int64_t i = 0; i < count; ++i) data[i * (out.size(1) + 1)] = T(1);
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"fill", fill},
+    {"arange", arange},
+    {"linspace", linspace},
+    {"eye", eye},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -5,7 +5,8 @@
 // dimensions after), once for each step of the dimensions before, and the other operand is contiguous
 // with shape [before, tuples, after]. All of indexing reduces to walking (before, tuple) pairs and
 // moving blocks. Tuples are turned into offsets tile by tile, in a buffer that stays in cache.
-#include "cpu/index.h"
+#include "spec/index.h"
+#include "core/registry.h"
 
 #include <algorithm>
 #include <atomic>
@@ -17,7 +18,6 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "cpu/index_kernels.h"
-#include "cpu/kernels.h"
 
 namespace tapegrad::cpu {
 
@@ -230,8 +230,6 @@ void write_all(const IndexWalk& walk, const T* values, bool constant) {
     });
 }
 
-}  // namespace
-
 // Inputs: the indexed tensor, the index tensors. Attributes: how many dimensions come before, the
 // IndexRule, then the user's number of each indexed dimension.
 void index(const OpCall& call) {
@@ -278,5 +276,12 @@ void index_put(const OpCall& call) {
     });
   }
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"index", index},          {"index_select", index},    {"index_put_", index_put},
+    {"index_add_", index_put}, {"index_copy_", index_put}, {"index_fill_", index_put},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -5,8 +5,9 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/registry.h"
+#include "cpu/copy.h"
 #include "cpu/index_kernels.h"
-#include "cpu/kernels.h"
 #include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
@@ -100,8 +101,6 @@ void interleave_two(const Rows& rows, int64_t first, int64_t last) {
     out[2 * r + 1] = b[r];
   }
 }
-
-}  // namespace
 
 // Attribute: the joined dimension. All operands are contiguous and of one dtype.
 void cat(const OpCall& call) {
@@ -208,5 +207,15 @@ void total_repeats(const OpCall& call) {
   }
   *call.out().data_as<int64_t>() = negative ? -1 : total;
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"cat", cat},
+    {"flip", flip},
+    {"triangle", triangle},
+    {"repeat_interleave", repeat_indices},
+    {"total_repeats", total_repeats},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -2,14 +2,14 @@
 //
 // The loops that compress write every element and advance by the mask's 0 or 1, which costs the same
 // for any pattern; the known number of results ends them before they could write behind the last.
-#include "cpu/mask.h"
+#include "spec/mask.h"
+#include "core/registry.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "core/parallel.h"
 #include "cpu/index_kernels.h"
-#include "cpu/kernels.h"
 
 namespace tapegrad::cpu {
 
@@ -49,8 +49,6 @@ int64_t compress(const uint8_t* mask, int64_t n, int64_t* out, int64_t limit) {
   }
   return k;
 }
-
-}  // namespace
 
 // Output: for each block of the mask the number of its true elements.
 void count_mask(const OpCall& call) {
@@ -145,5 +143,13 @@ void masked_scatter(const OpCall& call) {
     });
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"count_mask", count_mask},         {"nonzero", nonzero},
+    {"masked_select", masked_select},   {"masked_fill", masked_fill},
+    {"masked_scatter", masked_scatter},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

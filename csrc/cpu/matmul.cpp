@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/gemm.h"
-#include "cpu/kernels.h"
 
 namespace tapegrad::cpu {
 
@@ -101,8 +101,6 @@ void run_any(const OpCall& call, const Product& p) {
   }
 }
 
-}  // namespace
-
 // Output (..., m, n) is contiguous. Attributes: alpha, beta. A third input, of one product of float32
 // or float64, is a contiguous row to be added; alpha is 1 and beta 0 then.
 void matmul(const OpCall& call) {
@@ -113,5 +111,11 @@ void matmul(const OpCall& call) {
   BlockingSection blocking;
   run_any(call, p);
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"matmul", matmul},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 
 namespace tapegrad::cpu {
 
@@ -28,8 +28,6 @@ int64_t median_place(const T* x, int64_t stride, int64_t n, std::vector<int64_t>
   std::nth_element(places.begin(), middle, places.end(), before);
   return *middle;
 }
-
-}  // namespace
 
 // Attribute: the dimension. Outputs: values and indices, contiguous over the other dimensions.
 void median(const OpCall& call) {
@@ -58,5 +56,11 @@ void median(const OpCall& call) {
     });
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"median", median},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -1,6 +1,6 @@
 // nextafter for the 16-bit floats, on their bit patterns.
-#include "cpu/kernels.h"
 
+#include "core/registry.h"
 namespace tapegrad::cpu {
 
 namespace {
@@ -25,11 +25,15 @@ void run(const OpCall& call) {
   for (int64_t i = 0; i < call.out().numel(); ++i) out[i] = neighbour(a[i], b[i]);
 }
 
-}  // namespace
-
 void nextafter_half(const OpCall& call) {
   if (call.out().dtype() == DType::Float16) run<Half>(call);
   else run<BFloat16>(call);
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"nextafter_half", nextafter_half},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/conv_kernels.h"
-#include "cpu/kernels.h"
 #include "cpu/normalize_kernels.h"
 #include "cpu/workspace.h"
 
@@ -207,8 +207,6 @@ void batch_backward(const OpCall& call) {
     transpose(grad_x, channels.count, channels.outer, call.out(0).data_as<T>());
 }
 
-}  // namespace
-
 void layer_norm(const OpCall& call) {
   with_float_type(call.in(0).dtype(), [&]<class T>(T) { layer_forward<T>(call); });
 }
@@ -221,5 +219,15 @@ void batch_norm(const OpCall& call) {
 void batch_norm_backward(const OpCall& call) {
   with_float_type(call.in(0).dtype(), [&]<class T>(T) { batch_backward<T>(call); });
 }
+
+// Operands are contiguous.
+const KernelList<DeviceType::CPU> kKernels = {
+    {"layer_norm", layer_norm},
+    {"layer_norm_backward", layer_norm_backward},
+    {"batch_norm", batch_norm},
+    {"batch_norm_backward", batch_norm_backward},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

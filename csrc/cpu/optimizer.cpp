@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/kernels.h"
 #include "cpu/optimizer_kernels.h"
 
 namespace tapegrad::cpu {
@@ -61,8 +61,6 @@ void update_part(const OptimizerKernels& kernels, const Part& part, int64_t begi
     operands[k] = static_cast<char*>(part.operands[k]) + offset;
   kernels.update[part.dtype == DType::Float64](part.coefficients, operands, end - begin);
 }
-
-}  // namespace
 
 // Inputs: all gradients, parameters, the first state of all, ..., the first count of all, ...
 // Outputs: the same without the gradients. Attributes: which optimizer, how many parameters, options.
@@ -120,5 +118,11 @@ void optimizer_step(const OpCall& call) {
   BlockingSection blocking;
   parallel_for(0, total, kGrain, range);
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"optimizer_step", optimizer_step},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

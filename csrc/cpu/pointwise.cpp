@@ -21,6 +21,7 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/convert.h"
 #include "cpu/loop_nest.h"
 
@@ -229,8 +230,6 @@ void classify(Plan& plan, const OpCall& call) {
   }
 }
 
-}  // namespace
-
 void pointwise(const OpCall& call) {
   auto& op = static_cast<const PointwiseOp&>(call.op);
   if (call.out().numel() == 0) return;
@@ -262,5 +261,11 @@ void pointwise(const OpCall& call) {
   BlockingSection blocking;
   parallel_for(0, numel, kGrain, [&](int64_t begin, int64_t end) { run_range(plan, begin, end); });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"pointwise", pointwise},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -1,8 +1,8 @@
-// The driver of all pointwise kernels, see pointwise.cpp.
+// The kernels of the pointwise table, compiled once per instruction set.
 #pragma once
 
-#include "core/pointwise.h"
 #include "cpu/isa.h"
+#include "spec/pointwise.h"
 
 namespace tapegrad::cpu {
 
@@ -10,7 +10,5 @@ struct PointwiseTable {
   PointwiseKernels kernels[kPointwiseCount];
 };
 TAPEGRAD_ISA_TABLE(PointwiseTable, pointwise_table)
-
-void pointwise(const OpCall& call);
 
 }  // namespace tapegrad::cpu

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 #include "cpu/pooling_kernels.h"
 
 namespace tapegrad::cpu {
@@ -110,8 +110,6 @@ void for_planes(int64_t planes, int64_t cost, Body&& body) {
   parallel_for(0, planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(cost, 1)), body);
 }
 
-}  // namespace
-
 void max_pool(const OpCall& call) {
   const TensorImpl &x = call.in(0), &y = call.out(0);
   if (y.numel() == 0) return;
@@ -168,8 +166,6 @@ void avg_pool_backward(const OpCall& call) {
   });
 }
 
-namespace {
-
 // Calls body(T, I) with the types of the values and of the places.
 template <class Body>
 void visit_planes(const OpCall& call, DType dtype, DType index_dtype, Body&& body) {
@@ -186,8 +182,6 @@ void visit_planes(const OpCall& call, DType dtype, DType index_dtype, Body&& bod
   fail(op, ": found an invalid max index: ", place, "; planes of the output have ", size,
        " elements");
 }
-
-}  // namespace
 
 // Inputs: planes of values, planes of places. Attribute: how many last dimensions make a plane.
 void plane_gather(const OpCall& call) {
@@ -247,5 +241,17 @@ void plane_scatter(const OpCall& call) {
     });
   });
 }
+
+// Operands are contiguous.
+const KernelList<DeviceType::CPU> kKernels = {
+    {"max_pool", max_pool},
+    {"avg_pool", avg_pool},
+    {"avg_pool_backward", avg_pool_backward},
+    {"plane_gather", plane_gather},
+    {"plane_scatter", plane_scatter},
+    {"max_unpool", plane_scatter},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

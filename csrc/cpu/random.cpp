@@ -10,8 +10,8 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/kernels.h"
 #include "cpu/random_kernels.h"
 
 namespace tapegrad::cpu {
@@ -115,8 +115,6 @@ class WordStream {
   PhiloxBlock block_{};
   bool half_used_ = false;
 };
-
-}  // namespace
 
 // Attributes: seed, offset, from, to.
 void random_uniform(const OpCall& call) {
@@ -226,8 +224,6 @@ void random_permutation(const OpCall& call) {
   shuffle();
 }
 
-namespace {
-
 enum class RowProblem : int { None, BadValue, ZeroSum };
 
 RowProblem accumulate(const double* p, int64_t n, double* cumulative) {
@@ -264,8 +260,6 @@ void draw_without_replacement(const double* p, int64_t n, int64_t* out, int64_t 
                     [&](int64_t a, int64_t b) { return arrival[a] < arrival[b]; });
   std::copy_n(order.begin(), count, out);
 }
-
-}  // namespace
 
 // Input: rows of float64 probabilities, contiguous. The second output is room for as many numbers.
 // Attributes: seed, offset, replacement.
@@ -305,8 +299,6 @@ void random_multinomial(const OpCall& call) {
   TAPEGRAD_CHECK(found != RowProblem::ZeroSum,
                  "multinomial: invalid distribution (sum of probabilities <= 0)");
 }
-
-namespace {
 
 // The draws of one element, in the upper half of the counter.
 class ElementStream {
@@ -350,8 +342,6 @@ double poisson_by_rejection(double rate, ElementStream draws) {
   }
 }
 
-}  // namespace
-
 // Input: rates, contiguous, of the output's floating dtype. Attributes: seed, offset.
 void random_poisson(const OpCall& call) {
   const TensorImpl& out = call.out();
@@ -380,5 +370,22 @@ void random_poisson(const OpCall& call) {
   });
   TAPEGRAD_CHECK(valid, "poisson: expected all rates to be non-negative and finite");
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"random_uniform", random_uniform},
+    {"random_normal", random_normal},
+    {"random_log_normal", random_log_normal},
+    {"random_exponential", random_exponential},
+    {"random_cauchy", random_cauchy},
+    {"random_geometric", random_geometric},
+    {"random_integers", random_integers},
+    {"random_bernoulli", random_bernoulli},
+    {"random_bernoulli_each", random_bernoulli_each},
+    {"random_permutation", random_permutation},
+    {"random_multinomial", random_multinomial},
+    {"random_poisson", random_poisson},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/conv_kernels.h"
 #include "cpu/gemm.h"
 #include "cpu/workspace.h"
+#include "spec/recurrent.h"
 
 namespace tapegrad::cpu {
 
@@ -234,8 +236,6 @@ void backward(const OpCall& call) {
   }
 }
 
-}  // namespace
-
 void recurrent(const OpCall& call) {
   with_float_type(call.out().dtype(), [&]<class T>(T) { forward<T>(call); });
 }
@@ -243,5 +243,12 @@ void recurrent(const OpCall& call) {
 void recurrent_backward(const OpCall& call) {
   with_float_type(call.out().dtype(), [&]<class T>(T) { backward<T>(call); });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"recurrent", recurrent},
+    {"recurrent_backward", recurrent_backward},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -1,27 +1,11 @@
-// Recurrent layers on the CPU: kernels of the ops in ops/recurrent.cpp, and their loops over rows,
-// which are compiled once per instruction set.
+// The loops over rows of recurrent layers, compiled once per instruction set.
 #pragma once
 
-#include "core/op.h"
+#include <cstdint>
+
 #include "cpu/isa.h"
 
 namespace tapegrad::cpu {
-
-enum class Cell { Tanh, Relu, Lstm, Gru };
-
-// How many gates the weights have, and how many numbers per unit a step remembers beside its output.
-constexpr int64_t gates_of(Cell cell) { return cell == Cell::Lstm ? 4 : cell == Cell::Gru ? 3 : 1; }
-constexpr int64_t memory_of(Cell cell) {
-  return cell == Cell::Lstm ? 5 : cell == Cell::Gru ? 4 : 0;
-}
-
-// Attributes: the cell, whether time runs backwards, then the number of sequences at each step. Of
-// x_gates (steps, gates), w_hh, h0, c0 (of an LSTM) and b_hh (of a GRU): the outputs (steps,
-// hidden), what each step remembers, the last h and, of an LSTM, the last c.
-void recurrent(const OpCall& call);
-// The same attributes. Of grad, grad_h, [grad_c], outputs, memory, w_hh, h0, [c0]: the gradients of
-// x_gates, w_hh, h0 and c0 (of an LSTM) or b_hh (of a GRU).
-void recurrent_backward(const OpCall& call);
 
 // One row of one step, `n` units. `memory` is what the step remembers.
 template <class T>

@@ -16,7 +16,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 #include "cpu/reduce_kernels.h"
 
 namespace tapegrad::cpu {
@@ -371,8 +371,6 @@ void reduce(const OpCall& call, ReduceKind kind, const TensorImpl* out0, const T
   run(plan);
 }
 
-}  // namespace
-
 void sum(const OpCall& call) { reduce(call, ReduceKind::Sum, &call.out(), nullptr); }
 void mean(const OpCall& call) { reduce(call, ReduceKind::Mean, &call.out(), nullptr); }
 void prod(const OpCall& call) { reduce(call, ReduceKind::Prod, &call.out(), nullptr); }
@@ -402,5 +400,25 @@ void norm(const OpCall& call) {
   else if (std::isinf(p)) kind = p > 0 ? ReduceKind::AbsMax : ReduceKind::AbsMin;
   reduce(call, kind, &call.out(), nullptr);
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"sum", sum},
+    {"mean", mean},
+    {"prod", prod},
+    {"amax", amax},
+    {"amin", amin},
+    {"max", max_dim},
+    {"min", min_dim},
+    {"argmax", argmax},
+    {"argmin", argmin},
+    {"any", any},
+    {"all", all},
+    {"logsumexp", logsumexp},
+    {"count_nonzero", count_nonzero},
+    {"var", var},
+    {"norm", norm},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

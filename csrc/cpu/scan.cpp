@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 #include "cpu/scan_kernels.h"
 
 namespace tapegrad::cpu {
@@ -134,8 +134,6 @@ void scan(const OpCall& call, ScanKind kind) {
   parallel_for(0, lines, grain, [&](int64_t begin, int64_t end) { scan_lines(plan, begin, end); });
 }
 
-}  // namespace
-
 void cumsum(const OpCall& call) { scan(call, ScanKind::Sum); }
 void cumprod(const OpCall& call) { scan(call, ScanKind::Prod); }
 void logcumsumexp(const OpCall& call) { scan(call, ScanKind::LogSumExp); }
@@ -164,5 +162,13 @@ void recurrence(const OpCall& call) {
     }
   });
 }
+
+// Operands are contiguous.
+const KernelList<DeviceType::CPU> kKernels = {
+    {"cumsum", cumsum}, {"cumprod", cumprod}, {"logcumsumexp", logcumsumexp},
+    {"cummax", cummax}, {"cummin", cummin},   {"recurrence", recurrence},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

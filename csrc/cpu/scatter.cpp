@@ -11,9 +11,9 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "cpu/index.h"
+#include "core/registry.h"
 #include "cpu/index_kernels.h"
-#include "cpu/kernels.h"
+#include "spec/index.h"
 
 namespace tapegrad::cpu {
 
@@ -244,8 +244,6 @@ void visit_mode(ScatterMode mode, Body&& body) {
   }
 }
 
-}  // namespace
-
 // Inputs: the tensor, the int64 index. Attribute: the dimension. No operand is 0-d.
 void gather(const OpCall& call) {
   const TensorImpl& x = call.in(0);
@@ -288,5 +286,12 @@ void scatter(const OpCall& call) {
     });
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"gather", gather},
+    {"scatter", scatter},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 
 namespace tapegrad::cpu {
 
@@ -25,8 +25,6 @@ int64_t place_of(const T* sequence, const int64_t* order, int64_t length, T valu
   }
   return begin;
 }
-
-}  // namespace
 
 // Inputs: sorted rows (a vector serves all values), values, and perhaps the order that sorts the rows;
 // all contiguous. Attribute: right. Output: int64 or int32.
@@ -86,5 +84,13 @@ void bincount(const OpCall& call) {
     for (int64_t i = 0; i < n; ++i) sums[places[i]] = T(sums[places[i]] + weights[i]);
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"searchsorted", searchsorted},
+    {"bounds", bounds},
+    {"bincount", bincount},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

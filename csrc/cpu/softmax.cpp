@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 #include "cpu/softmax_kernels.h"
 
 namespace tapegrad::cpu {
@@ -185,11 +185,19 @@ void backward(const OpCall& call, bool log) {
   else parallel_for(0, strips.total, 1, columns);
 }
 
-}  // namespace
-
 void softmax(const OpCall& call) { forward(call, false); }
 void log_softmax(const OpCall& call) { forward(call, true); }
 void softmax_backward(const OpCall& call) { backward(call, false); }
 void log_softmax_backward(const OpCall& call) { backward(call, true); }
+
+// Operands are contiguous.
+const KernelList<DeviceType::CPU> kKernels = {
+    {"softmax", softmax},
+    {"log_softmax", log_softmax},
+    {"softmax_backward", softmax_backward},
+    {"log_softmax_backward", log_softmax_backward},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -14,7 +14,7 @@
 #include "core/allocator.h"
 #include "core/error.h"
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 #include "cpu/sort_kernels.h"
 
 namespace tapegrad::cpu {
@@ -295,8 +295,6 @@ void for_rows(const OpCall& call, const Rows& rows, int64_t needed, Body&& body)
   });
 }
 
-}  // namespace
-
 // Outputs: values, indices. Attribute: descending. Always stable.
 void sort(const OpCall& call) {
   Rows rows(call, call.attributes[0].as_bool());
@@ -326,5 +324,13 @@ void kth_value(const OpCall& call) {
     kth_of_rows<decltype(key)>(rows, k, first, last, scratch);
   });
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"sort", sort},
+    {"topk", topk},
+    {"kthvalue", kth_value},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "core/parallel.h"
-#include "cpu/kernels.h"
+#include "core/registry.h"
 
 namespace tapegrad::cpu {
 
@@ -15,8 +15,6 @@ struct Matrix {
       : rows(x.size(0)), columns(rows > 0 ? x.numel() / rows : 0) {}
   int64_t rows, columns;
 };
-
-}  // namespace
 
 // The order of the rows of a matrix, compared element by element from the left. Output: row numbers.
 void sort_rows(const OpCall& call) {
@@ -61,5 +59,13 @@ void run_starts(const OpCall& call) {
   for (int64_t i = n; i-- > 0;) starts[numbers[i]] = i;
   starts[call.out().numel() - 1] = n;
 }
+
+const KernelList<DeviceType::CPU> kKernels = {
+    {"sort_rows", sort_rows},
+    {"run_numbers", run_numbers},
+    {"run_starts", run_starts},
+};
+
+}  // namespace
 
 }  // namespace tapegrad::cpu

@@ -12,9 +12,9 @@
 
 #include <vector>
 
-#include "core/saved_use.h"
 #include "core/tensor.h"
 #include "graph/source.h"
+#include "spec/saved_use.h"
 
 namespace tapegrad {
 
@@ -25,7 +25,7 @@ struct Coded;
 struct SavedReading {
   SavedUse use = SavedUse::Smooth;
   Tensor sides{};                 // of a Test: a value of two kinds that tells the sides apart
-  std::vector<Scalar> windows{};  // of places of maxima: see cpu/compress.h
+  std::vector<Scalar> windows{};  // of places of maxima: see pack_places in ops/compress.cpp
 };
 
 // Set by the binding layer: packing and unpacking by Python functions.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "cpu/attention.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -20,9 +19,8 @@ namespace tapegrad {
 
 namespace {
 
-const Op attention_op{"attention", {cpu::attention, nullptr}, kContracts};
-const Op attention_backward_op{
-    "attention_backward", {cpu::attention_backward, nullptr}, kContracts};
+const Op attention_op("attention", {"scale", "causal", "masked"}, kContracts);
+const Op attention_backward_op("attention_backward", {"scale", "causal", "masked"}, kContracts);
 
 // The kernels step through any strides, but elements of a row must be adjacent.
 Tensor with_rows(const Tensor& x) {

@@ -5,19 +5,18 @@
 #include <vector>
 
 #include "core/op.h"
-#include "cpu/clip.h"
-#include "cpu/clip_kernels.h"
 #include "graph/forward.h"
 #include "graph/grad_mode.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
+#include "spec/clip.h"
 
 namespace tapegrad {
 
 namespace {
 
-const Op total_norm_op{"total_norm", {cpu::total_norm, nullptr}};
-const Op scale_tensors_op{"scale_tensors", {cpu::scale_tensors, nullptr}};
+const Op total_norm_op("total_norm", {"kind"});
+const Op scale_tensors_op("scale_tensors");
 
 bool are_plain(std::span<const Tensor> tensors) {
   if (tensors.empty() || (dispatch_watch & kWatchBatch) || forward_levels) return false;
@@ -46,7 +45,6 @@ bool are_disjoint(std::span<const Tensor> tensors) {
 }  // namespace
 
 std::optional<Tensor> total_norm(std::span<const Tensor> tensors, double p) {
-  using cpu::TotalNorm;
   if (!are_plain(tensors) || (p != 1 && p != 2 && p != INFINITY)) return std::nullopt;
   // The largest of nothing: the composed functions say what they think of it.
   const bool empty =

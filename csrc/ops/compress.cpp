@@ -1,5 +1,5 @@
 // Note [Which values are coded]
-// The reading that an entry gives of a saved value (core/saved_use.h) decides what the value may become.
+// The reading that an entry gives of a saved value (spec/saved_use.h) decides what the value may become.
 //
 //   read smoothly            quantised, by the codec asked for
 //   read as a ratio          bfloat16, whose error is small beside each value
@@ -19,8 +19,6 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "cpu/compress.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 
@@ -28,19 +26,21 @@ namespace tapegrad {
 
 namespace {
 
-const Op quantize_op{"quantize", {cpu::quantize, nullptr}, kRandom};
-const Op unscaled_blocks_op{"unscaled_blocks", {cpu::unscaled_blocks, nullptr}};
-const Op dequantize_op{"dequantize", {cpu::dequantize, nullptr}};
-const Op two_values_op{"two_values", {cpu::two_values, nullptr}};
-const Op pack_bits_op{"pack_bits", {cpu::pack_bits, nullptr}};
-const Op unpack_bits_op{"unpack_bits", {cpu::unpack_bits, nullptr}};
-const Op integer_range_op{"integer_range", {cpu::integer_range, nullptr}};
-const Op narrow_integers_op{"narrow_integers", {cpu::narrow_integers, nullptr}};
-const Op widen_integers_op{"widen_integers", {cpu::widen_integers, nullptr}};
-const Op round_to_bfloat16_op{"round_to_bfloat16", {cpu::round_to_bfloat16, nullptr}};
-const Op from_bfloat16_op{"from_bfloat16", {cpu::copy, nullptr}};
-const Op pack_places_op{"pack_places", {cpu::pack_places, nullptr}};
-const Op unpack_places_op{"unpack_places", {cpu::unpack_places, nullptr}};
+const Op quantize_op("quantize", {"bits", "block", "seed", "offset"}, kRandom);
+const Op unscaled_blocks_op("unscaled_blocks", {"block"});
+const Op dequantize_op("dequantize", {"bits", "block"});
+const Op two_values_op("two_values");
+const Op pack_bits_op("pack_bits", {"one"});
+const Op unpack_bits_op("unpack_bits", {"zero", "one"});
+const Op integer_range_op("integer_range");
+const Op narrow_integers_op("narrow_integers", {"low", "bytes"});
+const Op widen_integers_op("widen_integers", {"low", "bytes"});
+const Op round_to_bfloat16_op("round_to_bfloat16");
+const Op from_bfloat16_op("from_bfloat16");
+const Op pack_places_op("pack_places", {"input_size*", "output_size*", "kernel*", "stride*",
+                                        "padding*", "dilation*", "adaptive"});
+const Op unpack_places_op("unpack_places", {"input_size*", "output_size*", "kernel*", "stride*",
+                                            "padding*", "dilation*", "adaptive"});
 
 Tensor make(DType dtype, int64_t count) {
   const int64_t sizes[] = {count};

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/operand.h"
 #include "ops/reduce.h"
@@ -20,9 +19,11 @@ namespace tapegrad {
 
 namespace {
 
-const Op conv_op{"conv", {cpu::conv, nullptr}, kContracts};
-const Op conv_grad_input_op{"conv_grad_input", {cpu::conv_grad_input, nullptr}, kContracts};
-const Op conv_grad_weight_op{"conv_grad_weight", {cpu::conv_grad_weight, nullptr}, kContracts};
+const Op conv_op("conv", {"stride*", "padding*", "dilation*", "groups"}, kContracts);
+const Op conv_grad_input_op("conv_grad_input", {"stride*", "padding*", "dilation*", "groups"},
+                            kContracts);
+const Op conv_grad_weight_op("conv_grad_weight", {"stride*", "padding*", "dilation*", "groups"},
+                             kContracts);
 
 // Sizes and steps beyond this are refused, so that no sum of products of them overflows.
 constexpr int64_t kLargest = int64_t{1} << 31;

@@ -4,16 +4,15 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/kernels.h"
 
 namespace tapegrad {
 
 namespace {
 
-const Op fill_op{"fill", {cpu::fill, nullptr}, kAnyRank};
-const Op arange_op{"arange", {cpu::arange, nullptr}};
-const Op linspace_op{"linspace", {cpu::linspace, nullptr}};
-const Op eye_op{"eye", {cpu::eye, nullptr}};
+const Op fill_op("fill", {"value"}, kAnyRank);
+const Op arange_op("arange", {"start", "step"});
+const Op linspace_op("linspace", {"start", "end", "base"});
+const Op eye_op("eye");
 
 // Number of elements of arange, checked.
 int64_t arange_count(Scalar start, Scalar end, Scalar step, DType dtype) {

@@ -7,8 +7,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/index.h"
-#include "cpu/kernels.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -17,20 +15,19 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "spec/index.h"
 
 namespace tapegrad {
 
 namespace {
 
-using cpu::IndexRule;
-
 // One record per public op: the name is what errors begin with.
-const Op index_op{"index", {cpu::index, nullptr}};
-const Op index_select_op{"index_select", {cpu::index, nullptr}};
-const Op index_put_op{"index_put_", {cpu::index_put, nullptr}};
-const Op index_add_op{"index_add_", {cpu::index_put, nullptr}};
-const Op index_copy_op{"index_copy_", {cpu::index_put, nullptr}};
-const Op index_fill_op{"index_fill_", {cpu::index_put, nullptr}};
+const Op index_op("index", {"before", "rule", "dims*"});
+const Op index_select_op("index_select", {"before", "rule", "dims*"});
+const Op index_put_op("index_put_", {"before", "rule", "accumulate", "dims*"});
+const Op index_add_op("index_add_", {"before", "rule", "accumulate", "dims*"});
+const Op index_copy_op("index_copy_", {"before", "rule", "accumulate", "dims*"});
+const Op index_fill_op("index_fill_", {"before", "rule", "accumulate", "dims*"});
 
 // Index tensors made ready for the kernels.
 struct Prepared {

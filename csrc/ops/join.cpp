@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
@@ -26,11 +25,11 @@ namespace {
 // runs of so few elements.
 constexpr int64_t kFewRepeats = 32;
 
-const Op cat_op{"cat", {cpu::cat, nullptr}};
-const Op flip_op{"flip", {cpu::flip, nullptr}};
-const Op triangle_op{"triangle", {cpu::triangle, nullptr}};
-const Op repeat_indices_op{"repeat_interleave", {cpu::repeat_indices, nullptr}};
-const Op total_repeats_op{"total_repeats", {cpu::total_repeats, nullptr}};
+const Op cat_op("cat", {"dim"});
+const Op flip_op("flip");
+const Op triangle_op("triangle", {"diagonal", "upper"});
+const Op repeat_indices_op("repeat_interleave");
+const Op total_repeats_op("total_repeats");
 
 struct CatBackward final : Node {
   explicit CatBackward(int64_t dim) : dim(dim) {}

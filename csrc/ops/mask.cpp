@@ -4,8 +4,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/kernels.h"
-#include "cpu/mask.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -14,16 +12,17 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "spec/mask.h"
 
 namespace tapegrad {
 
 namespace {
 
-const Op count_mask_op{"count_mask", {cpu::count_mask, nullptr}};
-const Op nonzero_op{"nonzero", {cpu::nonzero, nullptr}};
-const Op masked_select_op{"masked_select", {cpu::masked_select, nullptr}};
-const Op masked_fill_op{"masked_fill", {cpu::masked_fill, nullptr}};
-const Op masked_scatter_op{"masked_scatter", {cpu::masked_scatter, nullptr}};
+const Op count_mask_op("count_mask");
+const Op nonzero_op("nonzero");
+const Op masked_select_op("masked_select");
+const Op masked_fill_op("masked_fill");
+const Op masked_scatter_op("masked_scatter");
 
 // A mask ready for the kernels, with the number of true elements of each block and of all.
 struct Counted {
@@ -33,7 +32,7 @@ struct Counted {
 };
 
 Counted count(const Tensor& mask) {
-  int64_t blocks = (mask.numel() + cpu::kMaskBlock - 1) / cpu::kMaskBlock;
+  int64_t blocks = (mask.numel() + kMaskBlock - 1) / kMaskBlock;
   Counted counted{mask, empty("nonzero", DimVector{blocks}, DType::Int64)};
   dispatch(count_mask_op, {mask}, {}, {counted.counts});
   note_read(counted.counts);

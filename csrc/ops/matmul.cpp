@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -19,7 +18,7 @@ namespace tapegrad {
 namespace {
 
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta.
-const Op matmul_op{"matmul", {cpu::matmul, nullptr}, kAnyRank | kContracts};
+const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts);
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/create.h"
 #include "ops/operand.h"
@@ -17,10 +16,12 @@ namespace tapegrad {
 
 namespace {
 
-const Op layer_norm_op{"layer_norm", {cpu::layer_norm, nullptr}};
-const Op layer_norm_backward_op{"layer_norm_backward", {cpu::layer_norm_backward, nullptr}};
-const Op batch_norm_op{"batch_norm", {cpu::batch_norm, nullptr}, kOverwrites};
-const Op batch_norm_backward_op{"batch_norm_backward", {cpu::batch_norm_backward, nullptr}};
+const Op layer_norm_op("layer_norm", {"eps", "centred", "has_weight", "has_bias"});
+const Op layer_norm_backward_op("layer_norm_backward", {"centred", "has_weight", "wants_input",
+                                                        "wants_weight", "wants_bias"});
+const Op batch_norm_op("batch_norm", {"eps", "given", "has_weight", "has_bias"}, kOverwrites);
+const Op batch_norm_backward_op("batch_norm_backward", {"given", "has_weight", "wants_input",
+                                                        "wants_weight", "wants_bias"});
 
 void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*> others) {
   TAPEGRAD_CHECK_AS(NotImplementedError, x.dtype() == DType::Float32 || x.dtype() == DType::Float64,

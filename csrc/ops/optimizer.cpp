@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/layout.h"
-#include "cpu/kernels.h"
 #include "graph/forward.h"
 #include "graph/grad_mode.h"
 #include "graph/write_log.h"
@@ -17,7 +16,7 @@ namespace {
 
 OptimizerInfo describe(const char* name, std::vector<const char*> options,
                        std::vector<const char*> states, std::vector<const char*> counts) {
-  return {{name, {cpu::optimizer_step, nullptr}},
+  return {{name, "optimizer_step", {"which", "count", "options*"}, 0},
           std::move(options),
           std::move(states),
           std::move(counts)};
@@ -77,43 +76,40 @@ bool is_disjoint(std::span<const Tensor> operands, size_t count) {
   return true;
 }
 
+// In the order of the table in cpu/optimizer_kernels.cpp.
+using Keys = std::vector<const char*>;
+const Keys step{"step"}, averages{"exp_avg", "exp_avg_sq"};
+const Keys sgd{"lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize"};
+const Keys adam{"lr", "betas", "eps", "weight_decay", "maximize", "decoupled_weight_decay"};
+const Keys rmsprop{"lr", "alpha", "eps", "weight_decay", "momentum", "maximize"};
+const OptimizerInfo kOptimizers[] = {
+    describe("sgd_step", sgd, {}, {}),
+    describe("sgd_momentum_step", sgd, {"momentum_buffer"}, {}),
+    describe("adam_step", adam, averages, step),
+    describe("adam_amsgrad_step", adam, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, step),
+    describe("rmsprop_step", rmsprop, {"square_avg"}, step),
+    describe("rmsprop_momentum_step", rmsprop, {"square_avg", "momentum_buffer"}, step),
+    describe("rmsprop_centered_step", rmsprop, {"square_avg", "grad_avg"}, step),
+    describe("rmsprop_centered_momentum_step", rmsprop,
+             {"square_avg", "grad_avg", "momentum_buffer"}, step),
+    describe("adagrad_step", {"lr", "lr_decay", "eps", "weight_decay", "maximize"}, {"sum"}, step),
+    describe("adadelta_step", {"lr", "rho", "eps", "weight_decay", "maximize"},
+             {"square_avg", "acc_delta"}, step),
+    describe("adamax_step", {"lr", "betas", "eps", "weight_decay", "maximize"},
+             {"exp_avg", "exp_inf"}, step),
+    describe("nadam_step",
+             {"lr", "betas", "eps", "weight_decay", "momentum_decay", "maximize",
+              "decoupled_weight_decay"},
+             averages, {"step", "mu_product"}),
+    describe("radam_step", adam, averages, step),
+    describe("asgd_step", {"lr", "lambd", "alpha", "t0", "weight_decay", "maximize"}, {"ax"},
+             {"step", "eta", "mu"}),
+    describe("rprop_step", {"etas", "step_sizes", "maximize"}, {"prev", "step_size"}, step),
+};
+
 }  // namespace
 
-// In the order of the table in cpu/optimizer_kernels.cpp.
-const std::vector<OptimizerInfo>& optimizers() {
-  using Keys = std::vector<const char*>;
-  static const Keys step{"step"}, averages{"exp_avg", "exp_avg_sq"};
-  static const Keys sgd{"lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize"};
-  static const Keys adam{"lr",           "betas",    "eps",
-                         "weight_decay", "maximize", "decoupled_weight_decay"};
-  static const Keys rmsprop{"lr", "alpha", "eps", "weight_decay", "momentum", "maximize"};
-  static const std::vector<OptimizerInfo> list = {
-      describe("sgd_step", sgd, {}, {}),
-      describe("sgd_momentum_step", sgd, {"momentum_buffer"}, {}),
-      describe("adam_step", adam, averages, step),
-      describe("adam_amsgrad_step", adam, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, step),
-      describe("rmsprop_step", rmsprop, {"square_avg"}, step),
-      describe("rmsprop_momentum_step", rmsprop, {"square_avg", "momentum_buffer"}, step),
-      describe("rmsprop_centered_step", rmsprop, {"square_avg", "grad_avg"}, step),
-      describe("rmsprop_centered_momentum_step", rmsprop,
-               {"square_avg", "grad_avg", "momentum_buffer"}, step),
-      describe("adagrad_step", {"lr", "lr_decay", "eps", "weight_decay", "maximize"}, {"sum"},
-               step),
-      describe("adadelta_step", {"lr", "rho", "eps", "weight_decay", "maximize"},
-               {"square_avg", "acc_delta"}, step),
-      describe("adamax_step", {"lr", "betas", "eps", "weight_decay", "maximize"},
-               {"exp_avg", "exp_inf"}, step),
-      describe("nadam_step",
-               {"lr", "betas", "eps", "weight_decay", "momentum_decay", "maximize",
-                "decoupled_weight_decay"},
-               averages, {"step", "mu_product"}),
-      describe("radam_step", adam, averages, step),
-      describe("asgd_step", {"lr", "lambd", "alpha", "t0", "weight_decay", "maximize"}, {"ax"},
-               {"step", "eta", "mu"}),
-      describe("rprop_step", {"etas", "step_sizes", "maximize"}, {"prev", "step_size"}, step),
-  };
-  return list;
-}
+std::span<const OptimizerInfo> optimizers() { return kOptimizers; }
 
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
                     std::span<const double> options) {

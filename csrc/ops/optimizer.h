@@ -17,7 +17,7 @@ struct OptimizerInfo {
   std::vector<const char*> counts;   // keys of 0-d tensors
 };
 
-const std::vector<OptimizerInfo>& optimizers();
+std::span<const OptimizerInfo> optimizers();
 
 // Takes a step. `operands` are the gradients of all parameters, then the parameters, then the first
 // state of each, and so on, then the first count of each, and so on. Returns false, with nothing

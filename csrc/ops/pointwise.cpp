@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
@@ -287,7 +286,7 @@ PointwiseId power_line(const Tensor& exponent, DType compute) {
   return PointwiseId::pow;
 }
 
-const Op nextafter_half_op{"nextafter_half", {cpu::nextafter_half, nullptr}};
+const Op nextafter_half_op("nextafter_half");
 
 // 16-bit floats are computed in float32 everywhere else, but their neighbours are other numbers.
 void execute_nextafter_half(Operands operands, DType dtype, const Tensor& out) {

@@ -4,9 +4,9 @@
 #include <initializer_list>
 #include <span>
 
-#include "core/pointwise.h"
 #include "graph/record.h"
 #include "ops/promotion.h"
+#include "spec/pointwise.h"
 
 namespace tapegrad {
 

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <string>
 
-#include "cpu/pointwise.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
 #include "pointwise_rules.h"
@@ -50,13 +49,33 @@ Tensor recorded_derivative(const Tensor& g, const Tensor& a, const Tensor& b, co
   return Rule::template grad<I>(g, a, b, c, y, params);
 }
 
+void fill_op(PointwiseOp& op, const char* name, PointwiseId id, int derivative,
+             const ParamList& params) {
+  op.name = name;
+  op.kernel_name = "pointwise";
+  op.attributes = {"dtype"};
+  op.attributes.insert(op.attributes.end(), params.names, params.names + params.count);
+  if (params.count > 0) op.attributes.resize(1 + kMaxParams, "unused");
+  op.traits = kAnyRank | kOverwrites;
+  op.id = id;
+  op.derivative = static_cast<int8_t>(derivative);
+  op.enlist();
+}
+
+// "tanh_backward", "mul_backward_a".
+const char* derivative_name(const std::string& line, int arity, int input) {
+  const std::string suffix = arity == 1 ? "" : std::string("_") + "abc"[input];
+  return strdup((line + "_backward" + suffix).c_str());
+}
+
 template <class Rule, int I>
-void fill_derivative(Derivative& d, PointwiseId id, const char* op_name) {
+void fill_derivative(Derivative& d, PointwiseId id, const ParamList& params) {
+  if (I >= Rule::kArity) return;
   d.text = Rule::kGrad[I];
   d.kind = kind_of(d.text);
   d.mentions = mentioned_operands(d.text, Rule::kArity);
-  d.op =
-      PointwiseOp{{op_name, {cpu::pointwise, nullptr}, kAnyRank | kOverwrites}, id, I, false, {}};
+  if (d.kind != Derivative::Kind::Kernel) return;
+  fill_op(d.op, derivative_name(Rule::kName, Rule::kArity, I), id, I, params);
   int next = 0;
   for (int slot = 0; slot < kGradOperands; ++slot)
     if (d.mentions >> slot & 1) d.op.slots[next++] = static_cast<uint8_t>(slot);
@@ -109,17 +128,14 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
     info.param_names[i] = params.names[i];
     info.param_defaults[i] = params.defaults[i];
   }
-  info.op = PointwiseOp{{Rule::kName, {cpu::pointwise, nullptr}, kAnyRank | kOverwrites},
-                        id,
-                        -1,
-                        Rule::kDTypes == PointwiseDTypes::Test,
-                        {0, 1, 2}};
-  const char* backward = strdup((std::string(Rule::kName) + "_backward").c_str());
+  fill_op(info.op, Rule::kName, id, -1, params);
+  info.op.is_test = Rule::kDTypes == PointwiseDTypes::Test;
+  for (uint8_t i = 0; i < kMaxArity; ++i) info.op.slots[i] = i;
   constexpr const char* kWords[] = {"g", Rule::kArity == 1 ? "x" : "a", "b", "c", "y"};
   for (int slot = 1; slot < kGradOperands; ++slot) info.uses[slot] = use_of<Rule>(kWords[slot]);
-  fill_derivative<Rule, 0>(info.derivatives[0], id, backward);
-  fill_derivative<Rule, 1>(info.derivatives[1], id, backward);
-  fill_derivative<Rule, 2>(info.derivatives[2], id, backward);
+  fill_derivative<Rule, 0>(info.derivatives[0], id, params);
+  fill_derivative<Rule, 1>(info.derivatives[1], id, params);
+  fill_derivative<Rule, 2>(info.derivatives[2], id, params);
 }
 
 struct Infos {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 
@@ -18,12 +17,15 @@ namespace tapegrad {
 
 namespace {
 
-const Op max_pool_op{"max_pool", {cpu::max_pool, nullptr}};
-const Op avg_pool_op{"avg_pool", {cpu::avg_pool, nullptr}};
-const Op avg_pool_backward_op{"avg_pool_backward", {cpu::avg_pool_backward, nullptr}};
-const Op plane_gather_op{"plane_gather", {cpu::plane_gather, nullptr}};
-const Op plane_scatter_op{"plane_scatter", {cpu::plane_scatter, nullptr}};
-const Op max_unpool_op{"max_unpool", {cpu::plane_scatter, nullptr}};
+const std::initializer_list<const char*> kWindowAttributes = {
+    "rank",      "kernel*",  "stride*",           "padding*",
+    "dilation*", "adaptive", "count_include_pad", "divisor"};
+const Op max_pool_op("max_pool", kWindowAttributes);
+const Op avg_pool_op("avg_pool", kWindowAttributes);
+const Op avg_pool_backward_op("avg_pool_backward", kWindowAttributes);
+const Op plane_gather_op("plane_gather", {"rank"});
+const Op plane_scatter_op("plane_scatter", {"rank", "add"});
+const Op max_unpool_op("max_unpool", {"rank", "add"});
 
 // What the kernels read: three dimensions, those that there are not in front.
 struct Windows {

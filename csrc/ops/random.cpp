@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
@@ -18,11 +17,11 @@ namespace tapegrad {
 
 namespace {
 
-const Op integers_op{"random_integers", {cpu::random_integers, nullptr}, kRandom};
-const Op bernoulli_each_op{"random_bernoulli_each", {cpu::random_bernoulli_each, nullptr}, kRandom};
-const Op permutation_op{"random_permutation", {cpu::random_permutation, nullptr}, kRandom};
-const Op multinomial_op{"random_multinomial", {cpu::random_multinomial, nullptr}, kRandom};
-const Op poisson_op{"random_poisson", {cpu::random_poisson, nullptr}, kRandom};
+const Op integers_op("random_integers", {"seed", "offset", "first", "count"}, kRandom);
+const Op bernoulli_each_op("random_bernoulli_each", {"seed", "offset"}, kRandom);
+const Op permutation_op("random_permutation", {"seed", "offset"}, kRandom);
+const Op multinomial_op("random_multinomial", {"seed", "offset", "replacement"}, kRandom);
+const Op poisson_op("random_poisson", {"seed", "offset"}, kRandom);
 
 struct DistributionRecord {
   Op op;
@@ -30,13 +29,15 @@ struct DistributionRecord {
 };
 // In the order of Distribution.
 const DistributionRecord kDistributions[] = {
-    {{"random_uniform", {cpu::random_uniform, nullptr}, kRandom}, "UniformBackward0"},
-    {{"random_normal", {cpu::random_normal, nullptr}, kRandom}, "NormalBackward0"},
-    {{"random_log_normal", {cpu::random_log_normal, nullptr}, kRandom}, "LogNormalBackward0"},
-    {{"random_exponential", {cpu::random_exponential, nullptr}, kRandom}, "ExponentialBackward0"},
-    {{"random_cauchy", {cpu::random_cauchy, nullptr}, kRandom}, "CauchyBackward0"},
-    {{"random_geometric", {cpu::random_geometric, nullptr}, kRandom}, "GeometricBackward0"},
-    {{"random_bernoulli", {cpu::random_bernoulli, nullptr}, kRandom}, "BernoulliBackward2"},
+    {{"random_uniform", {"seed", "offset", "from", "to"}, kRandom}, "UniformBackward0"},
+    {{"random_normal", {"seed", "offset", "mean", "std"}, kRandom}, "NormalBackward0"},
+    {{"random_log_normal", {"seed", "offset", "mean", "std"}, kRandom}, "LogNormalBackward0"},
+    {{"random_exponential", {"seed", "offset", "rate", "unused"}, kRandom}, "ExponentialBackward0"},
+    {{"random_cauchy", {"seed", "offset", "median", "sigma"}, kRandom}, "CauchyBackward0"},
+    {{"random_geometric", {"seed", "offset", "probability", "unused"}, kRandom},
+     "GeometricBackward0"},
+    {{"random_bernoulli", {"seed", "offset", "probability", "unused"}, kRandom},
+     "BernoulliBackward2"},
 };
 const DistributionRecord& record_of(Distribution distribution) {
   return kDistributions[static_cast<int>(distribution)];

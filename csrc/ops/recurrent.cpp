@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "cpu/recurrent.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -13,16 +12,14 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "spec/recurrent.h"
 
 namespace tapegrad {
 
 namespace {
 
-using cpu::Cell;
-
-const Op recurrent_op{"recurrent", {cpu::recurrent, nullptr}, kContracts};
-const Op recurrent_backward_op{
-    "recurrent_backward", {cpu::recurrent_backward, nullptr}, kContracts};
+const Op recurrent_op("recurrent", {"cell", "reverse", "counts*"}, kContracts);
+const Op recurrent_backward_op("recurrent_backward", {"cell", "reverse", "counts*"}, kContracts);
 
 Tensor or_zeros(const Tensor& grad, const Tensor& like) {
   return grad.defined() ? grad : zeros(like.sizes(), like.dtype());
@@ -230,7 +227,7 @@ void check(Cell cell, const Tensor& x, const Tensor& w, const std::vector<Tensor
   TAPEGRAD_CHECK(x.dim() == 2 && w.dim() == 2 && h.dim() == 2,
                  "recurrent: expected matrices, got gates of size ", to_string(x.sizes()),
                  ", weights ", to_string(w.sizes()), " and a state ", to_string(h.sizes()));
-  const int64_t n = h.size(1), wide = cpu::gates_of(cell) * n;
+  const int64_t n = h.size(1), wide = gates_of(cell) * n;
   TAPEGRAD_CHECK(x.size(1) == wide && w.size(0) == wide && w.size(1) == n &&
                      (!bias.defined() || same_sizes(bias.sizes(), DimVector{wide})),
                  "recurrent: sizes do not fit: gates ", to_string(x.sizes()), ", weights ",
@@ -295,7 +292,7 @@ std::vector<Tensor> recurrent(const std::string& kind, const Tensor& x, const Te
   if (last.defined()) inputs.push_back(kernel_operand(last));
   const int64_t rows = gates.size(0), n = h0.size(1);
   Tensor out = empty("recurrent", DimVector{rows, n}, x.dtype());
-  Tensor memory = empty("recurrent", DimVector{rows, cpu::memory_of(cell) * n}, x.dtype());
+  Tensor memory = empty("recurrent", DimVector{rows, memory_of(cell) * n}, x.dtype());
   std::vector<Tensor> results{out, empty("recurrent", h0.sizes(), x.dtype())};
   if (lstm) results.push_back(empty("recurrent", h0.sizes(), x.dtype()));
   std::vector<Tensor> outputs{out, memory, results[1]};

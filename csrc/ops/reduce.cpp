@@ -2,7 +2,6 @@
 #include "ops/reduce.h"
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
@@ -13,13 +12,13 @@ namespace tapegrad {
 
 namespace {
 
-const Op sum_op{"sum", {cpu::sum, nullptr}};
-const Op mean_op{"mean", {cpu::mean, nullptr}};
-const Op prod_op{"prod", {cpu::prod, nullptr}};
-const Op any_op{"any", {cpu::any, nullptr}};
-const Op all_op{"all", {cpu::all, nullptr}};
-const Op count_nonzero_op{"count_nonzero", {cpu::count_nonzero, nullptr}};
-const Op logsumexp_op{"logsumexp", {cpu::logsumexp, nullptr}};
+const Op sum_op("sum", {"dims"});
+const Op mean_op("mean", {"dims"});
+const Op prod_op("prod", {"dims"});
+const Op any_op("any", {"dims"});
+const Op all_op("all", {"dims"});
+const Op count_nonzero_op("count_nonzero", {"dims"});
+const Op logsumexp_op("logsumexp", {"dims"});
 
 struct SumBackward final : Node {
   SumBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}

@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -15,13 +14,13 @@ namespace tapegrad {
 
 namespace {
 
-const Op amax_op{"amax", {cpu::amax, nullptr}};
-const Op amin_op{"amin", {cpu::amin, nullptr}};
-const Op max_dim_op{"max", {cpu::max_dim, nullptr}};
-const Op min_dim_op{"min", {cpu::min_dim, nullptr}};
-const Op argmax_op{"argmax", {cpu::argmax, nullptr}};
-const Op argmin_op{"argmin", {cpu::argmin, nullptr}};
-const Op median_op{"median", {cpu::median, nullptr}};
+const Op amax_op("amax", {"dims"});
+const Op amin_op("amin", {"dims"});
+const Op max_dim_op("max", {"dims"});
+const Op min_dim_op("min", {"dims"});
+const Op argmax_op("argmax", {"dims"});
+const Op argmin_op("argmin", {"dims"});
+const Op median_op("median", {"dim"});
 
 // Equal extremes share the gradient evenly.
 struct SharedExtremeBackward final : Node {

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -14,8 +13,8 @@ namespace tapegrad {
 
 namespace {
 
-const Op var_op{"var", {cpu::var, nullptr}};
-const Op norm_op{"norm", {cpu::norm, nullptr}};
+const Op var_op("var", {"dims", "correction", "root"});
+const Op norm_op("norm", {"dims", "p"});
 
 DimVector dim_list(const ReducedDims& dims) {
   DimVector list;

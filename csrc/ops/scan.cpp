@@ -9,7 +9,6 @@
 #include "ops/scan.h"
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
@@ -24,12 +23,12 @@ namespace tapegrad {
 
 namespace {
 
-const Op cumsum_op{"cumsum", {cpu::cumsum, nullptr}};
-const Op cumprod_op{"cumprod", {cpu::cumprod, nullptr}};
-const Op logcumsumexp_op{"logcumsumexp", {cpu::logcumsumexp, nullptr}};
-const Op cummax_op{"cummax", {cpu::cummax, nullptr}};
-const Op cummin_op{"cummin", {cpu::cummin, nullptr}};
-const Op recurrence_op{"recurrence", {cpu::recurrence, nullptr}};
+const Op cumsum_op("cumsum", {"dim", "reverse"});
+const Op cumprod_op("cumprod", {"dim", "reverse"});
+const Op logcumsumexp_op("logcumsumexp", {"dim", "reverse"});
+const Op cummax_op("cummax", {"dim", "reverse"});
+const Op cummin_op("cummin", {"dim", "reverse"});
+const Op recurrence_op("recurrence", {"dim", "reverse"});
 
 // A scan's dimension and direction.
 struct Course {

@@ -4,8 +4,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/index.h"
-#include "cpu/kernels.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -14,15 +12,14 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "spec/index.h"
 
 namespace tapegrad {
 
 namespace {
 
-using cpu::ScatterMode;
-
-const Op gather_op{"gather", {cpu::gather, nullptr}};
-const Op scatter_op{"scatter", {cpu::scatter, nullptr}};
+const Op gather_op("gather", {"dim"});
+const Op scatter_op("scatter", {"dim", "mode"});
 
 // The kernels know no 0-d tensors: as a vector of one element.
 Tensor at_least_vector(const Tensor& x) {

@@ -1,7 +1,6 @@
 #include "ops/softmax.h"
 
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/operand.h"
 #include "ops/pointwise.h"
@@ -11,10 +10,10 @@ namespace tapegrad {
 
 namespace {
 
-const Op softmax_op{"softmax", {cpu::softmax, nullptr}};
-const Op log_softmax_op{"log_softmax", {cpu::log_softmax, nullptr}};
-const Op softmax_backward_op{"softmax_backward", {cpu::softmax_backward, nullptr}};
-const Op log_softmax_backward_op{"log_softmax_backward", {cpu::log_softmax_backward, nullptr}};
+const Op softmax_op("softmax", {"dim"});
+const Op log_softmax_op("log_softmax", {"dim"});
+const Op softmax_backward_op("softmax_backward", {"dim"});
+const Op log_softmax_backward_op("log_softmax_backward", {"dim"});
 
 struct SoftmaxBackward final : Node {
   explicit SoftmaxBackward(int64_t dim) : dim(dim) {}

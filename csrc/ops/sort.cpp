@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "cpu/kernels.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -18,15 +17,15 @@ namespace tapegrad {
 
 namespace {
 
-const Op sort_op{"sort", {cpu::sort, nullptr}};
-const Op topk_op{"topk", {cpu::topk, nullptr}};
-const Op kth_value_op{"kthvalue", {cpu::kth_value, nullptr}};
-const Op sort_rows_op{"sort_rows", {cpu::sort_rows, nullptr}};
-const Op run_numbers_op{"run_numbers", {cpu::run_numbers, nullptr}};
-const Op run_starts_op{"run_starts", {cpu::run_starts, nullptr}};
-const Op searchsorted_op{"searchsorted", {cpu::searchsorted, nullptr}};
-const Op bounds_op{"bounds", {cpu::bounds, nullptr}};
-const Op bincount_op{"bincount", {cpu::bincount, nullptr}};
+const Op sort_op("sort", {"descending"});
+const Op topk_op("topk", {"largest", "sorted"});
+const Op kth_value_op("kthvalue", {"k"});
+const Op sort_rows_op("sort_rows");
+const Op run_numbers_op("run_numbers");
+const Op run_starts_op("run_starts");
+const Op searchsorted_op("searchsorted", {"right"});
+const Op bounds_op("bounds");
+const Op bincount_op("bincount");
 
 // Of ops whose values are elements of the input at indices that differ from each other.
 struct PickedBackward final : Node {

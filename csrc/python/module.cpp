@@ -1,6 +1,7 @@
 // The native module tapegrad._C.
 #include "core/limits.h"
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "python/binding.h"
 #include "python/callback.h"
 #include "python/node_object.h"
@@ -32,6 +33,7 @@ void release_lock_in_kernels() {
 NB_MODULE(_C, module) {
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
+  link_kernels();
   check_interrupts = [] {
     if (PyErr_CheckSignals() < 0) throw nb::python_error();
   };

@@ -2,6 +2,7 @@
 #include "core/allocator.h"
 #include "core/limits.h"
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "cpu/blas.h"
 #include "cpu/isa.h"
 #include "graph/budget.h"
@@ -43,6 +44,29 @@ nb::dict build_info() {
   return result;
 }
 
+nb::list ops_list() {
+  struct TraitName {
+    OpTrait trait;
+    const char* name;
+  };
+  static constexpr TraitName kTraits[] = {{kAnyRank, "elementwise"},
+                                          {kRandom, "random"},
+                                          {kOverwrites, "overwrites"},
+                                          {kContracts, "contracts"}};
+  nb::list result;
+  for (const Op* op : all_ops()) {
+    nb::list attributes, traits, devices;
+    for (const char* name : op->attributes) attributes.append(name);
+    for (const TraitName& each : kTraits)
+      if (op->traits & each.trait) traits.append(each.name);
+    for (int d = 0; d < kDeviceTypes; ++d)
+      if (op->kernels[d]) devices.append(name(static_cast<DeviceType>(d)));
+    result.append(
+        nb::make_tuple(op->name, nb::tuple(attributes), nb::tuple(traits), nb::tuple(devices)));
+  }
+  return result;
+}
+
 DType result_type_of(const nb::args& args) {
   ResultType type;
   for (nb::handle arg : args) {
@@ -71,6 +95,7 @@ void bind_system(Binder& b) {
   }, "Makes the peaks start again at the bytes that are live now.");
   b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
   b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");
+  b.function("_ops", ops_list, "(name, attributes, traits, devices) of every op, by name.");
   b.function("_walked_entries", walked_entries,
              "How many tape entries the collector of cycles has gone through so far.");
   b.function("live_counts", [] {

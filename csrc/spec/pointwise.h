@@ -105,10 +105,10 @@ struct PointwiseKernels {
 // The record of a pointwise op, value or derivative, below autograd. Its attributes are the dtype
 // it computes in, then the parameters.
 struct PointwiseOp : Op {
-  PointwiseId id;
-  int8_t derivative;             // -1: the value; else of which input
-  bool is_test;                  // writes one byte per element
-  uint8_t slots[kGradOperands];  // the kernel operand that input i is
+  PointwiseId id{};
+  int8_t derivative = -1;             // -1: the value; else of which input
+  bool is_test = false;               // writes one byte per element
+  uint8_t slots[kGradOperands] = {};  // the kernel operand that input i is
 };
 
 }  // namespace tapegrad

@@ -1,13 +1,13 @@
 // How a derivative reads a value that the tape saved: which codings of the value it can bear.
 //
 // Of the pointwise ops this is read off the text of their derivatives at compile time, by the same kind
-// of scan that decides what they save (core/pointwise.h).
+// of scan that decides what they save (spec/pointwise.h).
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "core/pointwise.h"
+#include "spec/pointwise.h"
 
 namespace tapegrad {
 

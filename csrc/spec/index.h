@@ -1,7 +1,7 @@
 // What the index ops and their kernels agree on.
 #pragma once
 
-namespace tapegrad::cpu {
+namespace tapegrad {
 
 // Which indices are legal, and what an illegal one raises: PyTorch's ops differ.
 enum class IndexRule : int {
@@ -13,4 +13,4 @@ enum class IndexRule : int {
 // How a scattered value meets what is there.
 enum class ScatterMode : int { Set, Add, Multiply, Maximum, Minimum };
 
-}  // namespace tapegrad::cpu
+}  // namespace tapegrad
