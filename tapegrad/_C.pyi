@@ -3979,6 +3979,9 @@ def _node_hooks(node: object, before: builtins.bool) -> Any:
 def _open_range(name: str) -> builtins.int:
     """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
 
+def _ops() -> list:
+    """(name, attributes, traits, devices) of every op, by name."""
+
 def _optimizer_names() -> list:
     """The native steps of optimizers, in the order of their numbers."""
 

@@ -55,6 +55,7 @@ from tapegrad import (
 )
 from tapegrad._aliases import *
 from tapegrad._names import *
+from tapegrad._ops import ops
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
 from tapegrad.autograd import (
     enable_grad,

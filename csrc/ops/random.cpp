@@ -60,11 +60,13 @@ struct SampleBackward final : Node {
 uint64_t counters_for(int64_t numel) { return (static_cast<uint64_t>(numel) + 31) / 32 * 16; }
 
 // Runs a random op. Kernels write contiguous memory.
-void dispatch_sample(const Op& op, std::span<const Tensor> inputs, RandomStream stream, Scalar a,
-                     Scalar b, const Tensor& out) {
+void dispatch_sample(const Op& op, std::span<const Tensor> inputs, RandomStream stream,
+                     std::initializer_list<Scalar> params, const Tensor& out) {
   Tensor target = out.is_contiguous() ? out : empty(op.name, out.sizes(), out.dtype());
-  const Scalar attributes[] = {stream.seed, stream.offset, a, b};
-  dispatch(op, inputs, attributes, std::span<const Tensor>(&target, 1));
+  Scalar attributes[4] = {stream.seed, stream.offset};
+  std::copy(params.begin(), params.end(), attributes + 2);
+  dispatch(op, inputs, std::span(attributes, 2 + params.size()),
+           std::span<const Tensor>(&target, 1));
   if (!target.is_same(out)) copy_into(out, target);
 }
 
@@ -189,7 +191,7 @@ Tensor plain_operand(const Tensor& x, DType dtype) {
 void bernoulli_each_into(const Tensor& out, const Tensor& p, Generator& generator) {
   Tensor wide = plain_operand(p, p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
   dispatch_sample(bernoulli_each_op, std::span<const Tensor>(&wide, 1),
-                  generator.reserve(counters_for(out.numel())), 0, 0, out);
+                  generator.reserve(counters_for(out.numel())), {}, out);
 }
 
 Tensor normal_of(const Tensor& mean, const Tensor& std, Sizes sizes, DType dtype,
@@ -214,8 +216,8 @@ void check_stds(const Tensor& std) {
 void sample_into(const char* op, const Tensor& out, Distribution distribution, double a, double b,
                  Generator& generator) {
   check_parameters(op, distribution, out.dtype(), a, b);
-  dispatch_sample(record_of(distribution).op, {}, generator.reserve(counters_for(out.numel())), a,
-                  b, out);
+  dispatch_sample(record_of(distribution).op, {}, generator.reserve(counters_for(out.numel())),
+                  {a, b}, out);
 }
 
 void sample_(const char* op, const Tensor& self, Distribution distribution, double a, double b,
@@ -232,7 +234,8 @@ void random_into(const char* op, const Tensor& out, int64_t from, std::optional<
                  ", ", last);
   // Wraps to zero when all 2^64 integers are asked for, which is what the kernel expects.
   uint64_t count = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
-  dispatch_sample(integers_op, {}, generator.reserve(counters_for(out.numel())), from, count, out);
+  dispatch_sample(integers_op, {}, generator.reserve(counters_for(out.numel())), {from, count},
+                  out);
 }
 
 void random_(const Tensor& self, std::optional<int64_t> from, std::optional<int64_t> to,
@@ -288,7 +291,7 @@ Tensor poisson(const Tensor& rates, Generator& generator) {
   Tensor plain = plain_operand(rates, rates.dtype());
   Tensor out = empty("poisson", rates.sizes(), rates.dtype());
   RandomStream stream = generator.reserve(static_cast<uint64_t>(rates.numel()));
-  dispatch_sample(poisson_op, std::span<const Tensor>(&plain, 1), stream, 0, 0, out);
+  dispatch_sample(poisson_op, std::span<const Tensor>(&plain, 1), stream, {}, out);
   if (should_record(rates)) record<SampleBackward>({&rates}, out, 0, "PoissonBackward0");
   return out;
 }
@@ -300,7 +303,7 @@ Tensor randperm(int64_t n, DType dtype, Generator& generator) {
                  " do not all fit into ", name(dtype), "; use a wider dtype");
   Tensor out = empty("randperm", DimVector{n}, dtype);
   RandomStream stream = generator.reserve(static_cast<uint64_t>(n) / 2 + 1);
-  dispatch_sample(permutation_op, {}, stream, 0, 0, out);
+  dispatch_sample(permutation_op, {}, stream, {}, out);
   return out;
 }
 
