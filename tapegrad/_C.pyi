@@ -1134,8 +1134,8 @@ class Tensor:
                     [-1.,  1.]])
         """
 
-    def cpu(self) -> Tensor:
-        """This tensor: it is on the CPU."""
+    def cpu(self, memory_format: object | None = None) -> Tensor:
+        """This tensor on the CPU."""
 
     def cross(self, other: Tensor, dim: builtins.int | None = None) -> Tensor:
         """Cross product of vectors of three elements.
@@ -1946,6 +1946,10 @@ class Tensor:
         """Whether elements lie in order without gaps."""
 
     @property
+    def is_cpu(self) -> Any:
+        """Whether the memory is the CPU's."""
+
+    @property
     def is_cuda(self) -> builtins.bool:
         """Whether the memory is on a GPU."""
 
@@ -1961,7 +1965,7 @@ class Tensor:
 
     @property
     def is_meta(self) -> builtins.bool:
-        """Always False."""
+        """Whether there is no memory: a tensor on the meta device has a shape alone."""
 
     def is_nonzero(self) -> builtins.bool:
         """Return whether the single element of a tensor is not zero.
@@ -3925,6 +3929,9 @@ def _exit_vmap() -> None:
 def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtins.int:
     """The place of the first tensor that is not where its alias is; -1 if there is none."""
 
+def _get_default_device() -> Any:
+    """The device of new tensors on this thread."""
+
 def _gradient_edge(tensor: Tensor) -> tuple:
     """(node, output number) where the tensor's gradient flows to."""
 
@@ -4008,7 +4015,7 @@ def _record_function(context: object, name: str, link: _EntryLink, inputs: Seque
 def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, state_bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
     """One layer in one direction over packed steps: the outputs and the last states."""
 
-def _register_types(arg0: object, arg1: object, arg2: object, /) -> None: ...
+def _register_types(arg0: object, arg1: list, arg2: object, /) -> None: ...
 
 def _return_to_inference() -> None:
     """Turns it on again."""
@@ -4029,6 +4036,9 @@ def _set_before_write(hook: object | None) -> None:
 
 def _set_coding(policy: object | None) -> Any:
     """Puts a policy in force on this thread, or none; returns the one before."""
+
+def _set_default_device(device: object | None) -> None:
+    """Sets the device of new tensors on this thread."""
 
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""

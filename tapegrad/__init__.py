@@ -54,6 +54,7 @@ from tapegrad import (
     utils,
 )
 from tapegrad._aliases import *
+from tapegrad._devices import get_default_device, set_default_device
 from tapegrad._names import *
 from tapegrad._ops import ops
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions

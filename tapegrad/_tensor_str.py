@@ -128,7 +128,7 @@ def tensor_str(tensor: Any) -> str:
     # Reading elements must not record slices on the tape of the tensor being looked at.
     values = tensor.detach() if tensor.requires_grad else tensor
     prefix = _prefix(tensor)
-    body = _body(values, len(prefix))
+    body = "..." if tensor.is_meta else _body(values, len(prefix))
     return _with_suffixes(prefix + body, _suffixes(tensor), len(prefix)) + ")"
 
 
@@ -230,9 +230,12 @@ def _suffixes(tensor: Any) -> list[str]:
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
+    if tensor.is_meta:
+        suffixes.append(f"size={tuple(tensor.shape)}")
     empty = tensor.numel() == 0
     # The brackets show the shape, except where there is nothing between them.
-    if (empty and tensor.dim() != 1) or (not empty and _options["edgeitems"] == 0):
+    hidden = (empty and tensor.dim() != 1) or (not empty and _options["edgeitems"] == 0)
+    if hidden and not tensor.is_meta:
         suffixes.append(f"size={tuple(tensor.shape)}")
     # A reader can tell int64 and bool from the elements; where there are none, nothing tells.
     evident = [_C.get_default_dtype()] if empty else [_C.get_default_dtype(), _C.int64, _C.bool]

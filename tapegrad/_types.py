@@ -44,20 +44,27 @@ class Size(tuple):
 
 
 class device:
-    """Where a tensor's memory lies.
+    """Where a tensor's memory lies; as a context manager, where new tensors go.
+
+    On the device ``"meta"`` they have a shape, strides and a dtype, and no memory.
 
     Args:
-        type: ``"cpu"``, or a name such as ``"cuda:0"``, or another device.
+        type: ``"cpu"``, ``"meta"``, a name such as ``"cuda:0"``, or another device.
         index: the number of the device among those of its type.
 
     Example:
         >>> torch.device("cpu")
         device(type='cpu')
+        >>> with torch.device("meta"):
+        ...     layer = torch.nn.Linear(10**6, 10**6)
+        >>> layer.weight.device
+        device(type='meta')
     """
 
-    __slots__ = ("index", "type")
+    __slots__ = ("_outer", "index", "type")
     type: str
     index: int | None
+    _outer: list["device"]
     _KNOWN = ("cpu", "cuda", "meta", "mps", "xpu")
 
     def __init__(self, type: Any, index: int | None = None) -> None:
@@ -77,6 +84,15 @@ class device:
             index = int(number)
         self.type = name
         self.index = index
+        self._outer = []
+
+    def __enter__(self) -> "device":
+        self._outer.append(_C._get_default_device())
+        _C._set_default_device(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _C._set_default_device(self._outer.pop())
 
     def __repr__(self) -> str:
         suffix = "" if self.index is None else f", index={self.index}"
@@ -124,7 +140,8 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
-_C._register_types(Size, device("cpu"), strided)
+# In the order of DeviceType in csrc/core/device.h.
+_C._register_types(Size, [device("cpu"), device("cuda"), device("meta")], strided)
 
 
 # Bits, then the bits of the significand and the largest exponent of each floating dtype.

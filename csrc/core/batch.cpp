@@ -208,6 +208,10 @@ void Storage::destroy_special() noexcept {
   if (is_batched()) Batches::forget(*this);
   if (has(kTracked)) tracking.forget(*this);
   if (is_coded()) forget_codings(*this);
+  if (has(kDevice)) {
+    --device_storages;
+    device_allocators[static_cast<int>(device().type)].deallocate(device(), data_, nbytes_);
+  }
 }
 
 std::span<const BatchDim> Batches::of(const Storage& storage) {
@@ -233,6 +237,9 @@ void Batches::forget(Storage& storage) noexcept {
 
 Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
   Storage& storage = x->storage();
+  TAPEGRAD_CHECK(storage.device().is_cpu(),
+                 "vmap: expected tensors on the CPU, got one on device '",
+                 to_string(storage.device()), "'");
   std::span<const BatchDim> outer = of(storage);
   Batch batch{{outer.begin(), outer.end()}, nullptr, 0, x->storage_ref()};
   merge("vmap", batch.dims,
@@ -329,6 +336,10 @@ bool is_batched_at(const Tensor& x, uint32_t level) {
 }
 
 void settle_bytes(Storage& storage) {
+  if (storage.device().is_meta())
+    fail<NotImplementedError>(
+        "meta: the elements of a tensor on the meta device were asked for, and it has none; results "
+        "whose values or sizes depend on them cannot be had there");
   storage.clear_fresh();
   storage.settle();
   if (!storage.is_batched()) return;

@@ -15,21 +15,21 @@ auto& loans = *new std::unordered_map<const Storage*, uint32_t>();
 void Storage::expose() {
   if (has(kTracked)) tracking.expose(*this);
   if (is_coded()) forget_codings(*this);
-  context_.flags |= kExposed | kWasOut;
+  set(kExposed | kWasOut);
 }
 
 void Storage::lend() {
   if (has(kTracked)) tracking.expose(*this);
   if (is_coded()) forget_codings(*this);
   ++loans[this];
-  context_.flags |= kLent | kWasOut;
+  set(kLent | kWasOut);
 }
 
 void Storage::end_loan() noexcept {
   auto found = loans.find(this);
   if (found == loans.end() || --found->second > 0) return;
   loans.erase(found);
-  context_.flags &= ~uint32_t{kLent};
+  clear(kLent);
 }
 
 }  // namespace tapegrad

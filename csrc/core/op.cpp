@@ -9,8 +9,40 @@
 
 namespace tapegrad {
 
-void fail_no_kernel(const Op& op, DeviceType device) {
-  fail<NotImplementedError>(op.name, ": no kernel for device '", name(device), "'");
+namespace {
+
+bool is_number(const TensorImpl& x) { return x.dim() == 0 && x.device().is_cpu(); }
+
+[[noreturn]] void fail_devices(const OpCall& call) {
+  std::string text =
+      concat(call.op.name, ": Expected all tensors to be on the same device, but found");
+  auto tell = [&](const char* what, std::span<TensorImpl* const> operands) {
+    for (const TensorImpl* x : operands)
+      text += concat(" ", what, " of shape ", to_string(x->sizes()), " on ", to_string(x->device()),
+                     ",");
+  };
+  tell("input", call.inputs);
+  tell("output", call.outputs);
+  text.back() = ';';
+  fail(text, " move them with .to(device)");
+}
+
+// On the meta device there is nothing to compute.
+void compute_nothing(const OpCall&) {}
+
+}  // namespace
+
+Kernel kernel_for(const OpCall& call) {
+  const Device device = call.out().device();
+  for (const TensorImpl* output : call.outputs)
+    if (output->device() != device) fail_devices(call);
+  for (const TensorImpl* input : call.inputs)
+    if (input->device() != device && !is_number(*input)) fail_devices(call);
+  if (device.is_meta()) return compute_nothing;
+  Kernel kernel = call.op.kernels[static_cast<int>(device.type)];
+  if (!kernel)
+    fail<NotImplementedError>(call.op.name, ": no kernel for device '", to_string(device), "'");
+  return kernel;
 }
 
 namespace {
@@ -49,6 +81,10 @@ void run_in_budget(const OpCall& call, Kernel kernel) {
 }  // namespace
 
 void dispatch_watched(const OpCall& call, Kernel kernel) {
+  if (kernel == compute_nothing) {
+    if (captures) capture_call(call);
+    return;
+  }
   if (dispatch_watch & kWatchPending) resolve_pending();
   if ((dispatch_watch & kWatchBudget) || evicted_storages) run_in_budget(call, kernel);
   else run(call, kernel);

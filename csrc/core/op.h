@@ -75,7 +75,9 @@ struct Op {
   mutable Kernel kernels[kDeviceTypes] = {};  // see Note [Ops and kernels find each other by name]
 };
 
-[[noreturn]] void fail_no_kernel(const Op& op, DeviceType device);
+// The kernel of the device that the operands of a call are on. They must agree; only 0-d tensors on the
+// CPU may meet those of another device.
+Kernel kernel_for(const OpCall& call);
 
 // Who wants to know of calls on this thread. One test on the way of every op.
 enum DispatchWatch : uint8_t {
@@ -156,13 +158,10 @@ void dispatch_watched(const OpCall& call, Kernel kernel);
 inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
                      std::span<const Scalar> attributes, std::span<TensorImpl* const> outputs) {
   OpCall call{op, inputs, attributes, outputs};
-  DeviceType device = outputs[0]->device();
-  Kernel kernel = op.kernels[static_cast<int>(device)];
-  if (!kernel) [[unlikely]]
-    fail_no_kernel(op, device);
-  if (dispatch_watch | batched_storages | evicted_storages | captures) [[unlikely]]
-    return dispatch_watched(call, kernel);
-  kernel(call);
+  if (dispatch_watch | batched_storages | evicted_storages | captures | device_storages)
+      [[unlikely]]
+    return dispatch_watched(call, kernel_for(call));
+  op.kernels[static_cast<int>(DeviceType::CPU)](call);
 }
 
 // The same for calls off the hottest path: handles in braces.

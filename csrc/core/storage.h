@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/allocator.h"
+#include "core/device.h"
 #include "core/pool.h"
 #include "core/refcount.h"
 
@@ -16,7 +17,8 @@ namespace tapegrad {
 // What storages made on this thread are born with.
 struct StorageContext {
   uint32_t level = 0;  // the innermost vmap that is running, see core/batch.h
-  uint32_t flags = 0;
+  uint16_t flags = 0;
+  Device device;           // overwritten by the storage
   uint32_t transform = 0;  // the innermost reverse-mode transform that is running
 };
 inline thread_local StorageContext storage_context;
@@ -36,6 +38,9 @@ struct SavedBytes {
   void remove(size_t nbytes) { live -= static_cast<int64_t>(nbytes); }
 };
 inline SavedBytes saved_bytes;
+
+// How many storages are on other devices than the CPU, on any thread.
+inline uint32_t device_storages = 0;
 
 class Storage;
 // Set by the graph layer: what happens to storages that the budget tracks (graph/budget.h).
@@ -59,7 +64,7 @@ inline void (*forget_codings)(Storage& storage) noexcept = nullptr;
 // memory are not used for other values; and bytes whose address is out stay where they are.
 class Storage {
  public:
-  enum Flag : uint32_t {
+  enum Flag : uint16_t {
     kInference = 1,  // made in inference mode: never to meet the tape
     kBatched = 2,    // the bytes stand once for each element of a batch, see core/batch.h
     kLeaf = 4,       // a leaf of the graph shows it: not the tape's memory
@@ -71,6 +76,7 @@ class Storage {
     kExposed = 256,  // the address is known outside, for good
     kLent = 512,     // the address is known outside, until end_loan()
     kWasOut = 1024,  // the address was known outside at some time
+    kDevice = 2048,  // the bytes are on another device than the CPU, or nowhere
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -82,15 +88,21 @@ class Storage {
     void* data = tapegrad::allocate(nbytes);
     return Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, nullptr));
   }
+  static Ref<Storage> allocate(size_t nbytes, Device device) {
+    if (device.is_cpu()) [[likely]]
+      return allocate(nbytes);
+    return allocate_on(device, nbytes);
+  }
   // Bytes owned by somebody else, such as a NumPy array; free_owner(owner) runs at the end.
   static Ref<Storage> borrow(void* data, size_t nbytes, void* owner, void (*free_owner)(void*)) {
     auto* keeper = new (pool_allocate(sizeof(Owner))) Owner{owner, free_owner};
     return Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, keeper));
   }
 
+  Device device() const { return context_.device; }
   void* data() const { return data_; }
   size_t nbytes() const { return nbytes_; }
-  bool has(uint32_t flags) const { return context_.flags & flags; }
+  bool has(unsigned flags) const { return context_.flags & flags; }
   bool is_borrowed() const { return has(kBorrowed); }
   // See Note [Memory that is written unseen].
   bool is_unguarded() const { return has(kBorrowed | kExposed | kLent); }
@@ -111,7 +123,7 @@ class Storage {
   // A leaf shows these bytes.
   void mark_leaf() {
     if (savers_ != 0 && !has(kLeaf | kEvicted)) saved_bytes.remove(nbytes_);
-    context_.flags |= kLeaf;
+    set(kLeaf);
   }
 
   uint32_t birth_level() const { return context_.level; }
@@ -120,11 +132,11 @@ class Storage {
   void* tracker() const { return tracker_; }
   void set_tracker(void* tracker) {
     tracker_ = tracker;
-    context_.flags |= kTracked;
+    set(kTracked);
   }
   void clear_tracker() {
     tracker_ = nullptr;
-    context_.flags &= ~uint32_t{kTracked};
+    clear(kTracked);
   }
   // The bytes are used by the library outside of calls, and not written except for the first time.
   void settle() {
@@ -137,11 +149,11 @@ class Storage {
   void lend();
   void end_loan() noexcept;
   // The bytes are written by such a way, before anything else.
-  void clear_fresh() { context_.flags &= ~uint32_t{kFresh}; }
+  void clear_fresh() { clear(kFresh); }
   bool is_inference() const { return context_.flags & kInference; }
   bool is_batched() const { return context_.flags & kBatched; }
   bool is_coded() const { return context_.flags & kCoded; }
-  void set_coded() { context_.flags |= kCoded; }
+  void set_coded() { set(kCoded); }
 
   void retain() { ++references_; }
   void release() noexcept {
@@ -159,8 +171,16 @@ class Storage {
 
   Storage(void* data, size_t nbytes, Owner* owner)
       : data_(data), nbytes_(nbytes), owner_(owner), context_(storage_context) {
-    if (owner) context_.flags = (context_.flags & ~uint32_t{kFresh}) | kBorrowed;
+    context_.device = Device{};
+    if (owner) {
+      clear(kFresh);
+      set(kBorrowed);
+    }
   }
+  static Ref<Storage> allocate_on(Device device, size_t nbytes);
+
+  void set(unsigned flags) { context_.flags = static_cast<uint16_t>(context_.flags | flags); }
+  void clear(unsigned flags) { context_.flags = static_cast<uint16_t>(context_.flags & ~flags); }
 
   static constexpr size_t kEmbedLimit = 1024;
   static constexpr size_t header_offset(size_t nbytes) { return (nbytes + 7) / 8 * 8; }
@@ -172,8 +192,10 @@ class Storage {
   }
 
   void destroy() noexcept {
-    if (has(kBatched | kTracked | kCoded)) [[unlikely]]
+    if (has(kBatched | kTracked | kCoded | kDevice)) [[unlikely]] {
       destroy_special();
+      if (has(kDevice)) return pool_free(this, sizeof(Storage));
+    }
     if (is_embedded()) return deallocate(data_, header_offset(nbytes_) + sizeof(Storage));
     if (is_borrowed()) {
       owner_->free(owner_->object);

@@ -26,9 +26,9 @@ Ref<TensorImpl> TensorImpl::create(Ref<Storage> storage, DType dtype, Sizes size
   return Ref<TensorImpl>::adopt(impl);
 }
 
-Ref<TensorImpl> TensorImpl::empty(DType dtype, Sizes sizes, int64_t numel) {
+Ref<TensorImpl> TensorImpl::empty(DType dtype, Sizes sizes, int64_t numel, Device device) {
   auto rank = static_cast<uint8_t>(sizes.size());
-  Ref<Storage> storage = Storage::allocate(static_cast<size_t>(numel) * itemsize(dtype));
+  Ref<Storage> storage = Storage::allocate(static_cast<size_t>(numel) * itemsize(dtype), device);
   auto* impl = new (pool_allocate(object_bytes(rank))) TensorImpl(std::move(storage), dtype, rank);
   ++live_tensors;
   int64_t stride = 1;
@@ -83,9 +83,20 @@ void TensorImpl::destroy() noexcept {
   pool_free(this, bytes);
 }
 
-Tensor empty(const char* op, Sizes sizes, DType dtype) {
+Tensor empty(const char* op, Sizes sizes, DType dtype, Device device) {
   if (is_complex(dtype)) fail_unsupported_dtype(op, dtype);
-  return Tensor(TensorImpl::empty(dtype, sizes, checked_numel(op, sizes)));
+  return Tensor(TensorImpl::empty(dtype, sizes, checked_numel(op, sizes), device));
+}
+
+Tensor empty_like(const Tensor& operand) {
+  return Tensor(
+      TensorImpl::empty(operand.dtype(), operand.sizes(), operand.numel(), operand->device()));
+}
+
+Tensor empty_like(const Tensor& operand, Sizes sizes, DType dtype) {
+  int64_t numel = 1;
+  for (int64_t size : sizes) numel *= size;
+  return Tensor(TensorImpl::empty(dtype, sizes, numel, operand->device()));
 }
 
 Tensor alias(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 
-#include "core/device.h"
 #include "core/dtype.h"
 #include "core/refcount.h"
 #include "core/scalar.h"
@@ -32,7 +31,8 @@ class TensorImpl;
 inline void (*destroy_autograd_meta)(TensorImpl*, AutogradMeta*) noexcept = nullptr;
 
 // The bytes of an unusual storage are asked for: those of a batch (core/batch.h) as if they were one
-// tensor's, which fails; evicted ones, which come back; fresh ones, which cease to be so.
+// tensor's, or those of another device as if they were here, which fails; evicted ones, which come back;
+// fresh ones, which cease to be so.
 void settle_bytes(Storage& storage);
 
 class TensorImpl {
@@ -42,13 +42,13 @@ class TensorImpl {
   // The same place in the same storage, with nothing attached.
   Ref<TensorImpl> bare_alias() const;
   // Freshly allocated and contiguous, contents undefined.
-  static Ref<TensorImpl> empty(DType dtype, Sizes sizes, int64_t numel);
+  static Ref<TensorImpl> empty(DType dtype, Sizes sizes, int64_t numel, Device device);
 
   TensorImpl(const TensorImpl&) = delete;
   TensorImpl& operator=(const TensorImpl&) = delete;
 
   DType dtype() const { return dtype_; }
-  DeviceType device() const { return device_; }
+  Device device() const { return storage_->device(); }
   int64_t dim() const { return rank_; }
   int64_t numel() const { return numel_; }
   int64_t offset() const { return offset_; }
@@ -62,7 +62,8 @@ class TensorImpl {
 
   // The first element.
   void* data() const {
-    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh)) [[unlikely]]
+    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kDevice))
+        [[unlikely]]
       return settled_data();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
   }
@@ -125,7 +126,6 @@ class TensorImpl {
 
   uint32_t count_ = 1;
   DType dtype_;
-  DeviceType device_ = DeviceType::CPU;
   uint8_t rank_;
   uint8_t inline_rank_;  // how many dimensions fit behind the object
   bool contiguous_ = true;
@@ -180,7 +180,10 @@ inline bool is_sole_owner(const Tensor& tensor) {
 }
 
 // An uninitialised contiguous tensor. Checks the sizes and names the op when they are unusable.
-Tensor empty(const char* op, Sizes sizes, DType dtype);
+Tensor empty(const char* op, Sizes sizes, DType dtype, Device device);
+// The same on the device of an operand, with its dtype or another, for sizes that are known to be usable.
+Tensor empty_like(const Tensor& operand);
+Tensor empty_like(const Tensor& operand, Sizes sizes, DType dtype);
 
 // A tensor over the same storage, with no history.
 Tensor alias(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset);

@@ -38,8 +38,8 @@ Tensor tangent_at(const Placeholder& placeholder, uint32_t level) {
 }
 
 // Zeros whose gradient will be J times tangent, whatever batches that differs over.
-Tensor transpose_input(Sizes sizes, DType dtype) {
-  Tensor g = zeros(sizes, dtype);
+Tensor transpose_input(Sizes sizes, DType dtype, Device device) {
+  Tensor g = zeros(sizes, dtype, device);
   set_requires_grad(g, true);
   ensure_extra(g).takes_tangent = true;
   return g;
@@ -58,7 +58,8 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint
   Sizes sizes = node.output_sizes(output_number);
   DType dtype = node.output_dtype(output_number);
   GradMode on(true);
-  Tensor g = transpose_input(sizes, dtype);
+  const Device device = node.output_device(output_number);
+  Tensor g = transpose_input(sizes, dtype, device);
   std::vector<Tensor> grads(node.output_count());
   grads[output_number] = g;
   std::span<Edge> edges = node.edges();
@@ -78,7 +79,7 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint
   GradMode mode(pending.recorded);
   Tensor result;
   if (!roots.empty()) result = sweep(roots, seeds, {&g, 1}, false, {false, pending.recorded})[0];
-  if (!result.defined()) return zeros(sizes, dtype);
+  if (!result.defined()) return zeros(sizes, dtype, device);
   return pending.recorded ? result : without_history(result);
 }
 

@@ -15,9 +15,8 @@ namespace tapegrad {
 
 // A copy of `grad` laid out as `like` is if that has no gaps; recorded where the sweep is.
 static Tensor copy_in_layout(const Tensor& grad, const Tensor& like, bool recorded) {
-  Tensor y = is_dense(*like.impl())
-                 ? empty_like_layout(like, grad.dtype())
-                 : Tensor(TensorImpl::empty(grad.dtype(), like.sizes(), like.numel()));
+  Tensor y = is_dense(*like.impl()) ? empty_like_layout(like, grad.dtype())
+                                    : empty_like(grad, like.sizes(), grad.dtype());
   if (recorded) copy_(y, grad);
   else copy_into(y, grad);
   return y;

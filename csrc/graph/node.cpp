@@ -82,7 +82,8 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   int64_t* words = reinterpret_cast<int64_t*>(this->outputs().data());
   for (size_t i = 0; i < outputs.size(); ++i) {
     Sizes sizes = outputs[i].sizes();
-    this->outputs()[i] = {outputs[i].dtype(), static_cast<uint8_t>(sizes.size()), begin};
+    this->outputs()[i] = {outputs[i].dtype(), static_cast<uint8_t>(sizes.size()),
+                          outputs[i]->device(), begin};
     std::copy(sizes.begin(), sizes.end(), words + begin);
     begin += static_cast<uint32_t>(sizes.size());
   }

@@ -127,6 +127,7 @@ class Node {
   // Gradients are validated against the shape and dtype of the output they belong to.
   size_t output_count() const { return output_count_; }
   DType output_dtype(size_t i) const { return outputs()[i].dtype; }
+  Device output_device(size_t i) const { return outputs()[i].device; }
   Sizes output_sizes(size_t i) const {
     const Output& output = outputs()[i];
     return {reinterpret_cast<const int64_t*>(outputs().data()) + output.sizes_begin, output.rank};
@@ -176,6 +177,7 @@ class Node {
   struct Output {
     DType dtype;
     uint8_t rank;
+    Device device;
     uint32_t sizes_begin;  // in words from the start of the output array
   };
   static_assert(sizeof(Output) == 8);

@@ -25,16 +25,17 @@ const Op attention_backward_op("attention_backward", {"scale", "causal", "masked
 // The kernels step through any strides, but elements of a row must be adjacent.
 Tensor with_rows(const Tensor& x) {
   if (x.size(3) <= 1 || x.stride(3) == 1) return x;
-  Tensor copy(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor copy = empty_like(x);
   copy_into(copy, x);
   return copy;
 }
 
 // (batch, heads, length, width) in the memory order (batch, length, heads, width), in which heads
 // are joined again without a copy.
-Tensor empty_heads(Sizes sizes, DType dtype) {
+Tensor empty_heads(Sizes sizes, const Tensor& like) {
   const int64_t heads = sizes[1], length = sizes[2], width = sizes[3];
-  Tensor memory = empty("attention", DimVector{sizes[0], length, heads, width}, dtype);
+  Tensor memory =
+      empty("attention", DimVector{sizes[0], length, heads, width}, like.dtype(), like->device());
   return alias(memory, sizes, DimVector{length * heads * width, width, heads * width, 1}, 0);
 }
 
@@ -44,8 +45,8 @@ std::pair<Tensor, Tensor> run_attention(std::span<const Tensor> inputs, double s
   const Tensor &query = inputs[0], &value = inputs[2];
   const DimVector rows{query.size(0), query.size(1), query.size(2)};
   const DimVector sizes{rows[0], rows[1], rows[2], value.size(3)};
-  const Tensor outputs[] = {empty_heads(sizes, query.dtype()),
-                            empty("attention", rows, query.dtype())};
+  const Tensor outputs[] = {empty_heads(sizes, query),
+                            empty("attention", rows, query.dtype(), query->device())};
   const Scalar attributes[] = {scale, causal, masked};
   dispatch(attention_op, inputs, attributes, outputs);
   return {outputs[0], outputs[1]};
@@ -67,9 +68,8 @@ struct AttentionBackward final : Node {
     auto [seen, sums] = results(query, key, value);
     std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, seen, sums};
     if (masked) inputs.push_back(saved(5));
-    const Tensor outputs[] = {empty_heads(query.sizes(), query.dtype()),
-                              empty_heads(key.sizes(), key.dtype()),
-                              empty_heads(value.sizes(), value.dtype())};
+    const Tensor outputs[] = {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
+                              empty_heads(value.sizes(), value)};
     const Scalar attributes[] = {scale, causal, masked};
     dispatch(attention_backward_op, inputs, attributes, outputs);
     for (size_t i = 0; i < 3; ++i)
@@ -113,12 +113,12 @@ struct AttentionBackward final : Node {
     Tensor added;
     if (masked) {
       Tensor mask = saved(5);
-      added = mask.dtype() == DType::Bool
-                  ? where(mask, zeros({}, q.dtype()), full({}, lowest, q.dtype()))
-                  : maximum(mask, full({}, lowest, q.dtype()));
+      added = mask.dtype() == DType::Bool ? where(mask, zeros({}, q.dtype(), q->device()),
+                                                  full({}, lowest, q.dtype(), q->device()))
+                                          : maximum(mask, full({}, lowest, q.dtype(), q->device()));
     }
     if (!causal) return added;
-    Tensor future = triu(ones(DimVector{q.size(2), k.size(2)}, q.dtype()), 1) * lowest;
+    Tensor future = triu(ones(DimVector{q.size(2), k.size(2)}, q.dtype(), q->device()), 1) * lowest;
     return added.defined() ? added + future : future;
   }
 

@@ -51,7 +51,7 @@ std::optional<Tensor> total_norm(std::span<const Tensor> tensors, double p) {
       std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.numel() == 0; });
   if (empty && p == INFINITY) return std::nullopt;
   const TotalNorm kind = p == 1 ? TotalNorm::One : p == 2 ? TotalNorm::Two : TotalNorm::Infinity;
-  Tensor result(TensorImpl::empty(tensors[0].dtype(), {}, 1));
+  Tensor result = empty_like(tensors[0], {}, tensors[0].dtype());
   const Scalar attributes[] = {static_cast<int64_t>(kind)};
   dispatch(total_norm_op, tensors, attributes, std::span<const Tensor>(&result, 1));
   return result;

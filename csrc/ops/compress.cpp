@@ -44,7 +44,7 @@ const Op unpack_places_op("unpack_places", {"input_size*", "output_size*", "kern
 
 Tensor make(DType dtype, int64_t count) {
   const int64_t sizes[] = {count};
-  return Tensor(TensorImpl::empty(dtype, sizes, count));
+  return Tensor(TensorImpl::empty(dtype, sizes, count, Device{}));
 }
 
 Ref<Payload> new_payload(Codec codec, const Op& decoder, const Tensor& run) {
@@ -89,7 +89,7 @@ Run as_run(const Tensor& x) {
   if (lies_dense(sizes, strides))
     return {alias(x, flat_size, flat_stride, x->offset()), strides, true};
   Tensor once = alias(x, sizes, strides, x->offset());
-  Tensor copy(TensorImpl::empty(x.dtype(), sizes, count));
+  Tensor copy = empty_like(x, sizes, x.dtype());
   copy_into(copy, once);
   DimVector packed = contiguous_strides(sizes);
   for (size_t d = 0; d < sizes.size(); ++d)
@@ -325,7 +325,7 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
   const bool kept = x->storage().savers() != 0 || choice.codec == Codec::Whole ||
                     bytes < policy.min_bytes || bytes == 0 || is_complex(x.dtype()) ||
                     (dispatch_watch & kWatchBatch) ||
-                    !quantize_op.kernels[static_cast<int>(x->device())];
+                    !quantize_op.kernels[static_cast<int>(x->device().type)];
   if (kept) {
     count(policy, x, nullptr, false, seen);
     return nullptr;

@@ -38,7 +38,7 @@ Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, Sizes size
     for (int64_t value : *list) attributes.emplace_back(value);
   attributes.emplace_back(how.groups);
   const DType dtype = (*inputs.begin())->dtype();
-  Tensor out = empty(op.name, sizes, kernel_dtype(dtype));
+  Tensor out = empty(op.name, sizes, kernel_dtype(dtype), (**inputs.begin())->device());
   dispatch(op, operands, attributes, std::span<const Tensor>(&out, 1));
   return narrowed(out, dtype);
 }

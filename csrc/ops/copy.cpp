@@ -32,7 +32,7 @@ struct ToCopyBackward final : Node {
 struct CopyBackward final : Node {
   const char* name() const override { return "CopyBackwards"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype());
+    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
     if (needs(1)) grad_inputs[1] = grads[0];
   }
 };
@@ -40,7 +40,7 @@ struct CopyBackward final : Node {
 struct FillBackward final : Node {
   const char* name() const override { return "FillBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype());
+    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
   }
 };
 
@@ -110,7 +110,25 @@ bool can_cast(DType from, DType to) {
 
 }  // namespace
 
-void copy_into(const Tensor& to, const Tensor& from) { dispatch(copy_op, {from}, {}, {to}); }
+namespace {
+
+// Between devices. To the meta device nothing has to be moved, and from it nothing can be.
+void copy_across(const Tensor& to, const Tensor& from) {
+  if (to->device().is_meta()) return;
+  if (from->device().is_meta())
+    fail<NotImplementedError>(
+        "copy: Cannot copy out of meta tensor; no data! Make an empty tensor with "
+        "torch.empty_like(x, device=...) instead, or use Module.to_empty()");
+  fail<NotImplementedError>("copy: from device '", to_string(from->device()), "' to '",
+                            to_string(to->device()), "' is not possible in this build");
+}
+
+}  // namespace
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  if (device_storages && to->device() != from->device()) return copy_across(to, from);
+  dispatch(copy_op, {from}, {}, {to});
+}
 
 Tensor clone(const Tensor& x, MemoryFormat format) {
   Tensor y = empty_like_layout(x, x.dtype(), format);
@@ -121,7 +139,7 @@ Tensor clone(const Tensor& x, MemoryFormat format) {
 
 Tensor contiguous(const Tensor& x) {
   if (x.is_contiguous()) return x;
-  Tensor y(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor y = empty_like(x);
   copy_into(y, x);
   if (should_record(x)) record<CloneBackward>({&x}, y, 0);
   return y;
@@ -140,7 +158,7 @@ Tensor in_format_of(const Tensor& y, const Tensor& x) {
 
 Tensor rearranged(const Tensor& x, Sizes strides) {
   if (same_sizes(x.strides(), strides)) return x;
-  Tensor y(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor y = empty_like(x);
   y->set_geometry(x.sizes(), strides, 0);
   copy_into(y, x);
   if (should_record(x)) record<CloneBackward>({&x}, y, 0);
@@ -156,6 +174,18 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
   copy_into(y, x);
   if (is_floating(dtype) && should_record(x)) record<ToCopyBackward>({&x}, y, 0);
   return y;
+}
+
+Tensor to_device(const Tensor& x, Device device) {
+  if (x->device() == device) return x;
+  Tensor y = empty_like_layout(x, x.dtype(), MemoryFormat::Preserve, device);
+  copy_into(y, x);
+  if (should_record(x)) record<ToCopyBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor beside(const Tensor& number, const Tensor& x) {
+  return number.dim() == 0 && number->device().is_cpu() ? to_device(number, x->device()) : number;
 }
 
 Tensor clone_with_history(const Tensor& x) {
@@ -215,7 +245,8 @@ void fill_(const Tensor& self, Scalar value) {
 void zero_(const Tensor& self) { overwrite("zero_", self, 0); }
 
 bool has_zero(const Tensor& x) {
-  Tensor found(TensorImpl::empty(DType::Bool, {}, 1));
+  if (x->device().is_meta()) return false;
+  Tensor found = empty_like(x, {}, DType::Bool);
   dispatch(has_zero_op, {x}, {}, {found});
   note_read(found);
   if (!is_batched(found)) return *found.data<bool>();
@@ -296,7 +327,7 @@ void resize_(const Tensor& self, Sizes sizes) {
                  "resize_: cannot resize variables that require grad");
   auto needed = (self->offset() + numel) * static_cast<int64_t>(itemsize(self.dtype()));
   if (needed > static_cast<int64_t>(self->storage().nbytes())) {
-    Tensor fresh(TensorImpl::empty(self.dtype(), sizes, numel));
+    Tensor fresh = empty_like(self, sizes, self.dtype());
     // The bytes stay in order, whatever strides the old shape read them with.
     const auto whole = static_cast<int64_t>(self->storage().nbytes() / itemsize(self.dtype()));
     const int64_t kept[] = {std::max<int64_t>(whole - self->offset(), 0)}, strides[] = {1};

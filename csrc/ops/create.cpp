@@ -40,16 +40,22 @@ int64_t arange_count(Scalar start, Scalar end, Scalar step, DType dtype) {
 
 void fill_into(const Tensor& out, Scalar value) { dispatch(fill_op, {}, {value}, {out}); }
 
-Tensor full(Sizes sizes, Scalar value, DType dtype) {
-  Tensor out = empty("full", sizes, dtype);
+Tensor full(Sizes sizes, Scalar value, DType dtype, Device device) {
+  Tensor out = empty("full", sizes, dtype, device);
   fill_into(out, value);
   return out;
 }
 
-Tensor scalar_tensor(Scalar value, DType dtype) { return full({}, value, dtype); }
+Tensor scalar_tensor(Scalar value, DType dtype, Device device) {
+  return full({}, value, dtype, device);
+}
 
 Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format) {
-  Tensor out(TensorImpl::empty(dtype, x.sizes(), x.numel()));
+  return empty_like_layout(x, dtype, format, x->device());
+}
+
+Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format, Device device) {
+  Tensor out(TensorImpl::empty(dtype, x.sizes(), x.numel(), device));
   if (format == MemoryFormat::Preserve && same_sizes(x.strides(), out.strides())) return out;
   DimVector strides = format == MemoryFormat::Preserve
                           ? strides_like(*x.impl())
@@ -58,36 +64,36 @@ Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format) {
   return out;
 }
 
-Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
-  return steps_from(start, step, arange_count(start, end, step, dtype), dtype);
+Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype, Device device) {
+  return steps_from(start, step, arange_count(start, end, step, dtype), dtype, device);
 }
 
-Tensor steps_from(Scalar start, Scalar step, int64_t count, DType dtype) {
-  Tensor out = empty("arange", DimVector{count}, dtype);
+Tensor steps_from(Scalar start, Scalar step, int64_t count, DType dtype, Device device) {
+  Tensor out = empty("arange", DimVector{count}, dtype, device);
   dispatch(arange_op, {}, {start, step}, {out});
   return out;
 }
 
-Tensor linspace(double start, double end, int64_t steps, DType dtype) {
+Tensor linspace(double start, double end, int64_t steps, DType dtype, Device device) {
   if (dtype == DType::Bool && steps > 1) fail_unsupported_dtype("linspace", dtype);
   TAPEGRAD_CHECK(steps >= 0, "linspace: number of steps must be non-negative, got ", steps);
-  Tensor out = empty("linspace", DimVector{steps}, dtype);
+  Tensor out = empty("linspace", DimVector{steps}, dtype, device);
   dispatch(linspace_op, {}, {start, end, 0.0}, {out});
   return out;
 }
 
-Tensor logspace(double start, double end, int64_t steps, double base, DType dtype) {
+Tensor logspace(double start, double end, int64_t steps, double base, DType dtype, Device device) {
   if (dtype == DType::Bool && steps > 1) fail_unsupported_dtype("logspace", dtype);
   TAPEGRAD_CHECK(steps >= 0, "logspace: number of steps must be non-negative, got ", steps);
-  Tensor out = empty("logspace", DimVector{steps}, dtype);
+  Tensor out = empty("logspace", DimVector{steps}, dtype, device);
   dispatch(linspace_op, {}, {start, end, base}, {out});
   return out;
 }
 
-Tensor eye(int64_t rows, int64_t columns, DType dtype) {
+Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
   TAPEGRAD_CHECK(rows >= 0 && columns >= 0, "eye: sizes must not be negative, got ", rows, " and ",
                  columns);
-  Tensor out = empty("eye", DimVector{rows, columns}, dtype);
+  Tensor out = empty("eye", DimVector{rows, columns}, dtype, device);
   dispatch(eye_op, {}, {}, {out});
   return out;
 }

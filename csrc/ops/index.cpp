@@ -56,7 +56,7 @@ void expand_masks(const char* op, const Tensor& x, IndexList indices, Prepared& 
     TAPEGRAD_CHECK_AS(IndexError, dim + covers <= x.dim(), op,
                       ": too many indices for tensor of dimension ", x.dim());
     if (!is_mask) {
-      prepared.columns.push_back(cast(index, DType::Int64));
+      prepared.columns.push_back(to_device(cast(index, DType::Int64), x->device()));
       prepared.dims.push_back(dim++);
       continue;
     }
@@ -101,7 +101,7 @@ DimVector tuple_sizes(const char* op, std::span<const Tensor> columns) {
 // A contiguous copy of x, broadcast to `sizes`; x itself where it is that already.
 Tensor materialize(const Tensor& x, Sizes sizes) {
   if (x.is_contiguous() && same_sizes(x.sizes(), sizes)) return x;
-  Tensor y = empty("index", sizes, x.dtype());
+  Tensor y = empty("index", sizes, x.dtype(), x->device());
   copy_into(y, x);
   return y;
 }
@@ -154,7 +154,7 @@ std::vector<Scalar> attributes_of(const Prepared& prepared, IndexRule rule) {
 }
 
 Tensor read(const Op& op, const Tensor& x, const Prepared& prepared, IndexRule rule) {
-  Tensor y = empty(op.name, prepared.sizes, x.dtype());
+  Tensor y = empty(op.name, prepared.sizes, x.dtype(), x->device());
   std::vector<Tensor> inputs{reordered(x, prepared.order)};
   inputs.insert(inputs.end(), prepared.columns.begin(), prepared.columns.end());
   dispatch(op, inputs, attributes_of(prepared, rule), std::span(&y, 1));
@@ -191,8 +191,9 @@ Tensor in_given_order(const Tensor& y, const Tensor& x, const Prepared& prepared
 }
 
 // Writes `values`, broadcast to the result's shape and of self's dtype, into self.
-void write(const Op& op, const Tensor& self, const Prepared& prepared, const Tensor& values,
+void write(const Op& op, const Tensor& self, const Prepared& prepared, const Tensor& given,
            bool accumulate, IndexRule rule) {
+  const Tensor values = beside(given, self);
   TAPEGRAD_CHECK(can_expand(values.sizes(), prepared.sizes), op.name,
                  ": shape mismatch: value tensor of shape ", to_string(values.sizes()),
                  " cannot be broadcast to indexing result of shape ", to_string(prepared.sizes));
@@ -224,7 +225,7 @@ struct IndexBackward final : Node {
   IndexBackward(Sizes sizes, Sizes dims) : sizes(sizes), dims(dims) {}
   const char* name() const override { return "IndexBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     index_put_(grad_x, saved_list(*this, dims), grads[0], true);
     grad_inputs[0] = grad_x;
   }
@@ -238,7 +239,9 @@ struct IndexPutBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     std::vector<Tensor> list = saved_list(*this, dims);
     const Tensor& g = grads[0];
-    if (needs(0)) grad_inputs[0] = accumulate ? g : index_put(g, list, zeros({}, g.dtype()), false);
+    if (needs(0))
+      grad_inputs[0] =
+          accumulate ? g : index_put(g, list, zeros({}, g.dtype(), g->device()), false);
     if (needs(1)) grad_inputs[1] = index(g, list);
   }
   DimVector dims;
@@ -322,7 +325,7 @@ struct IndexSelectBackward final : Node {
   IndexSelectBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
   const char* name() const override { return "IndexSelectBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     index_add_(grad_x, dim, saved(0), grads[0], 1);
     grad_inputs[0] = grad_x;
   }
@@ -349,7 +352,7 @@ struct IndexCopyBackward final : Node {
   const char* name() const override { return "IndexCopyBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
-    if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype()));
+    if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype(), g->device()));
     if (needs(1)) grad_inputs[1] = index_select(g, dim, saved(0));
   }
   int64_t dim;
@@ -360,10 +363,11 @@ struct IndexFillBackward final : Node {
   const char* name() const override { return "IndexFillBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
-    if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype()));
+    if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype(), g->device()));
     if (!needs(1)) return;
     // Through a mask, because an index may come twice and its slice is filled once.
-    Tensor filled = index_fill(zeros(g.sizes(), DType::Bool), dim, saved(0), ones({}, DType::Bool));
+    Tensor filled = index_fill(zeros(g.sizes(), DType::Bool, g->device()), dim, saved(0),
+                               ones({}, DType::Bool, g->device()));
     grad_inputs[1] = sum(where(filled, g, 0.0), {}, false);
   }
   int64_t dim;
@@ -393,7 +397,7 @@ void check_source(const char* op, const Tensor& x, int64_t dim, const Tensor& in
 Tensor scaled(const Tensor& source, Scalar alpha) {
   if (alpha.as_double() == 1) return source;
   GradMode off(false);
-  Tensor factor = scalar_tensor(alpha, source.dtype());
+  Tensor factor = scalar_tensor(alpha, source.dtype(), source->device());
   return mul(source, factor);
 }
 
@@ -440,7 +444,7 @@ void write_index_fill(const Tensor& self, int64_t dim, const Tensor& index, cons
   TAPEGRAD_CHECK_AS(IndexError, index.dtype() == DType::Int64,
                     "index_fill_: expected dtype int64 for index, got ", name(index.dtype()),
                     "; call .long() first");
-  write_along(index_fill_op, self, dim, index, cast(detach(value), self.dtype()), false,
+  write_along(index_fill_op, self, dim, index, beside(cast(detach(value), self.dtype()), self), false,
               IndexRule::Wrap, true);
 }
 

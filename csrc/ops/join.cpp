@@ -38,7 +38,7 @@ struct CatBackward final : Node {
     int64_t start = 0;
     for (size_t i = 0; i < grad_inputs.size(); ++i) {
       if (needs(i))
-        grad_inputs[i] = lengths[i] < 0 ? zeros(DimVector{0}, grads[0].dtype())
+        grad_inputs[i] = lengths[i] < 0 ? zeros(DimVector{0}, grads[0].dtype(), grads[0]->device())
                                         : narrow(grads[0], dim, start, lengths[i]);
       start += std::max<int64_t>(lengths[i], 0);
     }
@@ -131,7 +131,7 @@ Tensor join(const char* op, std::span<const Tensor> pieces, int64_t dim, DType d
     sizes[dim] += piece.size(dim);
     direct &= piece.is_contiguous() && piece.dtype() == dtype;
   }
-  Tensor out = empty(op, sizes, dtype);
+  Tensor out = empty(op, sizes, dtype, pieces[0]->device());
   if (direct) {
     Scalar attribute(dim);
     dispatch(cat_op, pieces, std::span(&attribute, 1), std::span(&out, 1));
@@ -191,7 +191,8 @@ Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
     lengths.back() = x.size(d);
   }
   DType dtype = common_dtype(tensors);
-  Tensor out = pieces.empty() ? empty("cat", DimVector{0}, dtype) : join("cat", pieces, d, dtype);
+  Tensor out = pieces.empty() ? empty("cat", DimVector{0}, dtype, tensors[0]->device())
+                              : join("cat", pieces, d, dtype);
   if (out.dim() >= 4)
     out = rearranged(out, format_strides("cat", out.sizes(), common_format(tensors)));
   if (any_recorded(tensors)) record_list<CatBackward>(tensors, out, d).lengths = lengths;
@@ -281,7 +282,7 @@ Tensor repeat(const Tensor& x, Sizes repeats) {
                  "repeat: number of dimensions of repeat dims (", repeats.size(),
                  ") can not be smaller than number of dimensions of tensor (", x.dim(), ")");
   RepeatPlan plan = plan_repeat(x, repeats);
-  Tensor out = empty("repeat", plan.out_sizes, x.dtype());
+  Tensor out = empty("repeat", plan.out_sizes, x.dtype(), x->device());
   Tensor split = alias(out, plan.split_sizes, contiguous_strides(plan.split_sizes), 0);
   copy_into(split, alias(x, plan.source_sizes, plan.source_strides, x->offset()));
   if (should_record(x)) record<RepeatBackward>({&x}, out, 0, plan.split_sizes, plan.repeat_dims);
@@ -317,7 +318,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
   if (repeats > 0 && repeats <= kFewRepeats) {
     y = join("repeat_interleave", std::vector<Tensor>(repeats, part), d + 1, x.dtype());
   } else {
-    y = empty("repeat_interleave", split, x.dtype());
+    y = empty("repeat_interleave", split, x.dtype(), x->device());
     copy_into(y, part);
   }
   y->set_geometry(sizes, contiguous_strides(sizes), 0);
@@ -334,14 +335,14 @@ Tensor repeat_interleave_indices(const Tensor& repeats, std::optional<int64_t> o
                     "repeat_interleave: expected repeats of dtype int64 or int32, got ",
                     name(repeats.dtype()), "; call .long() first");
   Tensor counts = contiguous(cast(repeats, DType::Int64));
-  Tensor total(TensorImpl::empty(DType::Int64, {}, 1));
+  Tensor total = empty_like(counts, {}, DType::Int64);
   dispatch(total_repeats_op, {counts}, {}, {total});
   note_read(total);
   int64_t length = *total.data<int64_t>();
   TAPEGRAD_CHECK(length >= 0, "repeat_interleave: repeats can not be negative");
   TAPEGRAD_CHECK(!output_size || *output_size == length, "repeat_interleave: output_size ",
                  output_size.value_or(0), " does not match the required size ", length);
-  Tensor out = empty("repeat_interleave", DimVector{length}, DType::Int64);
+  Tensor out = empty("repeat_interleave", DimVector{length}, DType::Int64, counts->device());
   dispatch(repeat_indices_op, {counts}, {}, {out});
   return out;
 }
@@ -424,7 +425,7 @@ Tensor roll(const Tensor& x, Sizes shifts, Sizes requested) {
       sums.push_back(shift);
     }
   }
-  Tensor out(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor out = empty_like(x);
   if (x.numel() > 0) roll_into(out, x, sums, dims);
   // Two parts change places; where one of them is empty, it has no format.
   if (std::find(sums.begin(), sums.end(), 0) == sums.end()) out = in_format_of(out, x);
@@ -444,7 +445,7 @@ void check_matrices(const char* op, const Tensor& x) {
 
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool upper) {
   check_matrices(op, x);
-  Tensor out(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor out = empty_like(x);
   dispatch(triangle_op, {x}, {diagonal, upper}, {out});
   if (should_record(x)) record<TriangleBackward>({&x}, out, 0, diagonal, upper);
   return out;

@@ -33,7 +33,7 @@ struct Counted {
 
 Counted count(const Tensor& mask) {
   int64_t blocks = (mask.numel() + kMaskBlock - 1) / kMaskBlock;
-  Counted counted{mask, empty("nonzero", DimVector{blocks}, DType::Int64)};
+  Counted counted{mask, empty_like(mask, DimVector{blocks}, DType::Int64)};
   dispatch(count_mask_op, {mask}, {}, {counted.counts});
   note_read(counted.counts);
   for (int64_t b = 0; b < blocks; ++b) counted.total += counted.counts.data<int64_t>()[b];
@@ -43,7 +43,7 @@ Counted count(const Tensor& mask) {
 // A contiguous copy of shape `sizes`, outside the tape; x itself where it is that already.
 Tensor spread(const Tensor& x, Sizes sizes) {
   if (x.is_contiguous() && same_sizes(x.sizes(), sizes)) return x;
-  Tensor y = empty("mask", sizes, x.dtype());
+  Tensor y = empty("mask", sizes, x.dtype(), x->device());
   copy_into(y, x);
   return y;
 }
@@ -62,7 +62,7 @@ Tensor mask_of(const Tensor& x) {
 // One row for each dimension.
 Tensor nonzero_rows(const Tensor& x) {
   Counted counted = count(mask_of(x));
-  Tensor rows = empty("nonzero", DimVector{x.dim(), counted.total}, DType::Int64);
+  Tensor rows = empty("nonzero", DimVector{x.dim(), counted.total}, DType::Int64, x->device());
   dispatch(nonzero_op, {counted.mask, counted.counts}, {}, {rows});
   return rows;
 }
@@ -94,7 +94,7 @@ struct MaskedSelectBackward final : Node {
   const char* name() const override { return "MaskedSelectBackward0"; }
   // In the broadcast shape; the sweep sums it to the input's.
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     masked_scatter_(grad_x, saved(0), grads[0]);
     grad_inputs[0] = grad_x;
   }
@@ -107,7 +107,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
   check_mask("masked_select", mask);
   DimVector sizes = broadcast_sizes("masked_select", x.sizes(), mask.sizes());
   Counted counted = count(spread(mask, sizes));
-  Tensor y = empty("masked_select", DimVector{counted.total}, x.dtype());
+  Tensor y = empty("masked_select", DimVector{counted.total}, x.dtype(), x->device());
   dispatch(masked_select_op, {spread(x, sizes), counted.mask, counted.counts}, {}, {y});
   if (should_record(x)) record<MaskedSelectBackward>({&x}, y, 1, sizes).save_input(0, mask);
   return y;
@@ -122,7 +122,7 @@ struct MaskedFillBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     Tensor mask = saved(0);
-    if (needs(0)) grad_inputs[0] = masked_fill(g, mask, zeros({}, g.dtype()));
+    if (needs(0)) grad_inputs[0] = masked_fill(g, mask, zeros({}, g.dtype(), g->device()));
     if (needs(1)) grad_inputs[1] = sum(where(mask, g, 0.0), {}, false);
   }
 };
@@ -146,7 +146,7 @@ void check_fill(const char* op, const Tensor& mask, const Tensor& value) {
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
   check_fill("masked_fill", mask, value);
   DimVector sizes = broadcast_sizes("masked_fill", x.sizes(), mask.sizes());
-  Tensor y = empty("masked_fill", sizes, x.dtype());
+  Tensor y = empty("masked_fill", sizes, x.dtype(), x->device());
   fill_masked(y, x, mask, value);
   if (should_record(x, value)) record<MaskedFillBackward>({&x, &value}, y, 1).save_input(0, mask);
   return y;
@@ -162,7 +162,7 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   if (self.is_contiguous()) {
     fill_masked(self, self, mask, value);
   } else {
-    Tensor y = empty("masked_fill_", self.sizes(), self.dtype());
+    Tensor y = empty("masked_fill_", self.sizes(), self.dtype(), self->device());
     fill_masked(y, self, mask, value);
     copy_into(self, y);
   }
@@ -172,7 +172,7 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
 
 Tensor fill_value(const char* op, Scalar value, DType dtype) {
   check_fits(op, value, dtype);
-  return scalar_tensor(value, dtype);
+  return scalar_tensor(value, dtype, Device{});
 }
 
 // ---- masked_scatter
@@ -185,13 +185,13 @@ struct MaskedScatterBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     Tensor mask = saved(0);
-    if (needs(0)) grad_inputs[0] = masked_fill(g, mask, zeros({}, g.dtype()));
+    if (needs(0)) grad_inputs[0] = masked_fill(g, mask, zeros({}, g.dtype(), g->device()));
     if (!needs(1)) return;
     // The source may have more elements than were used.
     Tensor used = masked_select(g, mask);
     int64_t numel = 1;
     for (int64_t size : source_sizes) numel *= size;
-    Tensor parts[] = {used, zeros(DimVector{numel - used.numel()}, g.dtype())};
+    Tensor parts[] = {used, zeros(DimVector{numel - used.numel()}, g.dtype(), g->device())};
     grad_inputs[1] = reshape(numel > used.numel() ? cat(parts, 0) : used, source_sizes);
   }
   DimVector source_sizes;
@@ -203,6 +203,7 @@ void scatter_masked(const char* op, const Tensor& out, const Tensor& mask, const
   TAPEGRAD_CHECK(source.dtype() == out.dtype(), op,
                  ": expected self and source to have same dtypes but got ", name(out.dtype()),
                  " and ", name(source.dtype()));
+  if (out->device().is_meta()) return;
   Counted counted = count(spread(mask, out.sizes()));
   TAPEGRAD_CHECK(source.numel() >= counted.total, op, ": number of elements of source (",
                  source.numel(), ") < number of ones in mask (", counted.total, ")");
@@ -215,7 +216,7 @@ void scatter_masked(const char* op, const Tensor& out, const Tensor& mask, const
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
   DimVector sizes = broadcast_sizes("masked_scatter", x.sizes(), mask.sizes());
-  Tensor y = empty("masked_scatter", sizes, x.dtype());
+  Tensor y = empty("masked_scatter", sizes, x.dtype(), x->device());
   copy_into(y, x);
   scatter_masked("masked_scatter", y, mask, source);
   if (should_record(x, source))

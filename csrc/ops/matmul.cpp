@@ -50,7 +50,7 @@ Tensor readable(const Tensor& x) {
   bool by_columns = (row_stride == 1 || rows == 1) &&
                     (column_stride >= std::max<int64_t>(rows, 1) || columns == 1);
   if (by_rows || by_columns) return x;
-  Tensor copy(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
+  Tensor copy = empty_like(x);
   copy_into(copy, x);
   return copy;
 }
@@ -111,7 +111,7 @@ Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Te
     sizes = broadcast_sizes(op, a.sizes().first(a.dim() - 2), b.sizes().first(b.dim() - 2));
   sizes.push_back(a.size(a.dim() - 2));
   sizes.push_back(b.size(b.dim() - 1));
-  Tensor out = empty(op, sizes, a.dtype());
+  Tensor out = empty(op, sizes, a.dtype(), a->device());
   multiply_into(out, a, b, 1, 0);
   if (should_record(a, b)) save_factors(record<MatmulBackward>({&a, &b}, out, 2, node_name), a, b);
   return out;
@@ -143,7 +143,7 @@ Tensor add_product(const char* op, const char* node_name, const Tensor& x, const
   sizes.push_back(b.size(b.dim() - 1));
   TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), op, ": the input of shape ", to_string(x.sizes()),
                  " must be broadcastable to the product's shape ", to_string(sizes));
-  Tensor out = empty(op, sizes, a.dtype());
+  Tensor out = empty(op, sizes, a.dtype(), a->device());
   if (is_bias(x, out, beta, alpha)) {
     dispatch(matmul_op, {readable(a), readable(b), x}, {1, 0}, {out});
   } else {

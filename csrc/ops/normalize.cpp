@@ -33,8 +33,8 @@ void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*>
 }
 
 Tensor output(bool wanted, const Tensor& like) {
-  return wanted ? empty("normalize", like.sizes(), like.dtype())
-                : empty("normalize", DimVector{0}, like.dtype());
+  return wanted ? empty("normalize", like.sizes(), like.dtype(), like->device())
+                : empty("normalize", DimVector{0}, like.dtype(), like->device());
 }
 
 // Edges: x, then weight and bias where they are. Saved: x, weight, mean, rstd.
@@ -66,8 +66,9 @@ struct NormNode : Node {
   void fill_zeros(Gradients grad_inputs, const Tensor& x, const Tensor& w) {
     const Tensor affine = w.defined() ? w : saved(2);
     const Tensor bias = bias_like(affine);
-    fill(grad_inputs, zeros(x.sizes(), x.dtype()), zeros(affine.sizes(), x.dtype()),
-         zeros(bias.sizes(), x.dtype()));
+    fill(grad_inputs, zeros(x.sizes(), x.dtype(), x->device()),
+         zeros(affine.sizes(), x.dtype(), x->device()),
+         zeros(bias.sizes(), x.dtype(), x->device()));
   }
   SavedReading reading(size_t i, const Tensor&) const override {
     return {i == 0 ? SavedUse::Smooth : SavedUse::Exact};
@@ -92,7 +93,7 @@ struct LayerNormBackward final : NormNode {
   }
   Tensor bias_like(const Tensor& affine) const override {
     if (has_weight) return affine;
-    return empty("layer_norm", output_sizes(0).last(dims), affine.dtype());
+    return empty("layer_norm", output_sizes(0).last(dims), affine.dtype(), affine->device());
   }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!is_differentiating())
@@ -172,8 +173,9 @@ Tensor layer_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Ten
   for (const Tensor* affine : {&weight, &bias})
     if (affine->defined()) inputs.push_back(kernel_operand(*affine));
   DimVector rows(x.sizes().first(x.dim() - dims));
-  Tensor outputs[] = {empty("layer_norm", x.sizes(), x.dtype()),
-                      empty("layer_norm", rows, x.dtype()), empty("layer_norm", rows, x.dtype())};
+  Tensor outputs[] = {empty("layer_norm", x.sizes(), x.dtype(), x->device()),
+                      empty("layer_norm", rows, x.dtype(), x->device()),
+                      empty("layer_norm", rows, x.dtype(), x->device())};
   const Scalar attributes[] = {eps, centred, weight.defined(), bias.defined()};
   if (x.numel() > 0) dispatch(layer_norm_op, inputs, attributes, outputs);
   if (wants_record(x, weight, bias))
@@ -198,9 +200,10 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mea
   std::vector<Tensor> inputs{kernel_operand(x)};
   for (const Tensor* each : {&mean, &variance, &weight, &bias})
     if (each->defined()) inputs.push_back(kernel_operand(*each));
-  Tensor outputs[] = {
-      empty("batch_norm", x.sizes(), x.dtype()), empty("batch_norm", channels, x.dtype()),
-      empty("batch_norm", channels, x.dtype()), empty("batch_norm", channels, x.dtype())};
+  Tensor outputs[] = {empty("batch_norm", x.sizes(), x.dtype(), x->device()),
+                      empty("batch_norm", channels, x.dtype(), x->device()),
+                      empty("batch_norm", channels, x.dtype(), x->device()),
+                      empty("batch_norm", channels, x.dtype(), x->device())};
   const Scalar attributes[] = {eps, given, weight.defined(), bias.defined()};
   dispatch(batch_norm_op, inputs, attributes, outputs);
   outputs[0] = in_format_of(outputs[0], x);

@@ -13,7 +13,7 @@ inline DType kernel_dtype(DType dtype) { return is_reduced_float(dtype) ? DType:
 inline Tensor kernel_operand(const Tensor& x) {
   const DType compute = kernel_dtype(x.dtype());
   if (x.is_contiguous() && x.dtype() == compute) return x;
-  Tensor copy(TensorImpl::empty(compute, x.sizes(), x.numel()));
+  Tensor copy = empty_like(x, x.sizes(), compute);
   copy_into(copy, x);
   return copy;
 }
@@ -21,7 +21,7 @@ inline Tensor kernel_operand(const Tensor& x) {
 // A kernel's result in the dtype that was asked for.
 inline Tensor narrowed(const Tensor& result, DType dtype) {
   if (result.dtype() == dtype) return result;
-  Tensor narrow(TensorImpl::empty(dtype, result.sizes(), result.numel()));
+  Tensor narrow = empty_like(result, result.sizes(), dtype);
   copy_into(narrow, result);
   return narrow;
 }

@@ -116,7 +116,7 @@ bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count
   const OptimizerInfo& optimizer = optimizers()[which];
   if ((dispatch_watch & kWatchBatch) || forward_levels) return false;
   for (const Tensor& x : operands)
-    if (x->storage().is_batched()) return false;
+    if (x->storage().is_batched() || !x->device().is_cpu()) return false;
   const size_t alike = (2 + optimizer.states.size()) * count;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& param = operands[count + i];

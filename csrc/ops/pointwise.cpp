@@ -227,13 +227,24 @@ DimVector result_strides(const PointwiseInfo& info, Sizes sizes, Operands operan
   return usual ? contiguous_strides(sizes) : elementwise_strides(sizes, operands);
 }
 
+// The device of the operands. A 0-d one on the CPU gives way: it counts as a number.
+Device common_device(Operands operands) {
+  Device device = (*operands[0])->device();
+  if (!device_storages) [[likely]]
+    return device;
+  for (const Tensor* operand : operands.subspan(1))
+    if (device.is_cpu()) device = (*operand)->device();
+  return device;
+}
+
 // A fresh result, in the memory order of the operands, so that walking all of them is linear.
 Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype) {
   bool same = same_shapes(operands);
   if (same && all_contiguous(operands)) [[likely]]
-    return Tensor(TensorImpl::empty(dtype, operands[0]->sizes(), operands[0]->numel()));
+    return Tensor(TensorImpl::empty(dtype, operands[0]->sizes(), operands[0]->numel(),
+                                    common_device(operands)));
   DimVector sizes = same ? DimVector(operands[0]->sizes()) : result_sizes(info, operands);
-  Tensor out = empty(info.name, sizes, dtype);
+  Tensor out = empty(info.name, sizes, dtype, common_device(operands));
   if (has_usual_order(sizes, operands)) return out;
   DimVector strides = result_strides(info, sizes, operands);
   if (!same_sizes(strides, out.strides())) out->set_geometry(sizes, strides, 0);
@@ -251,7 +262,7 @@ void check_condition(const PointwiseInfo& info, Operands operands) {
 
 // The elements in another dtype, outside the tape.
 Tensor as_dtype(const Tensor& x, DType dtype) {
-  Tensor y = empty("number", x.sizes(), dtype);
+  Tensor y = empty_like(x, x.sizes(), dtype);
   copy_into(y, x);
   return y;
 }
@@ -292,10 +303,10 @@ const Op nextafter_half_op("nextafter_half");
 void execute_nextafter_half(Operands operands, DType dtype, const Tensor& out) {
   Tensor values[2];
   for (int i = 0; i < 2; ++i) {
-    values[i] = Tensor(TensorImpl::empty(dtype, out.sizes(), out.numel()));
+    values[i] = empty_like(out, out.sizes(), dtype);
     copy_into(values[i], *operands[i]);
   }
-  Tensor result(TensorImpl::empty(dtype, out.sizes(), out.numel()));
+  Tensor result = empty_like(out, out.sizes(), dtype);
   dispatch(nextafter_half_op, {values[0], values[1]}, {}, {result});
   copy_into(out, result);
 }
@@ -310,7 +321,7 @@ Operands narrowed_operands(const PointwiseInfo& info, Operands operands, DType c
     const Tensor& operand = *operands[i];
     values[i] = &operand;
     if (i == condition || operand.dim() > 0 || operand.dtype() == compute) continue;
-    narrow[i] = Tensor(TensorImpl::empty(compute, {}, 1));
+    narrow[i] = empty_like(operand, {}, compute);
     copy_into(narrow[i], operand);
     values[i] = &narrow[i];
   }
@@ -426,7 +437,8 @@ SavedReading PointwiseNode::reading(size_t i, const Tensor& elements) const {
   if (result.use != SavedUse::Test) return result;
   const GradMode off(false);
   Tensor operands[kGradOperands];
-  operands[0] = alias(ones({}, elements.dtype()), elements.sizes(), DimVector{0}, 0);
+  operands[0] =
+      alias(ones({}, elements.dtype(), elements->device()), elements.sizes(), DimVector{0}, 0);
   operands[slot] = elements;
   result.sides = derivative(info_.derivatives[0], operands, false);
   return result;
@@ -452,7 +464,7 @@ struct LinkBackward final : Node {
   const char* name() const override { return "LinkBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = grads[0];
-    if (needs(1)) grad_inputs[1] = zeros(output_of_edge(1), grads[0].dtype());
+    if (needs(1)) grad_inputs[1] = zeros(output_of_edge(1), grads[0].dtype(), grads[0]->device());
   }
   Sizes output_of_edge(size_t i) const {
     const Edge& edge = edges()[i];
@@ -483,7 +495,7 @@ Tensor linked(const Tensor& value, const Tensor& operand, uint64_t before) {
 // A fresh gradient of an operand, in the memory order of what it is computed from.
 Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
   const Tensor& g = operands[0];
-  Tensor out(TensorImpl::empty(g.dtype(), g.sizes(), g.numel()));
+  Tensor out = empty_like(g);
   if (g.is_contiguous() || g.dim() < 2) return out;
   const Tensor* mentioned[kGradOperands];
   size_t count = 0;
@@ -501,7 +513,7 @@ Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
     case Derivative::Kind::PassThrough:
       return g;
     case Derivative::Kind::Zero:
-      return zeros(g.sizes(), g.dtype());
+      return zeros(g.sizes(), g.dtype(), g->device());
     case Derivative::Kind::None:
       fail<NotImplementedError>("the derivative for '", info_.name,
                                 "' is not implemented; it was recorded at ", line());

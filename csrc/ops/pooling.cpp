@@ -54,14 +54,14 @@ Tensor as_operand(const Tensor& x) {
                         : is_integral(x.dtype())    ? DType::Int64
                                                     : x.dtype();
   if (x.is_contiguous() && x.dtype() == compute) return x;
-  Tensor copy(TensorImpl::empty(compute, x.sizes(), x.numel()));
+  Tensor copy = empty_like(x, x.sizes(), compute);
   copy_into(copy, x);
   return copy;
 }
 
 Tensor as_dtype(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  Tensor copy(TensorImpl::empty(dtype, x.sizes(), x.numel()));
+  Tensor copy = empty_like(x, x.sizes(), dtype);
   copy_into(copy, x);
   return copy;
 }
@@ -69,7 +69,7 @@ Tensor as_dtype(const Tensor& x, DType dtype) {
 Tensor run(const Op& op, const Tensor& x, const Tensor& indices, Sizes sizes,
            std::span<const Scalar> attributes) {
   Tensor inputs[] = {as_operand(x), indices};
-  Tensor y = empty(op.name, sizes, inputs[0].dtype());
+  Tensor y = empty(op.name, sizes, inputs[0].dtype(), inputs[0]->device());
   dispatch(op, std::span<const Tensor>(inputs, indices.defined() ? 2 : 1), attributes,
            std::span<const Tensor>(&y, 1));
   return as_dtype(y, x.dtype());
@@ -150,9 +150,9 @@ std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows
   const DimVector sizes = pooled_sizes(x, spatial);
   int64_t plane = 1;
   for (int64_t d = 1; d <= windows.rank; ++d) plane *= x.size(static_cast<size_t>(x.dim() - d));
-  Tensor outputs[2] = {empty(op, sizes, operand.dtype())};
+  Tensor outputs[2] = {empty(op, sizes, operand.dtype(), operand->device())};
   if (recording || wants_indices)
-    outputs[1] = empty(op, sizes, plane > INT32_MAX ? DType::Int64 : DType::Int32);
+    outputs[1] = empty(op, sizes, plane > INT32_MAX ? DType::Int64 : DType::Int32, x->device());
   dispatch(max_pool_op, std::span<const Tensor>(&operand, 1), windows.attributes(),
            std::span<const Tensor>(outputs, outputs[1].defined() ? 2 : 1));
   Tensor y = in_planes_format(as_dtype(outputs[0], x.dtype()), x, windows.rank);

@@ -102,15 +102,15 @@ Tensor wrapped_number(Scalar number) {
   Tensor tensor;
   switch (number.kind()) {
     case Scalar::Kind::Float:
-      tensor = Tensor(TensorImpl::empty(DType::Float64, {}, 1));
+      tensor = Tensor(TensorImpl::empty(DType::Float64, {}, 1, Device{}));
       *tensor.data<double>() = number.as_double();
       break;
     case Scalar::Kind::Int:
-      tensor = Tensor(TensorImpl::empty(DType::Int64, {}, 1));
+      tensor = Tensor(TensorImpl::empty(DType::Int64, {}, 1, Device{}));
       *tensor.data<int64_t>() = number.as_int();
       break;
     case Scalar::Kind::Bool:
-      tensor = Tensor(TensorImpl::empty(DType::Bool, {}, 1));
+      tensor = Tensor(TensorImpl::empty(DType::Bool, {}, 1, Device{}));
       *tensor.data<bool>() = number.as_bool();
       break;
   }

@@ -49,7 +49,7 @@ struct SampleBackward final : Node {
   const char* name() const override { return name_; }
   void vjp(Gradients, Gradients grad_inputs) override {
     for (size_t i = 0; i < grad_inputs.size(); ++i)
-      if (needs(i)) grad_inputs[i] = zeros(output_sizes(0), output_dtype(0));
+      if (needs(i)) grad_inputs[i] = zeros(output_sizes(0), output_dtype(0), output_device(0));
   }
 
  private:
@@ -62,7 +62,8 @@ uint64_t counters_for(int64_t numel) { return (static_cast<uint64_t>(numel) + 31
 // Runs a random op. Kernels write contiguous memory.
 void dispatch_sample(const Op& op, std::span<const Tensor> inputs, RandomStream stream,
                      std::initializer_list<Scalar> params, const Tensor& out) {
-  Tensor target = out.is_contiguous() ? out : empty(op.name, out.sizes(), out.dtype());
+  Tensor target =
+      out.is_contiguous() ? out : empty(op.name, out.sizes(), out.dtype(), out->device());
   Scalar attributes[4] = {stream.seed, stream.offset};
   std::copy(params.begin(), params.end(), attributes + 2);
   dispatch(op, inputs, std::span(attributes, 2 + params.size()),
@@ -197,7 +198,7 @@ void bernoulli_each_into(const Tensor& out, const Tensor& p, Generator& generato
 Tensor normal_of(const Tensor& mean, const Tensor& std, Sizes sizes, DType dtype,
                  Generator& generator) {
   GradMode off(false);
-  Tensor out = empty("normal", sizes, dtype);
+  Tensor out = empty("normal", sizes, dtype, mean->device().is_cpu() ? std->device() : mean->device());
   sample_into("normal", out, Distribution::Normal, 0, 1, generator);
   const Tensor* scale[] = {&out, &std};
   const Tensor* shift[] = {&out, &mean};
@@ -248,7 +249,7 @@ void random_(const Tensor& self, std::optional<int64_t> from, std::optional<int6
 
 Tensor bernoulli(const Tensor& p, Generator& generator) {
   if (!is_floating(p.dtype())) fail_unsupported_dtype("bernoulli", p.dtype());
-  Tensor out = empty("bernoulli", p.sizes(), p.dtype());
+  Tensor out = empty("bernoulli", p.sizes(), p.dtype(), p->device());
   bernoulli_each_into(out, p, generator);
   if (should_record(p)) record<SampleBackward>({&p}, out, 0, "BernoulliBackward0");
   return out;
@@ -289,19 +290,19 @@ Tensor normal(double mean, const Tensor& std, Generator& generator) {
 Tensor poisson(const Tensor& rates, Generator& generator) {
   if (!is_floating(rates.dtype())) fail_unsupported_dtype("poisson", rates.dtype());
   Tensor plain = plain_operand(rates, rates.dtype());
-  Tensor out = empty("poisson", rates.sizes(), rates.dtype());
+  Tensor out = empty("poisson", rates.sizes(), rates.dtype(), rates->device());
   RandomStream stream = generator.reserve(static_cast<uint64_t>(rates.numel()));
   dispatch_sample(poisson_op, std::span<const Tensor>(&plain, 1), stream, {}, out);
   if (should_record(rates)) record<SampleBackward>({&rates}, out, 0, "PoissonBackward0");
   return out;
 }
 
-Tensor randperm(int64_t n, DType dtype, Generator& generator) {
+Tensor randperm(int64_t n, DType dtype, Device device, Generator& generator) {
   if (dtype == DType::Bool) fail_unsupported_dtype("randperm", dtype);
   TAPEGRAD_CHECK(n >= 0, "randperm: expected n >= 0, got ", n);
   TAPEGRAD_CHECK(n - 1 <= integer_range(dtype).largest, "randperm: the numbers up to n = ", n,
                  " do not all fit into ", name(dtype), "; use a wider dtype");
-  Tensor out = empty("randperm", DimVector{n}, dtype);
+  Tensor out = empty("randperm", DimVector{n}, dtype, device);
   RandomStream stream = generator.reserve(static_cast<uint64_t>(n) / 2 + 1);
   dispatch_sample(permutation_op, {}, stream, {}, out);
   return out;
@@ -322,12 +323,12 @@ Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement, Gener
   Tensor plain = plain_operand(p, DType::Float64);
   DimVector sizes(p.sizes());
   sizes.back() = num_samples;
-  Tensor out = empty("multinomial", sizes, DType::Int64);
+  Tensor out = empty("multinomial", sizes, DType::Int64, p->device());
   if (out.numel() == 0) return out;
   int64_t rows = p.numel() / categories;
   auto per_row = static_cast<uint64_t>((replacement ? num_samples : categories) + 1) / 2;
   RandomStream stream = generator.reserve(static_cast<uint64_t>(rows) * per_row);
-  Tensor room = empty("multinomial", p.sizes(), DType::Float64);
+  Tensor room = empty_like(p, p.sizes(), DType::Float64);
   dispatch(multinomial_op, {plain}, {stream.seed, stream.offset, replacement}, {out, room});
   return out;
 }

@@ -43,7 +43,7 @@ Tensor normal(const Tensor& mean, double std, Generator& generator);
 Tensor normal(double mean, const Tensor& std, Generator& generator);
 
 Tensor poisson(const Tensor& rates, Generator& generator);
-Tensor randperm(int64_t n, DType dtype, Generator& generator);
+Tensor randperm(int64_t n, DType dtype, Device device, Generator& generator);
 Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement, Generator& generator);
 
 }  // namespace tapegrad

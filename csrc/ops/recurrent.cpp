@@ -22,7 +22,7 @@ const Op recurrent_op("recurrent", {"cell", "reverse", "counts*"}, kContracts);
 const Op recurrent_backward_op("recurrent_backward", {"cell", "reverse", "counts*"}, kContracts);
 
 Tensor or_zeros(const Tensor& grad, const Tensor& like) {
-  return grad.defined() ? grad : zeros(like.sizes(), like.dtype());
+  return grad.defined() ? grad : zeros(like.sizes(), like.dtype(), like->device());
 }
 
 std::vector<Scalar> attributes_of(Cell cell, bool reverse, Sizes counts) {
@@ -146,11 +146,12 @@ struct RecurrentBackward final : Node {
     if (is_lstm()) inputs.push_back(kernel_operand(or_zeros(grads[2], h0)));
     for (const Tensor& each : {out, saved(kMemory), w, h0}) inputs.push_back(each);
     if (is_lstm()) inputs.push_back(kernel_operand(saved(kLast)));
-    Tensor of_gates = empty("recurrent", DimVector{out.size(0), w.size(0)}, w.dtype());
-    std::vector<Tensor> outputs{of_gates, empty("recurrent", w.sizes(), w.dtype()),
-                                empty("recurrent", h0.sizes(), w.dtype())};
-    if (is_lstm()) outputs.push_back(empty("recurrent", h0.sizes(), w.dtype()));
-    if (has_state_bias()) outputs.push_back(empty("recurrent", DimVector{w.size(0)}, w.dtype()));
+    Tensor of_gates = empty("recurrent", DimVector{out.size(0), w.size(0)}, w.dtype(), w->device());
+    std::vector<Tensor> outputs{of_gates, empty("recurrent", w.sizes(), w.dtype(), w->device()),
+                                empty("recurrent", h0.sizes(), w.dtype(), w->device())};
+    if (is_lstm()) outputs.push_back(empty("recurrent", h0.sizes(), w.dtype(), w->device()));
+    if (has_state_bias())
+      outputs.push_back(empty("recurrent", DimVector{w.size(0)}, w.dtype(), w->device()));
     dispatch(recurrent_backward_op, inputs, attributes_of(cell, reverse, counts), outputs);
     give_back(grad_inputs, of_gates, outputs[1], outputs[2], is_lstm() ? outputs[3] : Tensor(),
               has_state_bias() ? outputs[3] : Tensor());
@@ -291,10 +292,10 @@ std::vector<Tensor> recurrent(const std::string& kind, const Tensor& x, const Te
   std::vector<Tensor> inputs{gates, kernel_operand(w_hh), kernel_operand(h0)};
   if (last.defined()) inputs.push_back(kernel_operand(last));
   const int64_t rows = gates.size(0), n = h0.size(1);
-  Tensor out = empty("recurrent", DimVector{rows, n}, x.dtype());
-  Tensor memory = empty("recurrent", DimVector{rows, memory_of(cell) * n}, x.dtype());
-  std::vector<Tensor> results{out, empty("recurrent", h0.sizes(), x.dtype())};
-  if (lstm) results.push_back(empty("recurrent", h0.sizes(), x.dtype()));
+  Tensor out = empty("recurrent", DimVector{rows, n}, x.dtype(), x->device());
+  Tensor memory = empty("recurrent", DimVector{rows, memory_of(cell) * n}, x.dtype(), x->device());
+  std::vector<Tensor> results{out, empty("recurrent", h0.sizes(), x.dtype(), x->device())};
+  if (lstm) results.push_back(empty("recurrent", h0.sizes(), x.dtype(), x->device()));
   std::vector<Tensor> outputs{out, memory, results[1]};
   if (lstm) outputs.push_back(results[2]);
   dispatch(recurrent_op, inputs, attributes_of(cell, reverse, counts), outputs);

@@ -128,7 +128,8 @@ Tensor sum_to_size(const Tensor& x, Sizes sizes) {
   ReducedDims dims{0, x.sizes(), false};
   for (size_t d = 0; d < x.sizes().size(); ++d)
     if (d < extra || (sizes[d - extra] == 1 && x.size(d) != 1)) dims.mask |= uint64_t{1} << d;
-  Tensor y = empty("sum_to_size", sizes, is_integral(x.dtype()) ? DType::Int64 : x.dtype());
+  Tensor y =
+      empty("sum_to_size", sizes, is_integral(x.dtype()) ? DType::Int64 : x.dtype(), x->device());
   TensorImpl* inputs[] = {x.impl()};
   TensorImpl* outputs[] = {y.impl()};
   Scalar mask(static_cast<int64_t>(dims.mask));

@@ -47,7 +47,7 @@ int64_t ReducedDims::count() const {
 
 Tensor run_reduction(const Op& op, const Tensor& x, const ReducedDims& dims, DType dtype,
                      std::initializer_list<Scalar> attributes) {
-  Tensor y = empty(op.name, dims.result_sizes(), dtype);
+  Tensor y = empty(op.name, dims.result_sizes(), dtype, x->device());
   constexpr size_t kMost = 3;
   Scalar values[kMost] = {static_cast<int64_t>(dims.mask)};
   std::copy(attributes.begin(), attributes.end(), values + 1);

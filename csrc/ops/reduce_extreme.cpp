@@ -47,7 +47,7 @@ struct ChosenBackward final : Node {
       : dims(dims), dim(dim), node_name(node_name) {}
   const char* name() const override { return node_name; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor grad_x = zeros(dims.sizes, grads[0].dtype());
+    Tensor grad_x = zeros(dims.sizes, grads[0].dtype(), grads[0]->device());
     scatter_(grad_x, dim, dims.restore(saved(0)), dims.restore(grads[0]));
     grad_inputs[0] = grad_x;
   }
@@ -92,8 +92,8 @@ TensorPair chosen_extreme(const Op& op, const Tensor& x, int64_t dim, bool keepd
   ReducedDims reduced = ReducedDims::of(op.name, x, DimVector{dim}, keepdim);
   check_not_empty(op.name, x, reduced);
   DimVector sizes = reduced.result_sizes();
-  Tensor values = empty(op.name, sizes, x.dtype());
-  Tensor indices = empty(op.name, sizes, DType::Int64);
+  Tensor values = empty(op.name, sizes, x.dtype(), x->device());
+  Tensor indices = empty_like(x, sizes, DType::Int64);
   const int64_t wrapped = wrap_dim(op.name, dim, x.dim());
   const bool by_mask = &op != &median_op;
   Scalar attribute = by_mask ? Scalar(static_cast<int64_t>(reduced.mask)) : Scalar(wrapped);
@@ -156,7 +156,7 @@ Tensor median(const Tensor& x) {
   if (x.numel() == 0) {
     TAPEGRAD_CHECK(is_floating(x.dtype()), "median: expected a tensor with elements, got shape ",
                    to_string(x.sizes()), " of dtype ", name(x.dtype()));
-    return full({}, std::numeric_limits<double>::quiet_NaN(), x.dtype());
+    return full({}, std::numeric_limits<double>::quiet_NaN(), x.dtype(), x->device());
   }
   Tensor flat = reshape(detach(x), DimVector{-1});
   Tensor y = chosen_extreme(median_op, flat, 0, false, "").first;

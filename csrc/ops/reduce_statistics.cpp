@@ -77,8 +77,8 @@ TensorPair run_moments(const Moments& moments, const Tensor& x, Sizes dims, doub
   ReducedDims reduced = ReducedDims::of(moments.op, x, dims, keepdim);
   Scalar attributes[] = {static_cast<int64_t>(reduced.mask), correction, moments.root};
   DimVector sizes = reduced.result_sizes();
-  Tensor outputs[2] = {empty(moments.op, sizes, x.dtype()), Tensor()};
-  if (moments.with_mean) outputs[1] = empty(moments.op, sizes, x.dtype());
+  Tensor outputs[2] = {empty(moments.op, sizes, x.dtype(), x->device()), Tensor()};
+  if (moments.with_mean) outputs[1] = empty_like(outputs[0]);
   std::span<const Tensor> used(outputs, moments.with_mean ? 2 : 1);
   dispatch(var_op, std::span<const Tensor>(&x, 1), attributes, used);
   if (should_record(x)) {
@@ -121,7 +121,7 @@ void NormBackward::vjp(Gradients grads, Gradients grad_inputs) {
   Tensor x = saved(0), y = dims.restore(saved(1)), g = dims.restore(grads[0]);
   Tensor& grad_x = grad_inputs[0];
   if (p == 0) {
-    grad_x = zeros(x.sizes(), x.dtype());
+    grad_x = zeros(x.sizes(), x.dtype(), x->device());
   } else if (p == 1) {
     grad_x = g * sign(x);
   } else if (p == 2) {

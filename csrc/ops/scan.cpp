@@ -47,7 +47,7 @@ Tensor previous(const Tensor& x, Course course, double first) {
   if (length == 0) return x;
   DimVector edge_sizes(x.sizes());
   edge_sizes[course.dim] = 1;
-  Tensor edge = full(edge_sizes, first, x.dtype());
+  Tensor edge = full(edge_sizes, first, x.dtype(), x->device());
   Tensor rest = narrow(x, course.dim, course.reverse ? 1 : 0, length - 1);
   Tensor forward[] = {edge, rest}, backward[] = {rest, edge};
   return cat(course.reverse ? backward : forward, course.dim);
@@ -108,14 +108,14 @@ struct CumExtremeBackward final : ScanNode {
   using ScanNode::ScanNode;
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!grads[0].defined()) return;
-    Tensor zero = zeros(grads[0].sizes(), grads[0].dtype());
+    Tensor zero = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
     grad_inputs[0] = scatter_add(zero, course.dim, saved(0), grads[0]);
   }
 };
 
 Tensor run(const Op& op, std::initializer_list<Tensor> inputs, Course course) {
   const Tensor& first = *inputs.begin();
-  Tensor y(TensorImpl::empty(first.dtype(), first.sizes(), first.numel()));
+  Tensor y = empty_like(first);
   dispatch(op, inputs, {Scalar(course.dim), Scalar(course.reverse)}, {y});
   return y;
 }
@@ -186,8 +186,8 @@ std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t di
   const Course course{wrap_dim(op.name, dim, input.dim()), false};
   const DType result = input.dtype();
   Tensor x = contiguous(is_integral(result) ? cast(input, DType::Int64) : input);
-  Tensor values(TensorImpl::empty(x.dtype(), x.sizes(), x.numel()));
-  Tensor indices(TensorImpl::empty(DType::Int64, x.sizes(), x.numel()));
+  Tensor values = empty_like(x);
+  Tensor indices = empty_like(x, x.sizes(), DType::Int64);
   dispatch(op, {x}, {Scalar(course.dim), Scalar(false)}, {values, indices});
   if (should_record(x))
     record<CumExtremeBackward>({&x}, values, 1, course, node_name).save_input(0, indices);
@@ -252,7 +252,7 @@ std::pair<Tensor, Tensor> cummin(const Tensor& x, int64_t dim) {
 
 Tensor exclusive_cumprod(const Tensor& x, int64_t dim, bool reverse) {
   const Course course{wrap_dim("cumprod", dim, x.dim()), reverse};
-  if (x.dim() == 0) return ones({}, x.dtype());
+  if (x.dim() == 0) return ones({}, x.dtype(), x->device());
   return previous(directed_cumprod(x, course), course, 1);
 }
 

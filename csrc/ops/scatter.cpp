@@ -50,7 +50,7 @@ struct GatherBackward final : Node {
   GatherBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
   const char* name() const override { return "GatherBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    Tensor grad_x = zeros(sizes, grads[0].dtype());
+    Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     scatter_add_(grad_x, dim, saved(0), grads[0]);
     grad_inputs[0] = grad_x;
   }
@@ -63,7 +63,7 @@ struct ScatterBackward final : Node {
   const char* name() const override { return "ScatterBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
-    if (needs(0)) grad_inputs[0] = scatter(g, dim, saved(0), zeros({}, g.dtype()));
+    if (needs(0)) grad_inputs[0] = scatter(g, dim, saved(0), zeros({}, g.dtype(), g->device()));
     if (needs(1)) grad_inputs[1] = gather(g, dim, saved(0));
   }
   int64_t dim;
@@ -85,7 +85,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   int64_t d = wrap_dim("gather", dim, x.dim());
   Tensor places = as_int64_index("gather", index);
   if (index.numel() > 0) check_index_shape("gather", x, d, index);
-  Tensor y(TensorImpl::empty(x.dtype(), index.sizes(), index.numel()));
+  Tensor y = empty_like(x, index.sizes(), x.dtype());
   if (index.numel() > 0)
     dispatch(gather_op, {at_least_vector(x), at_least_vector(places)}, {d}, {at_least_vector(y)});
   if (should_record(x)) record<GatherBackward>({&x}, y, 1, x.sizes(), d).save_input(0, places);
@@ -107,7 +107,7 @@ struct Scattered {
 
 Scattered check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                         const Tensor& source) {
-  Scattered result{wrap_dim(op, dim, self.dim()), as_int64_index(op, index), source};
+  Scattered result{wrap_dim(op, dim, self.dim()), as_int64_index(op, index), beside(source, self)};
   TAPEGRAD_CHECK(source.dtype() == self.dtype(), op,
                  ": expected self.dtype to be equal to src.dtype, got ", name(self.dtype()),
                  " and ", name(source.dtype()));
@@ -235,9 +235,9 @@ Scalar neutral_element(ScatterReduce reduce, DType dtype) {
 
 // How many values met at each place, at least one.
 Tensor counts(const Tensor& self, int64_t dim, const Tensor& index, bool include_self) {
-  Tensor start = full(self.sizes(), include_self ? 1 : 0, self.dtype());
-  Tensor count = scatter_add(start, dim, index, ones(index.sizes(), self.dtype()));
-  return masked_fill(count, eq(count, 0), ones({}, count.dtype()));
+  Tensor start = full(self.sizes(), include_self ? 1 : 0, self.dtype(), self->device());
+  Tensor count = scatter_add(start, dim, index, ones(index.sizes(), self.dtype(), self->device()));
+  return masked_fill(count, eq(count, 0), ones({}, count.dtype(), count->device()));
 }
 
 // The value, into y, which holds self.
@@ -248,7 +248,7 @@ void reduce_into(const Tensor& y, const Scattered& operands, ScatterReduce reduc
   if (!include_self)
     write(y,
           {operands.dim, operands.index,
-           scalar_tensor(neutral_element(reduce, y.dtype()), y.dtype())},
+           scalar_tensor(neutral_element(reduce, y.dtype()), y.dtype(), y->device())},
           ScatterMode::Set);
   write(y, operands, mode_of(reduce));
   if (reduce != ScatterReduce::Mean || operands.index.numel() == 0) return;
@@ -287,7 +287,8 @@ void ScatterReduceBackward::vjp(Gradients grads, Gradients grad_inputs) {
     extremum_vjp(g, grad_inputs);
   }
   if (needs(0) && !include_self)
-    grad_inputs[0] = scatter(grad_inputs[0], dim, index, zeros({}, grad_inputs[0].dtype()));
+    grad_inputs[0] = scatter(grad_inputs[0], dim, index,
+                             zeros({}, grad_inputs[0].dtype(), grad_inputs[0]->device()));
 }
 
 void ScatterReduceBackward::mean_vjp(const Tensor& g, Gradients grad_inputs) {
@@ -303,7 +304,7 @@ void ScatterReduceBackward::extremum_vjp(const Tensor& g, Gradients grad_inputs)
   Tensor self_wins = cast(eq(self, result), g.dtype());
   Tensor source_wins = cast(eq(source, gather(result, dim, index)), g.dtype());
   Tensor winners = scatter_add(self_wins, dim, index, source_wins);
-  Tensor shared = div(g, masked_fill(winners, eq(winners, 0), ones({}, g.dtype())));
+  Tensor shared = div(g, masked_fill(winners, eq(winners, 0), ones({}, g.dtype(), g->device())));
   if (needs(0)) grad_inputs[0] = mul(self_wins, shared);
   if (needs(1)) grad_inputs[1] = mul(source_wins, gather(shared, dim, index));
 }
@@ -312,7 +313,7 @@ void ScatterReduceBackward::extremum_vjp(const Tensor& g, Gradients grad_inputs)
 // product computed without it.
 void ScatterReduceBackward::product_vjp(const Tensor& g, Gradients grad_inputs) {
   Tensor index = saved(0), self = saved(1), source = saved(2), result = saved(3);
-  Tensor one = ones({}, g.dtype());
+  Tensor one = ones({}, g.dtype(), g->device());
   if (needs(0)) {
     Tensor nonzero_self = masked_fill(self, eq(self, 0), one);
     Tensor others = scatter_reduce(nonzero_self, dim, index, source, reduce, include_self);
@@ -320,8 +321,8 @@ void ScatterReduceBackward::product_vjp(const Tensor& g, Gradients grad_inputs) 
   }
   if (!needs(1)) return;
   Tensor is_zero = eq(source, 0);
-  Tensor zeros_met =
-      scatter_add(zeros(self.sizes(), g.dtype()), dim, index, cast(is_zero, g.dtype()));
+  Tensor zeros_met = scatter_add(zeros(self.sizes(), g.dtype(), g->device()), dim, index,
+                                 cast(is_zero, g.dtype()));
   Tensor only_zero = logical_and(is_zero, eq(gather(zeros_met, dim, index), 1));
   Tensor others =
       scatter_reduce(self, dim, index, masked_fill(source, only_zero, one), reduce, include_self);

@@ -76,7 +76,7 @@ Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, int64_t di
     ++count;
   }
   const Tensor& first = **inputs.begin();
-  Tensor y(TensorImpl::empty(operands[0].dtype(), first.sizes(), first.numel()));
+  Tensor y = empty_like(operands[0], first.sizes(), operands[0].dtype());
   TensorImpl* outputs[] = {y.impl()};
   Scalar attribute(dim);
   dispatch(op, {impls, count}, {&attribute, 1}, outputs);

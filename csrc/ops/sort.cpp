@@ -38,7 +38,7 @@ struct PickedBackward final : Node {
       g = unsqueeze(g, dim);
       indices = unsqueeze(indices, dim);
     }
-    Tensor grad_x = zeros(sizes, g.dtype());
+    Tensor grad_x = zeros(sizes, g.dtype(), g->device());
     scatter_(grad_x, dim, indices, g);
     grad_inputs[0] = grad_x;
   }
@@ -64,7 +64,7 @@ struct AsRows {
   Tensor like(const char* op, int64_t length, DType dtype) const {
     DimVector sizes(rows.sizes());
     sizes.back() = length;
-    return empty(op, sizes, dtype);
+    return empty(op, sizes, dtype, rows->device());
   }
   // A result with its dimensions in the order of x's.
   Tensor back(const Tensor& result, int64_t rank) const {
@@ -161,11 +161,11 @@ namespace {
 // From rows in order: `order` tells where each came from.
 Unique unique_of_sorted(const Tensor& rows, const Tensor& order) {
   int64_t n = rows.size(0);
-  Tensor numbers = empty("unique", DimVector{n}, DType::Int64);
+  Tensor numbers = empty_like(rows, DimVector{n}, DType::Int64);
   dispatch(run_numbers_op, {rows}, {}, {numbers});
   note_read(numbers);
   int64_t runs = n > 0 ? numbers.data<int64_t>()[n - 1] + 1 : 0;
-  Tensor starts = empty("unique", DimVector{runs + 1}, DType::Int64);
+  Tensor starts = empty_like(rows, DimVector{runs + 1}, DType::Int64);
   dispatch(run_starts_op, {numbers}, {}, {starts});
   Tensor first = slice(starts, 0, 0, runs, 1), last = slice(starts, 0, 1, runs + 1, 1);
   Tensor inverse = index_put(numbers, {&order, 1}, numbers, false);
@@ -204,7 +204,7 @@ Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
     back.push_back(k == d ? 0 : k < d ? k + 1 : k);
   }
   Tensor moved = contiguous(permute(detach(x), front));
-  Tensor order = empty("unique", DimVector{x.size(d)}, DType::Int64);
+  Tensor order = empty_like(x, DimVector{x.size(d)}, DType::Int64);
   dispatch(sort_rows_op, {moved}, {}, {order});
   Unique result = unique_of_sorted(index_select(moved, 0, order), order);
   result.values = contiguous(permute(result.values, back));
@@ -250,7 +250,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
                    to_string(sequence.sizes()), " and ", to_string(sorter.sizes()));
     TAPEGRAD_CHECK(sorter.dtype() == DType::Int64,
                    "searchsorted: sorter must be a tensor of int64 but got ", name(sorter.dtype()));
-    Tensor extremes(TensorImpl::empty(DType::Int64, DimVector{2}, 2));
+    Tensor extremes = empty_like(sorter, DimVector{2}, DType::Int64);
     inputs.push_back(contiguous(sorter));
     dispatch(bounds_op, {inputs.back()}, {}, {extremes});
     note_read(extremes);
@@ -258,7 +258,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
                                            extremes.data<int64_t>()[1] < sequence.sizes().back()),
                    "searchsorted: sorter index out of range");
   }
-  Tensor out = empty("searchsorted", values.sizes(), out_int32 ? DType::Int32 : DType::Int64);
+  Tensor out = empty_like(values, values.sizes(), out_int32 ? DType::Int32 : DType::Int64);
   Scalar attribute(right);
   dispatch(searchsorted_op, inputs, std::span(&attribute, 1), std::span(&out, 1));
   return out;
@@ -271,9 +271,9 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   TAPEGRAD_CHECK(minlength >= 0, "bincount: minlength should be >= 0, got ", minlength);
   TAPEGRAD_CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == x.size(0)),
                  "bincount: weights should be 1-d and have the same length as input");
-  if (x.numel() == 0) return zeros(DimVector{minlength}, DType::Int64);
+  if (x.numel() == 0) return zeros(DimVector{minlength}, DType::Int64, x->device());
   Tensor places = contiguous(cast(x, DType::Int64));
-  Tensor extremes(TensorImpl::empty(DType::Int64, DimVector{2}, 2));
+  Tensor extremes = empty_like(x, DimVector{2}, DType::Int64);
   dispatch(bounds_op, {places}, {}, {extremes});
   TAPEGRAD_CHECK(extremes.data<int64_t>()[0] >= 0,
                  "bincount: only supports 1-d non-negative integral inputs, got ",
@@ -281,12 +281,12 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   note_read(extremes);
   int64_t length = std::max(minlength, extremes.data<int64_t>()[1] + 1);
   if (!weights.defined()) {
-    Tensor counts = zeros(DimVector{length}, DType::Int64);
+    Tensor counts = zeros(DimVector{length}, DType::Int64, x->device());
     dispatch(bincount_op, {places}, {}, {counts});
     return counts;
   }
   DType dtype = weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
-  Tensor sums = zeros(DimVector{length}, dtype);
+  Tensor sums = zeros(DimVector{length}, dtype, x->device());
   dispatch(bincount_op, {places, contiguous(cast(detach(weights), dtype))}, {}, {sums});
   return sums;
 }

@@ -91,7 +91,7 @@ void SplitBackward::vjp(Gradients grads, Gradients grad_inputs) {
   std::vector<Tensor> parts;
   DType dtype = output_dtype(0);
   for (size_t i = 0; i < grads.size(); ++i) {
-    Tensor part = grads[i].defined() ? grads[i] : zeros(output_sizes(i), dtype);
+    Tensor part = grads[i].defined() ? grads[i] : zeros(output_sizes(i), dtype, output_device(i));
     parts.push_back(keeps_dim ? part : unsqueeze(part, dim));
   }
   grad_inputs[0] = cat(parts, dim);

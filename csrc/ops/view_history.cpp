@@ -75,8 +75,9 @@ struct ReachingBackward final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor memory = embed(grads[0], {&length, 1}, place);
     if (shared) {
-      Tensor owners = embed(ones(input.sizes, memory.dtype()), {&length, 1}, input);
-      memory = div(memory, maximum(owners, ones({}, memory.dtype())));
+      Tensor owners =
+          embed(ones(input.sizes, memory.dtype(), memory->device()), {&length, 1}, input);
+      memory = div(memory, maximum(owners, ones({}, memory.dtype(), memory->device())));
     }
     grad_inputs[0] = extract(memory, input);
   }
@@ -97,11 +98,11 @@ int64_t span_of(const Layout& layout) {
 }
 
 // Fresh memory in that layout. Unless the layout is dense there are gaps, which are zero.
-Tensor empty_in_layout(const Layout& layout, DType dtype) {
+Tensor empty_in_layout(const Layout& layout, const Tensor& like) {
   int64_t span = span_of(layout);
   int64_t numel = 1;
   for (int64_t size : layout.sizes) numel *= size;
-  Tensor memory(TensorImpl::empty(dtype, {&span, 1}, span));
+  Tensor memory = empty_like(like, {&span, 1}, like.dtype());
   if (numel != span) fill_into(memory, 0);
   return alias(memory, layout.sizes, layout.strides, 0);
 }
@@ -109,7 +110,7 @@ Tensor empty_in_layout(const Layout& layout, DType dtype) {
 // x in that layout, as a copy unless it is so already.
 Tensor in_layout(const Tensor& x, const Layout& layout) {
   if (same_sizes(x.strides(), layout.strides)) return x;
-  Tensor y = empty_in_layout(layout, x.dtype());
+  Tensor y = empty_in_layout(layout, x);
   copy_into(y, x);
   return y;
 }
@@ -129,7 +130,7 @@ struct EraseBackward final : Node {
 };
 
 Tensor erase(const Tensor& x, const Layout& whole, const Geometry& place) {
-  Tensor y = empty_in_layout(whole, x.dtype());
+  Tensor y = empty_in_layout(whole, x);
   copy_into(y, x);
   fill_into(alias(y, place.sizes, place.strides, place.offset), 0);
   if (should_record(x)) record<EraseBackward>({&x}, y, 0, whole, place);
@@ -218,7 +219,7 @@ Tensor embed(const Tensor& part, Sizes sizes, const Geometry& place) {
 }
 
 Tensor embed(const Tensor& part, const Layout& whole, const Geometry& place) {
-  Tensor y = empty_in_layout(whole, part.dtype());
+  Tensor y = empty_in_layout(whole, part);
   fill_into(y, 0);
   dispatch(embed_op, {part}, {}, {alias(y, place.sizes, place.strides, place.offset)});
   if (should_record(part)) record<EmbedBackward>({&part}, y, 0, whole, place);
@@ -232,7 +233,7 @@ Tensor extract(const Tensor& x, const Geometry& place) {
 Tensor extract(const Tensor& x, const Layout& whole, const Geometry& place) {
   Tensor source = in_layout(x, whole);
   Tensor part = alias(source, place.sizes, place.strides, source->offset() + place.offset);
-  Tensor y(TensorImpl::empty(x.dtype(), place.sizes, part.numel()));
+  Tensor y = empty_like(x, place.sizes, x.dtype());
   copy_into(y, part);
   if (should_record(x)) record<ExtractBackward>({&x}, y, 0, whole, place);
   return y;

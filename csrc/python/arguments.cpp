@@ -179,10 +179,13 @@ void define_fast_method(Binder& b, const Signature& signature, FastFunction func
   nb::setattr(b.tensor_type(), signature.function, nb::steal(PyDescr_NewMethod(type, definition)));
 }
 
-CreationOptions::CreationOptions(const Arguments& arguments, int first, DType default_dtype)
-    : dtype(arguments.dtype(first, default_dtype)), requires_grad(arguments.flag(first + 4)) {
+CreationOptions::CreationOptions(const Arguments& arguments, int first, DType default_dtype,
+                                 Device default_device)
+    : dtype(arguments.dtype(first, default_dtype)),
+      device(default_device),
+      requires_grad(arguments.flag(first + 4)) {
   check_layout(arguments, first + 1);
-  if (arguments.has(first + 2)) check_device(arguments.object(first + 2));
+  if (arguments.has(first + 2)) device = device_of(arguments.object(first + 2));
   TAPEGRAD_CHECK(!arguments.flag(first + 3), arguments.function(),
                  ": pin_memory needs a CUDA back end, which this build does not have");
   if (is_complex(dtype)) fail_unsupported_dtype(arguments.function(), dtype);
@@ -191,6 +194,7 @@ CreationOptions::CreationOptions(const Arguments& arguments, int first, DType de
 }
 
 Tensor CreationOptions::finish(Tensor tensor) const {
+  if (tensor->device() != device) tensor = to_device(tensor, device);
   if (requires_grad) set_requires_grad(tensor, true);
   return tensor;
 }
@@ -198,12 +202,12 @@ Tensor CreationOptions::finish(Tensor tensor) const {
 Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
                      const CreationOptions& options) {
   MemoryFormat format = memory_format_of(arguments.function(), arguments.object(memory_format));
-  return empty_like_layout(x, options.dtype, format);
+  return empty_like_layout(x, options.dtype, format, options.device);
 }
 
 Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
                        const CreationOptions& options, bool dtype_given) {
-  if (!arguments.has(out)) return empty(arguments.function(), sizes, options.dtype);
+  if (!arguments.has(out)) return empty(arguments.function(), sizes, options.dtype, options.device);
   const Tensor& target = arguments.tensor(out);
   TAPEGRAD_CHECK(!dtype_given || options.dtype == target.dtype(), arguments.function(), ": dtype ",
                  name(options.dtype), " does not match dtype of out parameter (",

@@ -98,10 +98,16 @@ void define_method(Binder& b, const char* doc) {
 // Reads them, from parameter `first` on.
 struct CreationOptions {
   DType dtype;
+  Device device;
   bool requires_grad;
 
-  CreationOptions(const Arguments& arguments, int first, DType default_dtype);
-  // Sets requires_grad.
+  CreationOptions(const Arguments& arguments, int first, DType default_dtype)
+      : CreationOptions(arguments, first, default_dtype, default_device) {}
+  // What is not given is as with `like`.
+  CreationOptions(const Arguments& arguments, int first, const Tensor& like)
+      : CreationOptions(arguments, first, like.dtype(), like->device()) {}
+  CreationOptions(const Arguments& arguments, int first, DType default_dtype, Device device);
+  // Moves it to the device, and sets requires_grad.
   Tensor finish(Tensor tensor) const;
 };
 

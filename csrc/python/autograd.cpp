@@ -34,7 +34,7 @@ Tensor root_gradient(const Tensor& root, const std::optional<Tensor>& given) {
                  "backward: grad can be implicitly created only for scalar outputs, got one of "
                  "shape ",
                  to_string(root.sizes()), "; pass gradient=, or reduce with .sum() first");
-  return ones(root.sizes(), root.dtype());
+  return ones(root.sizes(), root.dtype(), root->device());
 }
 
 // Who is told of every sweep that is no part of another, or null: tapegrad/tape/sweeps.py.

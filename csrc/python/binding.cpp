@@ -60,11 +60,16 @@ void bind_types(nb::module_ module) {
     module.attr(info(dtype).short_name) = object;
     dtype_objects[i] = object.release().ptr();
   }
-  module.def("_register_types", [](nb::object size, nb::object cpu, nb::object strided) {
+  module.def("_register_types", [](nb::object size, const nb::list& devices, nb::object strided) {
     python_types.size = reinterpret_cast<PyTypeObject*>(size.release().ptr());
-    python_types.cpu_device = cpu.release().ptr();
+    for (int i = 0; i < kDeviceTypes; ++i)
+      python_types.devices[i] = nb::object(devices[i]).release().ptr();
     python_types.strided = strided.release().ptr();
   });
+}
+
+PyObject* device_object(Device device) {
+  return python_types.devices[static_cast<int>(device.type)];
 }
 
 nb::handle dtype_object(DType dtype) { return dtype_objects[static_cast<int>(dtype)]; }
@@ -185,13 +190,15 @@ MemoryFormat memory_format_of(const char* op, nb::handle format) {
                   Py_TYPE(format.ptr())->tp_name);
 }
 
-void check_device(nb::handle device) {
-  if (device.is_none()) return;
+Device device_of(nb::handle device) {
+  if (device.is_none()) return default_device;
   std::string text = str_of(device);
-  if (text == "cpu" || text.rfind("cpu:", 0) == 0) return;
-  if (text.rfind("cuda", 0) == 0)
+  std::string_view type = std::string_view(text).substr(0, text.find(':'));
+  if (type == "cpu") return {};
+  if (type == "meta") return {DeviceType::Meta};
+  if (type == "cuda")
     fail("device: '", text, "' is not available: this build has no CUDA back end; use 'cpu'");
-  fail("device: expected 'cpu', got '", text, "'");
+  fail("device: expected 'cpu' or 'meta', got '", text, "'");
 }
 
 namespace {

@@ -43,7 +43,8 @@ DimVector int_list_from_args(const char* op, const nb::args& args);
 MemoryFormat memory_format_of(const char* op, nb::handle format);
 
 // Accepts None, "cpu", torch.device("cpu") and refuses others with the reason.
-void check_device(nb::handle device);
+// "cpu", "meta", a torch.device; None is the default device.
+Device device_of(nb::handle device);
 
 // Copies a result into out= and returns it, or returns the result itself. `operands` are what it was
 // computed from: out= must not overlap them half-way.

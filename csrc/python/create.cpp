@@ -24,6 +24,12 @@ std::optional<DType> given_dtype(const Arguments& a, int i) {
   return a.has(i) ? std::optional(a.dtype(i, DType::Float32)) : std::nullopt;
 }
 
+// Where asarray() and as_tensor() put something: a tensor stays where it is, other data goes to the default.
+Device given_device(const Arguments& a, int i, const Tensor& result, PyObject* data) {
+  if (a.has(i)) return device_of(a.object(i));
+  return is_tensor(data) ? result->device() : default_device;
+}
+
 // ---- zeros, ones, empty, full
 
 const Signature kZeros{"zeros", 0, true, {"size", "out", TAPEGRAD_CREATION_OPTIONS}};
@@ -82,20 +88,20 @@ const Signature kFullLike{
     "full_like", 2, false, {"input", "fill_value", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
 
 Tensor make_empty_like(const Arguments& a) {
-  CreationOptions options(a, 1, a.tensor(0).dtype());
+  CreationOptions options(a, 1, a.tensor(0));
   return options.finish(creation_like(a, a.tensor(0), 6, options));
 }
 
 template <int kValue>
 Tensor constant_like(const Arguments& a) {
-  CreationOptions options(a, 1, a.tensor(0).dtype());
+  CreationOptions options(a, 1, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 6, options);
   fill_into(out, kValue);
   return options.finish(std::move(out));
 }
 
 Tensor full_like(const Arguments& a) {
-  CreationOptions options(a, 2, a.tensor(0).dtype());
+  CreationOptions options(a, 2, a.tensor(0));
   Scalar value = a.scalar(1);
   check_fits("full_like", value, options.dtype);
   Tensor out = creation_like(a, a.tensor(0), 7, options);
@@ -115,21 +121,21 @@ const Signature kNewTensor{"new_tensor", 1, false, {"data", TAPEGRAD_CREATION_OP
 
 template <int kValue>
 Tensor new_constant(const Arguments& a) {
-  CreationOptions options(a, 1, a.self().dtype());
-  Tensor out = empty(a.function(), a.sizes(), options.dtype);
+  CreationOptions options(a, 1, a.self());
+  Tensor out = empty(a.function(), a.sizes(), options.dtype, options.device);
   fill_into(out, kValue);
   return options.finish(std::move(out));
 }
 
 Tensor new_empty(const Arguments& a) {
-  CreationOptions options(a, 1, a.self().dtype());
-  return options.finish(empty(a.function(), a.sizes(), options.dtype));
+  CreationOptions options(a, 1, a.self());
+  return options.finish(empty(a.function(), a.sizes(), options.dtype, options.device));
 }
 
 Tensor new_full(const Arguments& a) {
-  CreationOptions options(a, 2, a.self().dtype());
+  CreationOptions options(a, 2, a.self());
   Scalar value = a.scalar(1);
-  Tensor out = empty(a.function(), a.int_tuple(0), options.dtype);
+  Tensor out = empty(a.function(), a.int_tuple(0), options.dtype, options.device);
   check_fill("new_full", value, out);
   fill_into(out, value);
   return options.finish(std::move(out));
@@ -140,9 +146,8 @@ Tensor new_full(const Arguments& a) {
 const Signature kEmptyStrided{
     "empty_strided", 2, false, {"size", "stride", TAPEGRAD_CREATION_OPTIONS}};
 
-Tensor strided(const Arguments& a, DType default_dtype) {
+Tensor strided(const Arguments& a, const CreationOptions& options) {
   DimVector sizes = a.int_tuple(0), strides = a.int_tuple(1);
-  CreationOptions options(a, 2, default_dtype);
   TAPEGRAD_CHECK(sizes.size() == strides.size(), a.function(), ": dimensionality of sizes (",
                  sizes.size(), ") must match dimensionality of strides (", strides.size(), ")");
   int64_t numel = checked_numel(a.function(), sizes);
@@ -156,13 +161,14 @@ Tensor strided(const Arguments& a, DType default_dtype) {
   TAPEGRAD_CHECK(reach < (__int128{1} << 58), a.function(),
                  ": storage size overflowed with sizes=", to_string(sizes),
                  " and strides=", to_string(strides));
-  Tensor out = empty(a.function(), DimVector{static_cast<int64_t>(reach)}, options.dtype);
+  Tensor out =
+      empty(a.function(), DimVector{static_cast<int64_t>(reach)}, options.dtype, options.device);
   out->set_geometry(sizes, strides, 0);
   return options.finish(std::move(out));
 }
 
-Tensor empty_strided(const Arguments& a) { return strided(a, default_dtype()); }
-Tensor new_empty_strided(const Arguments& a) { return strided(a, a.self().dtype()); }
+Tensor empty_strided(const Arguments& a) { return strided(a, {a, 2, default_dtype()}); }
+Tensor new_empty_strided(const Arguments& a) { return strided(a, {a, 2, a.self()}); }
 
 // ---- from data
 
@@ -180,28 +186,28 @@ void warn_copy_construct(const char* function) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
-Tensor copy_of_data(const Arguments& a, const char* spelling, std::optional<DType> dtype) {
+Tensor copy_of_data(const Arguments& a, const char* spelling, std::optional<DType> dtype,
+                    const CreationOptions& options) {
   PyObject* data = a.object(0);
   if (!data) a.fail_missing(0);
-  // The default dtype is only a placeholder here: the true one is known after reading.
-  CreationOptions options(a, 1, default_dtype());
   if (is_tensor(data)) warn_copy_construct(spelling);
   Tensor out = tensor_from_data(a.function(), data, dtype);
   return options.finish(std::move(out));
 }
 
 Tensor make_tensor(const Arguments& a) {
-  return copy_of_data(a, "torch.tensor", given_dtype(a, 1));
+  // The default dtype is only a placeholder here: the true one is known after reading.
+  return copy_of_data(a, "torch.tensor", given_dtype(a, 1), {a, 1, default_dtype()});
 }
 
 Tensor new_tensor(const Arguments& a) {
-  return copy_of_data(a, "tensor.new_tensor", a.dtype(1, a.self().dtype()));
+  return copy_of_data(a, "tensor.new_tensor", a.dtype(1, a.self().dtype()), {a, 1, a.self()});
 }
 
 Tensor as_tensor(const Arguments& a) {
   if (!a.object(0)) a.fail_missing(0);
-  if (a.has(2)) check_device(a.object(2));
-  return tensor_over_data("as_tensor", a.object(0), given_dtype(a, 1));
+  Tensor result = tensor_over_data("as_tensor", a.object(0), given_dtype(a, 1));
+  return to_device(result, given_device(a, 2, result, a.object(0)));
 }
 
 // What asarray(obj) shares memory with, or an undefined tensor when it must read elements.
@@ -218,7 +224,6 @@ Tensor shared_source(PyObject* object, std::optional<DType> dtype) {
 Tensor as_array(const Arguments& a) {
   PyObject* object = a.object(0);
   if (!object) a.fail_missing(0);
-  if (a.has(2)) check_device(a.object(2));
   std::optional<DType> dtype = given_dtype(a, 1);
   bool must_copy = a.flag(3), must_share = a.has(3) && !must_copy;
   Tensor source = shared_source(object, dtype);
@@ -234,6 +239,7 @@ Tensor as_array(const Arguments& a) {
   } else {
     result = must_copy ? clone(source) : source;
   }
+  result = to_device(result, given_device(a, 2, result, object));
   if (!a.has(4)) return result;
   if (requires_grad(result) && !a.flag(4)) return detach(result);
   if (a.flag(4)) set_requires_grad(result, true);
@@ -244,7 +250,7 @@ Tensor make_scalar_tensor(const Arguments& a) {
   CreationOptions options(a, 1, default_dtype());
   Scalar value = a.scalar(0);
   check_element_fits("scalar_tensor", value, options.dtype);
-  return options.finish(scalar_tensor(value, options.dtype));
+  return options.finish(scalar_tensor(value, options.dtype, options.device));
 }
 
 // ---- ranges
@@ -303,7 +309,7 @@ Tensor make_arange(const Arguments& a) {
   CreationOptions options(a, 4, floating ? default_dtype() : DType::Int64);
   DType dtype = result_dtype(a, 3, options);
   if (dtype == DType::Bool) fail_unsupported_dtype("arange", dtype);
-  Tensor result = arange(start, end, step, dtype);
+  Tensor result = arange(start, end, step, dtype, options.device);
   if (a.has(3)) warn_arange_resizes(a.tensor(3), result.numel());
   return row_into_given_out(a, 3, options, std::move(result));
 }
@@ -331,7 +337,7 @@ Tensor make_range(const Arguments& a) {
   }
   double count = std::floor((end - start) / step) + 1;
   TAPEGRAD_CHECK(count > 0 && count < 0x1p58, "range: unsupported range: ", start, " -> ", end);
-  Tensor result = steps_from(start, step, static_cast<int64_t>(count), dtype);
+  Tensor result = steps_from(start, step, static_cast<int64_t>(count), dtype, options.device);
   return row_into_given_out(a, 3, options, std::move(result));
 }
 
@@ -339,21 +345,23 @@ Tensor make_linspace(const Arguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
-  return row_into_given_out(a, 3, options, linspace(start, end, a.integer(2), dtype));
+  return row_into_given_out(a, 3, options,
+                            linspace(start, end, a.integer(2), dtype, options.device));
 }
 
 Tensor make_logspace(const Arguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
-  Tensor result = logspace(start, end, a.integer(2), a.real(3, 10.0), dtype);
+  Tensor result = logspace(start, end, a.integer(2), a.real(3, 10.0), dtype, options.device);
   return row_into_given_out(a, 4, options, std::move(result));
 }
 
 Tensor make_eye(const Arguments& a) {
   int64_t rows = a.integer(0), columns = a.has(1) ? a.integer(1) : rows;
   CreationOptions options(a, 3, default_dtype());
-  return into_given_out(a, 2, options, eye(rows, columns, result_dtype(a, 2, options)));
+  return into_given_out(a, 2, options,
+                        eye(rows, columns, result_dtype(a, 2, options), options.device));
 }
 
 }  // namespace

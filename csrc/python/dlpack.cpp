@@ -15,6 +15,7 @@
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "python/callback.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -246,7 +247,8 @@ void bind_dlpack(Binder& b) {
            "Where the memory lies: (1, 0), the CPU.");
   b.function("from_dlpack",
              [](nb::handle ext_tensor, nb::handle device, std::optional<bool> copy) {
-    check_device(device);
+    TAPEGRAD_CHECK(device.is_none() || device_of(device).is_cpu(),
+                   "from_dlpack: expected device 'cpu', got '", str_of(device), "'");
     return tensor_from_dlpack("from_dlpack", ext_tensor, copy);
   }, "ext_tensor"_a, nb::kw_only(), "device"_a.none() = nb::none(), "copy"_a.none() = nb::none(),
              nb::sig("def from_dlpack(ext_tensor: typing.Any, *, device: typing.Any = None, "

@@ -199,7 +199,7 @@ T* store(const char* op, PyObject* data, Sizes sizes, size_t d, T* to) {
 Tensor from_sequence(const char* op, PyObject* data, std::optional<DType> dtype) {
   DimVector sizes = measure(op, data);
   DType type = dtype ? *dtype : infer_dtype(op, data, 0);
-  Tensor out = empty(op, sizes, type);
+  Tensor out = empty(op, sizes, type, Device{});
   visit_dtype(op, type, [&](auto zero) {
     using T = decltype(zero);
     store(op, data, sizes, 0, out.data<T>());
@@ -215,7 +215,7 @@ Tensor detached(const Tensor& x, std::optional<DType> dtype) {
 }
 
 Tensor from_number(const char* op, PyObject* data, std::optional<DType> dtype) {
-  Tensor out = empty(op, {}, dtype ? *dtype : infer_dtype(op, data, 0));
+  Tensor out = empty(op, {}, dtype ? *dtype : infer_dtype(op, data, 0), Device{});
   visit_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     *out.data<T>() = to_element<T>(op, data);

@@ -288,9 +288,9 @@ void bind_hooks(Binder& b) {
   b.function("_anomaly", [] { return std::pair(anomaly.enabled, anomaly.check_nan); },
              "(enabled, check_nan) of anomaly detection.");
   b.function("_set_inference", [](bool on) {
-    uint32_t& flags = storage_context.flags;
+    uint16_t& flags = storage_context.flags;
     bool before = flags & Storage::kInference;
-    flags = on ? flags | Storage::kInference : flags & ~uint32_t{Storage::kInference};
+    flags = static_cast<uint16_t>(on ? flags | Storage::kInference : flags & ~Storage::kInference);
     return before;
   }, "on"_a, "Turns inference mode on or off on this thread; returns how it was.");
   b.function("_is_inference", [] { return bool(storage_context.flags & Storage::kInference); },

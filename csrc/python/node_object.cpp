@@ -257,8 +257,8 @@ void bind_nodes(Binder& b) {
     TAPEGRAD_CHECK(number < node->output_count(), "GradientEdge: ", node->name(), " has ",
                    node->output_count(), " outputs, not one of number ", number);
     Sizes sizes = node->output_sizes(number);
-    Tensor stand_in =
-        alias(zeros({}, node->output_dtype(number)), sizes, DimVector(sizes.size()), 0);
+    Tensor stand_in = alias(zeros({}, node->output_dtype(number), node->output_device(number)),
+                            sizes, DimVector(sizes.size()), 0);
     put_history(stand_in, Ref<Node>(node), number);
     return stand_in;
   }, "node"_a, "output_number"_a, "A tensor that stands for an output of an entry in a sweep.");

@@ -42,7 +42,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
                  dtype_from_object(args[2], &dtype) && int_list_from_object(args[3], &sizes) &&
                  int_list_from_object(args[4], &strides) && sizes.size() == strides.size();
     TAPEGRAD_CHECK_AS(ValueError, valid, "_rebuild_tensor: the pickled tensor is damaged");
-    Tensor x = empty("_rebuild_tensor", sizes, dtype);
+    Tensor x = empty("_rebuild_tensor", sizes, dtype, Device{});
     auto nbytes = static_cast<size_t>(x.numel()) * itemsize(dtype);
     TAPEGRAD_CHECK_AS(ValueError, static_cast<size_t>(PyBytes_GET_SIZE(data.ptr())) == nbytes,
                       "_rebuild_tensor: expected ", nbytes, " bytes of data, got ",

@@ -44,7 +44,7 @@ Tensor standard(const Arguments& a) {
 
 template <Distribution kDistribution>
 Tensor standard_like(const Arguments& a) {
-  CreationOptions options(a, 1, a.tensor(0).dtype());
+  CreationOptions options(a, 1, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 6, options);
   sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 7));
   return options.finish(std::move(out));
@@ -85,7 +85,7 @@ Tensor randint(const Arguments& a) {
 
 Tensor randint_like(const Arguments& a) {
   Bounds bounds = bounds_of(a, 1, a.object(2));
-  CreationOptions options(a, 3, a.tensor(0).dtype());
+  CreationOptions options(a, 3, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 8, options);
   random_into("randint_like", out, bounds.low, bounds.high, generator_of(a, 9));
   return options.finish(std::move(out));
@@ -94,7 +94,7 @@ Tensor randint_like(const Arguments& a) {
 Tensor make_randperm(const Arguments& a) {
   CreationOptions options(a, 3, DType::Int64);
   DType dtype = a.has(2) ? a.tensor(2).dtype() : options.dtype;
-  Tensor result = randperm(a.integer(0), dtype, generator_of(a, 1));
+  Tensor result = randperm(a.integer(0), dtype, options.device, generator_of(a, 1));
   return options.finish(into_creation_out("randperm", std::move(result), a.optional_tensor(2)));
 }
 
@@ -134,7 +134,7 @@ Tensor make_normal(const Arguments& a) {
 // bernoulli(input) takes the probabilities from input, bernoulli(input, p) only its shape.
 Tensor bernoulli_with(const Tensor& input, const Arguments& a, int p, Generator& generator) {
   if (!a.has(p)) return bernoulli(input, generator);
-  Tensor out = empty("bernoulli", input.sizes(), input.dtype());
+  Tensor out = empty_like(input);
   sample_into("bernoulli", out, Distribution::Bernoulli, a.real(p, 0.5), 0, generator);
   return out;
 }
@@ -228,7 +228,7 @@ uint64_t seed_from_object(nb::handle seed) {
 constexpr int64_t kStateBytes = sizeof(RandomStream);
 
 Tensor state_tensor(const Generator& generator) {
-  Tensor state = empty("get_state", DimVector{kStateBytes}, DType::UInt8);
+  Tensor state = empty("get_state", DimVector{kStateBytes}, DType::UInt8, Device{});
   *state.data<RandomStream>() = generator.state();
   note_constant(state);
   return state;
@@ -249,7 +249,8 @@ void bind_generator(Binder& b) {
   auto type = nb::class_<Generator>(b.module(), "Generator", kGeneratorDoc);
   type.def("__init__",
            [](Generator* self, nb::handle device) {
-    check_device(device);
+    TAPEGRAD_CHECK(device.is_none() || device_of(device).is_cpu(),
+                   "Generator: expected device 'cpu', got '", str_of(device), "'");
     new (self) Generator();
   }, "device"_a.none() = nb::none())
       .def("manual_seed",
@@ -267,7 +268,7 @@ void bind_generator(Binder& b) {
     new (self) Generator();
     set_state(*self, state);
   }).def_prop_ro("device", [](const Generator&) {
-    return nb::handle(python_types.cpu_device);
+    return nb::handle(device_object(Device{}));
   }, "Where it generates: the CPU.");
   b.module().attr("default_generator") = nb::cast(&default_generator(), nb::rv_policy::reference);
   b.function("manual_seed",

@@ -52,7 +52,7 @@ bool flat_list_to_tensor(PyObject* list, Tensor* tensor) {
     PyObject* item = PyList_GET_ITEM(list, i);
     if (bools ? !PyBool_Check(item) : !PyLong_CheckExact(item)) return false;
   }
-  *tensor = empty("index", DimVector{length}, bools ? DType::Bool : DType::Int64);
+  *tensor = empty("index", DimVector{length}, bools ? DType::Bool : DType::Int64, Device{});
   for (Py_ssize_t i = 0; i < length; ++i) {
     PyObject* item = PyList_GET_ITEM(list, i);
     if (bools) tensor->data<bool>()[i] = item == Py_True;
@@ -160,7 +160,7 @@ class Key {
 
   // True indexes a new dimension at 0, False nowhere.
   void add_flag(bool flag) {
-    add_index(zeros(DimVector{flag ? 1 : 0}, DType::Int64));
+    add_index(zeros(DimVector{flag ? 1 : 0}, DType::Int64, Device{}));
     subscript_.insert();
   }
 
@@ -216,7 +216,7 @@ Tensor value_tensor(const Tensor& self, PyObject* value) {
     fail<TypeError>("assignment: can't assign a ", Py_TYPE(value)->tp_name, " to a tensor of ",
                     name(self.dtype()));
   check_element_fits("assignment", number, self.dtype());
-  return scalar_tensor(number, self.dtype());
+  return scalar_tensor(number, self.dtype(), self->device());
 }
 
 // The view to write to. Outside the tape a plain alias will do, and all of self is self: what was

@@ -10,6 +10,7 @@
 #include "ops/promotion.h"
 #include "python/binding.h"
 #include "python/collector.h"
+#include "python/python_types.h"
 #include "python/source_line.h"
 
 namespace tapegrad::python {
@@ -105,6 +106,11 @@ void bind_system(Binder& b) {
              "path"_a, "Where the BLAS library lies.");
   b.function("install_source_lines", install_source_lines, "own_folder"_a,
              "Starts noting the source line of each tape entry.");
+  b.function("_get_default_device", [] { return nb::borrow(device_object(default_device)); },
+             "The device of new tensors on this thread.");
+  b.function("_set_default_device", [](nb::handle device) {
+    default_device = device.is_none() ? Device{} : device_of(device);
+  }, "device"_a.none(), "Sets the device of new tensors on this thread.");
   b.function("get_default_dtype", [] { return default_dtype(); },
              "The dtype of new floating-point tensors.");
   b.function("set_default_dtype", [](DType d) { set_default_dtype(d); }, "d"_a,

@@ -30,13 +30,18 @@ nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
 // to(dtype), to(device), to(device, dtype), to(other): whichever way it is said.
 Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
   DType dtype = self.dtype();
+  Device device = self->device();
   bool copy = false;
   MemoryFormat format = MemoryFormat::Preserve;
   auto take = [&](nb::handle value) {
     DType given;
     if (dtype_from_object(value.ptr(), &given)) dtype = given;
-    else if (is_tensor(value.ptr())) dtype = tensor_of(value.ptr()).dtype();
-    else check_device(value);
+    else if (is_tensor(value.ptr())) {
+      dtype = tensor_of(value.ptr()).dtype();
+      device = tensor_of(value.ptr())->device();
+    } else if (!value.is_none()) {
+      device = device_of(value);
+    }
   };
   size_t position = 0;
   if (args.size() > 4) fail<TypeError>("to() takes at most 4 arguments, got ", args.size());
@@ -58,6 +63,7 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
       fail<TypeError>("to() got an unexpected keyword argument '", name, "'");
     }
   }
+  if (device != self->device()) return cast(to_device(self, device), dtype, format);
   return copy && dtype == self.dtype() ? clone(self, format) : cast(self, dtype, format);
 }
 
@@ -142,10 +148,10 @@ void bind_copies(Binder& b) {
     self->set_geometry(source.sizes(), source.strides(), source->offset());
     return self;
   }, "source"_a, "Makes this tensor show the memory of source.");
-  b.method("cpu", [](const Tensor& self) { return self; }, "This tensor: it is on the CPU.");
+  b.method("cpu", [](const Tensor& self, nb::handle) { return to_device(self, Device{}); },
+           "memory_format"_a.none() = nb::none(), "This tensor on the CPU.");
   b.method("cuda", [](const Tensor&, nb::args) -> Tensor {
-    check_device(nb::str("cuda"));
-    fail("");
+    return to_device(Tensor(), device_of(nb::str("cuda")));
   }, "Refused: this build has no CUDA back end.");
 }
 

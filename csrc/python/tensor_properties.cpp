@@ -18,7 +18,13 @@ PyObject* get_shape(PyObject* self, void*) { return make_size(tensor_of(self).si
 PyObject* get_dtype(PyObject* self, void*) {
   return Py_NewRef(dtype_object(tensor_of(self).dtype()).ptr());
 }
-PyObject* get_device(PyObject*, void*) { return Py_NewRef(python_types.cpu_device); }
+PyObject* get_device(PyObject* self, void*) {
+  return guarded([&] { return Py_NewRef(device_object(impl_of(self)->device())); });
+}
+template <DeviceType kType>
+PyObject* get_is_on(PyObject* self, void*) {
+  return PyBool_FromLong(impl_of(self)->device().type == kType);
+}
 PyObject* get_layout(PyObject*, void*) { return Py_NewRef(python_types.strided); }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
 
@@ -171,10 +177,12 @@ PyGetSetDef properties[] = {
      nullptr},
     {"T", get_transposed, nullptr, "All dimensions reversed.", nullptr},
     {"mT", get_matrix_transposed, nullptr, "The last two dimensions swapped.", nullptr},
-    {"is_cuda", get_false, nullptr, "Whether the memory is on a GPU.", nullptr},
+    {"is_cpu", get_is_on<DeviceType::CPU>, nullptr, "Whether the memory is the CPU's.", nullptr},
+    {"is_cuda", get_is_on<DeviceType::CUDA>, nullptr, "Whether the memory is on a GPU.", nullptr},
     {"is_sparse", get_false, nullptr, "Always False: tensors are dense.", nullptr},
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
-    {"is_meta", get_false, nullptr, "Always False.", nullptr},
+    {"is_meta", get_is_on<DeviceType::Meta>, nullptr,
+     "Whether there is no memory: a tensor on the meta device has a shape alone.", nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
