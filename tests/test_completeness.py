@@ -31,6 +31,8 @@ NOT_OPS = {
     "set_rng_state": "state of the generator; test_random.py",
     "ops": "a list; test_op_records.py",
     "set_default_dtype": "a setting",
+    "get_default_device": "a setting; test_meta.py",
+    "set_default_device": "a setting; test_meta.py",
     "get_default_dtype": "a setting",
     "set_grad_enabled": "a grad mode",
     "is_grad_enabled": "a grad mode",
@@ -57,7 +59,7 @@ NOT_OPS = {
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 32
+MOST_NOT_OPS = 34
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}
