@@ -242,3 +242,16 @@ def test_a_large_model_is_priced_without_memory():
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < (200 if not IS_SANITIZED else 2000)
+
+
+@each_op("test_the_default_device_does_not_reach_into_functions")
+def test_the_default_device_does_not_reach_into_functions(op):
+    """What they make on the way goes where their arguments are."""
+    for sample in draw(op, op.dtypes[0]):
+        args, kwargs = lift((sample.args, sample.kwargs))
+        if not any(isinstance(arg, torch.Tensor) for arg in args):
+            continue
+        with torch.device("meta"):
+            found = results(op.function()(*args, **kwargs))
+        tensors = [each for each in found if isinstance(each, torch.Tensor)]
+        assert not any(each.is_meta for each in tensors), f"{op.name}{sample}"

@@ -444,8 +444,8 @@ void write_index_fill(const Tensor& self, int64_t dim, const Tensor& index, cons
   TAPEGRAD_CHECK_AS(IndexError, index.dtype() == DType::Int64,
                     "index_fill_: expected dtype int64 for index, got ", name(index.dtype()),
                     "; call .long() first");
-  write_along(index_fill_op, self, dim, index, beside(cast(detach(value), self.dtype()), self), false,
-              IndexRule::Wrap, true);
+  write_along(index_fill_op, self, dim, index, beside(cast(detach(value), self.dtype()), self),
+              false, IndexRule::Wrap, true);
 }
 
 }  // namespace
