@@ -1,5 +1,7 @@
 """The meta device: shapes, strides, dtypes, gradients and errors of the CPU, and no bytes."""
 
+import io
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -177,6 +179,44 @@ def test_devices_do_not_mix():
     ):
         torch.where(x > 0, x, y)
     assert (x * 2 + torch.tensor(3.0)).is_meta  # a number of no dimensions may meet any device
+
+
+def test_gradients_stay_on_their_device():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="assigned grad: has data located on a different device"):
+        x.grad = torch.ones(2, device="meta")
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        (x.to("meta") * 2).sum().backward()
+    assert x.grad is None
+
+
+def test_what_looks_at_bytes_is_refused():
+    x = torch.ones(2, device="meta")
+    assert x.data_ptr() == 0 and x.untyped_storage().nbytes() == 8
+    for look in (pickle.dumps, lambda x: torch.save(x, io.BytesIO()), torch.Tensor.__dlpack__):
+        with pytest.raises(NotImplementedError, match=NO_DATA):
+            look(x)
+
+
+def policies():
+    from tapegrad import tape
+
+    yield from (tape.record(), tape.budget("1 KiB"), tape.compress("int8"), tape.compress("exact"))
+    yield from (torch.profiler.profile(), torch.autograd.graph.save_on_cpu())
+
+
+def test_policies_leave_it_alone():
+    """They are about bytes; there are none."""
+    with torch.device("meta"):
+        model = torch.nn.Sequential(
+            torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)
+        )
+        x = torch.randn(512, 64)
+    for policy in policies():
+        with policy:
+            model.zero_grad()
+            model(x).square().mean().backward()
+        assert all(p.grad.is_meta and p.grad.shape == p.shape for p in model.parameters())
 
 
 @pytest.mark.parametrize("read", ["item", "tolist", "numpy", "__bool__", "__float__"])

@@ -289,6 +289,7 @@ Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
     grad = sum_to_size(grad, sizes);
   }
   if (grad.dtype() != dtype) grad = cast(grad, dtype);
+  if (device_storages) grad = to_device(grad, producer.output_device(edge.output_number));
   return grad;
 }
 

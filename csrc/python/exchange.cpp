@@ -87,8 +87,7 @@ class UntypedStorage {
   }
   uintptr_t address() const {
     note_shared(bytes());
-    storage_->clear_fresh();
-    storage_->settle();
+    settle_bytes(*storage_);
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
 
@@ -115,8 +114,9 @@ void bind_storage(Binder& b) {
   b.method("data_ptr", [](const Tensor& self) {
     note_shared(self);
     self->storage().expose();
-    return self.numel() == 0 ? uintptr_t{0} : reinterpret_cast<uintptr_t>(self->data());
-  }, "The address of the first element.");
+    if (self.numel() == 0 || self->device().is_meta()) return uintptr_t{0};
+    return reinterpret_cast<uintptr_t>(self->data());
+  }, "The address of the first element; 0 where there is no memory.");
 }
 
 }  // namespace

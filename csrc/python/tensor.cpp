@@ -150,8 +150,8 @@ void bind_copies(Binder& b) {
   }, "source"_a, "Makes this tensor show the memory of source.");
   b.method("cpu", [](const Tensor& self, nb::handle) { return to_device(self, Device{}); },
            "memory_format"_a.none() = nb::none(), "This tensor on the CPU.");
-  b.method("cuda", [](const Tensor&, nb::args) -> Tensor {
-    return to_device(Tensor(), device_of(nb::str("cuda")));
+  b.method("cuda", [](const Tensor& self, nb::args) {
+    return to_device(self, device_of(nb::str("cuda")));
   }, "Refused: this build has no CUDA back end.");
 }
 

@@ -69,6 +69,9 @@ void assign_grad(const Tensor& x, PyObject* value) {
   TAPEGRAD_CHECK(grad.dtype() == x.dtype(),
                  "assigned grad: has data of a different type: expected ", name(x.dtype()),
                  ", got ", name(grad.dtype()));
+  TAPEGRAD_CHECK(grad->device() == x->device(),
+                 "assigned grad: has data located on a different device: expected ",
+                 to_string(x->device()), ", got ", to_string(grad->device()));
   TAPEGRAD_CHECK(same_sizes(grad.sizes(), x.sizes()),
                  "assigned grad: has data of a different size: expected ", to_string(x.sizes()),
                  ", got ", to_string(grad.sizes()));

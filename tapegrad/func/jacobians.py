@@ -37,7 +37,7 @@ def _unit_vectors(tensors: list[Tensor]) -> tuple[list[Tensor], list[int]]:
     bases = []
     begin = 0
     for tensor, count in zip(tensors, counts, strict=True):
-        basis = _C.zeros(total, count, dtype=tensor.dtype)
+        basis = _C.zeros(total, count, dtype=tensor.dtype, device=tensor.device)
         basis[begin : begin + count].diagonal().fill_(1)
         bases.append(basis.view(total, *tensor.shape))
         begin += count

@@ -361,6 +361,8 @@ def _write(old: Tensor, new: Tensor, address: int) -> None:
     """Write elements to where those of `old` would be if its memory began at the address."""
     if old.numel() == 0:
         return
+    if old.is_meta or new.is_meta:
+        raise RuntimeError("replay: expected tensors with elements, got one on the meta device")
     size = old.element_size()
     if old.is_contiguous():
         source = new.detach().contiguous()
