@@ -1221,7 +1221,7 @@ class Tensor:
     def data(self, value: Tensor) -> None: ...
 
     def data_ptr(self) -> builtins.int:
-        """The address of the first element."""
+        """The address of the first element; 0 where there is no memory."""
 
     def deg2rad(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise x * 0.017453292519943295, where x is the operand, broadcast together.
