@@ -198,7 +198,8 @@ void bernoulli_each_into(const Tensor& out, const Tensor& p, Generator& generato
 Tensor normal_of(const Tensor& mean, const Tensor& std, Sizes sizes, DType dtype,
                  Generator& generator) {
   GradMode off(false);
-  Tensor out = empty("normal", sizes, dtype, mean->device().is_cpu() ? std->device() : mean->device());
+  Tensor out =
+      empty("normal", sizes, dtype, mean->device().is_cpu() ? std->device() : mean->device());
   sample_into("normal", out, Distribution::Normal, 0, 1, generator);
   const Tensor* scale[] = {&out, &std};
   const Tensor* shift[] = {&out, &mean};
