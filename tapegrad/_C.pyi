@@ -4097,6 +4097,9 @@ def _unpack_dual(tensor: Tensor, level: builtins.int) -> tuple[Tensor, Tensor]:
 def _walked_entries() -> builtins.int:
     """How many tape entries the collector of cycles has gone through so far."""
 
+def _was_left(x: Tensor) -> builtins.bool:
+    """Whether a tensor that showed the same memory was given other memory."""
+
 def _will_reach(nodes: Sequence[object]) -> list[builtins.bool]:
     """Which of the entries the backward that runs this hook will come to."""
 

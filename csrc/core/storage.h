@@ -77,6 +77,7 @@ class Storage {
     kLent = 512,     // the address is known outside, until end_loan()
     kWasOut = 1024,  // the address was known outside at some time
     kDevice = 2048,  // the bytes are on another device than the CPU, or nowhere
+    kLeft = 4096,    // a tensor that showed the bytes was given others
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -154,6 +155,7 @@ class Storage {
   bool is_batched() const { return context_.flags & kBatched; }
   bool is_coded() const { return context_.flags & kCoded; }
   void set_coded() { set(kCoded); }
+  void set_left() { set(kLeft); }
 
   void retain() { ++references_; }
   void release() noexcept {

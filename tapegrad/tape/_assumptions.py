@@ -40,6 +40,7 @@ class Assumptions:
         self._grads: list[tuple[Tensor, Tensor, bool]] = []  # leaf, gradient, may be None
         self._tensors: list[Tensor] = []
         self._aliases: list[Tensor] = []
+        self._shown: list[Tensor] = []  # memory that no tensor has left for another
         self._refusal = ""
 
     # ---- noting
@@ -89,6 +90,7 @@ class Assumptions:
         """
         for tensor, alias in used:
             self._expect_in_place(tensor, alias)
+        self._shown = [alias for _, alias in used if not _C._was_left(alias)]
         self._settle_grads(self._leaves(used), read, written)
         states: list[_ModuleState | _OptimizerState] = [*self._modules.values()]
         states += self._optimizers.values()
@@ -154,7 +156,11 @@ class Assumptions:
 
     def _moved(self) -> str:
         place = _C._find_moved(self._tensors, self._aliases)
-        return "" if place < 0 else _given_other_memory(self._tensors[place])
+        if place >= 0:
+            return _given_other_memory(self._tensors[place])
+        # What an op looked at through an alias of its own is known by its memory alone.
+        left = next((alias for alias in self._shown if _C._was_left(alias)), None)
+        return "" if left is None else _given_other_memory(left)
 
     def restore_grads(self) -> None:
         """Give leaves the gradients that the block made for them, where they were dropped since."""

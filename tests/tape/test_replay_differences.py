@@ -621,3 +621,24 @@ def test_anomaly_mode_is_a_guard():
         (w * x).sqrt().sum().backward()
     with pytest.raises(RuntimeError, match="a guard does not hold"):
         t.replay(torch.full((3,), -1.0))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: torch.sort(x).values,
+        lambda x: torch.topk(x, 2).values,
+        lambda x: x.detach() * 2,
+        lambda x: x[1:] + 1,
+        lambda x: torch.searchsorted(torch.arange(4.0), x),
+    ],
+)
+def test_a_tensor_that_is_read_through_an_alias_and_given_other_memory(read):
+    """The op looks at an alias of its own, which goes on showing the old memory."""
+    x, scale = torch.tensor([3.0, 1.0, 2.0]), torch.ones(())
+    with tape.record(replay=True, inputs=scale) as t:
+        read(x) * scale
+    t.replay(scale)
+    x.data = torch.tensor([30.0, 10.0, 20.0])
+    with pytest.raises(RuntimeError, match="has been given another shape or other memory"):
+        t.replay(scale)
