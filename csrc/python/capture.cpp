@@ -166,8 +166,8 @@ void bind_capture(Binder& b) {
                    "Why the program must not run again, or an empty string.");
   b.function("_find_moved", find_moved, "tensors"_a, "aliases"_a,
              "The place of the first tensor that is not where its alias is; -1 if there is none.");
-  b.function("_was_left", [](const Tensor& x) { return x->storage().has(Storage::kLeft); },
-             "x"_a, "Whether a tensor that showed the same memory was given other memory.");
+  b.function("_was_left", [](const Tensor& x) { return x->storage().has(Storage::kLeft); }, "x"_a,
+             "Whether a tensor that showed the same memory was given other memory.");
   bind_call_cache(b);
 }
 
