@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from library import IS_SANITIZED
 
 
 class Block:
@@ -436,7 +437,7 @@ def test_a_nest_of_2000_modules_does_not_crash(both):
             [sys.executable, "-c", NEST.format(library=library.__name__)],
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=600 if IS_SANITIZED else 100,
         )
         for library in both
     ]
