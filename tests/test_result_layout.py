@@ -343,3 +343,35 @@ def test_layout_of_functions(family, name):
             ours, theirs = answers
             if theirs is not None:
                 assert ours == theirs, f"{name} of {shape}, {layout}"
+
+
+def odd_views(library, dtype):
+    """Return views of a dtype that are dense or not, overlapping or not, of several ranks."""
+    x = library.arange(32).to(dtype).reshape(2, 2, 2, 4)[..., :2]
+    y = library.arange(16).to(dtype).reshape(2, 2, 4)
+    z = library.arange(12).to(dtype).reshape(2, 3, 2)
+    return [
+        *(x, x.permute(3, 1, 0, 2), x.transpose(0, 1)),
+        *(z.unfold(1, 2, 1), z.unfold(1, 2, 1).transpose(0, 3)),
+        *(y[..., :2], y[:, :, ::2], y[0, :, :2].t(), y[0, 0, :2]),
+        *(y[0, 0, :2].expand(2, -1), y[0, :, :1].expand(2, 2), y[:1, :, :2].expand(2, 2, 2)),
+    ]
+
+
+@pytest.mark.parametrize("first", ["float32", "int64", "bool", "float16"])
+@pytest.mark.parametrize("second", ["float32", "int64", "bool", "float16"])
+def test_layout_of_mixed_dtypes(first, second):
+    """PyTorch copies an operand of another dtype first, and the copy is dense."""
+    answers = []
+    for library in (torch, pytorch):
+        lefts = odd_views(library, getattr(library, first))
+        rights = odd_views(library, getattr(library, second))
+        answers.append(
+            [
+                (tuple(y.shape), y.stride(), str(y.dtype))
+                for a in lefts
+                for b in rights
+                for y in (a + b, library.maximum(a, b), a < b, library.where(b > 0, a, b))
+            ]
+        )
+    assert answers[0] == answers[1]

@@ -220,11 +220,23 @@ bool has_usual_order(Sizes sizes, Operands operands) {
   return all_contiguous(operands) && std::find(sizes.begin(), sizes.end(), 1) == sizes.end();
 }
 
-DimVector result_strides(const PointwiseInfo& info, Sizes sizes, Operands operands) {
+DimVector result_strides(const PointwiseInfo& info, Sizes sizes, Operands operands, DType compute) {
   // In PyTorch these are contiguous whatever they are given.
   bool usual = sizes.size() < 2 || info.op.id == PointwiseId::logsigmoid ||
                (info.op.id == PointwiseId::pow && (*operands[0])->is_wrapped_number());
-  return usual ? contiguous_strides(sizes) : elementwise_strides(sizes, operands);
+  if (usual) return contiguous_strides(sizes);
+  // What has another dtype is copied first there, and the copy is dense.
+  Tensor copies[kMaxArity];
+  const Tensor* seen[kMaxArity];
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Tensor& x = *operands[i];
+    bool is_condition = i == 0 && info.op.id == PointwiseId::where;
+    seen[i] = &x;
+    if (is_condition || x.dtype() == compute || is_dense(*x.impl())) continue;
+    copies[i] = alias(x, x.sizes(), strides_like(*x.impl()), x->offset());
+    seen[i] = &copies[i];
+  }
+  return elementwise_strides(sizes, {seen, operands.size()});
 }
 
 // The device of the operands. A 0-d one on the CPU gives way: it counts as a number.
@@ -238,7 +250,7 @@ Device common_device(Operands operands) {
 }
 
 // A fresh result, in the memory order of the operands, so that walking all of them is linear.
-Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype) {
+Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype, DType compute) {
   bool same = same_shapes(operands);
   if (same && all_contiguous(operands)) [[likely]]
     return Tensor(TensorImpl::empty(dtype, operands[0]->sizes(), operands[0]->numel(),
@@ -246,7 +258,7 @@ Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype) {
   DimVector sizes = same ? DimVector(operands[0]->sizes()) : result_sizes(info, operands);
   Tensor out = empty(info.name, sizes, dtype, common_device(operands));
   if (has_usual_order(sizes, operands)) return out;
-  DimVector strides = result_strides(info, sizes, operands);
+  DimVector strides = result_strides(info, sizes, operands, compute);
   if (!same_sizes(strides, out.strides())) out->set_geometry(sizes, strides, 0);
   return out;
 }
@@ -605,7 +617,7 @@ Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   DTypes dtypes = resolve_dtypes(info, operands, params);
   HeldParams held(info, params, dtypes.compute);
   params = held.params;
-  Tensor out = make_result(info, operands, dtypes.result);
+  Tensor out = make_result(info, operands, dtypes.result, dtypes.compute);
   execute(info, operands, params, dtypes.compute, out);
   if (is_differentiating() && is_floating(dtypes.result) && any_active(operands))
     set_history(out, make_node(info, operands, operands, params, out), 0);
@@ -651,7 +663,8 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
   DimVector sizes = result_sizes(info, operands);
   bool resized = !same_sizes(out.sizes(), sizes);
   prepare_out(info.name, out, sizes, dtypes.result, operands);
-  if (resized) out->set_geometry(sizes, result_strides(info, sizes, operands), out->offset());
+  if (resized)
+    out->set_geometry(sizes, result_strides(info, sizes, operands, dtypes.compute), out->offset());
   // Operands that the op reads while it writes are copied first.
   Tensor copies[kMaxArity];
   const Tensor* inputs[kMaxArity];
