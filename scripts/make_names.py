@@ -13,10 +13,10 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).parents[1]
+from generated import ROOT, write_or_check
+
 sys.path.append(str(ROOT))  # the installed package if there is one, else a build in the tree
 
 # An empty list in place of the one on disk, which may name what is gone and then would not load.
@@ -83,17 +83,5 @@ def parts() -> Iterator[str]:
     yield "".join(f"Tensor.{name} = {name}\n" for name in sorted(METHODS))
 
 
-def main(arguments: list[str]) -> int:
-    """Write the file, or compare it."""
-    text = "\n".join(parts())
-    if "--check" not in arguments:
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{TARGET.relative_to(ROOT)}: out of date; run python scripts/make_names.py")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(TARGET, "\n".join(parts()), sys.argv[1:], "make_names.py"))

@@ -15,13 +15,13 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from generated import ROOT, write_or_check
+
 sys.path.append(str(ROOT))  # the installed package if there is one, else a build in the tree
 
-from tapegrad import _C  # noqa: E402
+from tapegrad import _C
 
 TARGET = ROOT / "tapegrad" / "_C.pyi"
 HEADER = '''\
@@ -313,17 +313,5 @@ def parts() -> Iterator[str]:
         yield function_stub(name, value) or f"{name}: {annotation}\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the file, or compare it."""
-    text = "\n".join(parts())
-    if "--check" not in arguments:
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{TARGET.relative_to(ROOT)}: out of date; run python scripts/make_stubs.py")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(TARGET, "\n".join(parts()), sys.argv[1:], "make_stubs.py"))

@@ -3908,6 +3908,9 @@ def _drop_gradients(params: object) -> builtins.bool:
 def _edge_tensor(node: object, output_number: builtins.int) -> Tensor:
     """A tensor that stands for an output of an entry in a sweep."""
 
+def _enter_device(device: object) -> None:
+    """The same until _leave_device()."""
+
 def _enter_dual_level() -> builtins.int:
     """Starts a level of forward mode."""
 
@@ -3964,6 +3967,9 @@ def _is_unguarded(tensor: Tensor) -> builtins.bool:
 
 def _layer_norm(input: Tensor, dims: builtins.int, weight: Tensor | None, bias: Tensor | None, eps: builtins.float, centred: builtins.bool) -> Tensor:
     """The last `dims` dimensions shifted and scaled to mean 0 and variance 1."""
+
+def _leave_device() -> None:
+    """Takes back the last _enter_device() of this thread."""
 
 def _leave_inference() -> builtins.bool:
     """Turns inference mode off for a transform; returns whether it was on."""

@@ -230,12 +230,10 @@ def _suffixes(tensor: Any) -> list[str]:
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    if tensor.is_meta:
-        suffixes.append(f"size={tuple(tensor.shape)}")
     empty = tensor.numel() == 0
     # The brackets show the shape, except where there is nothing between them.
     hidden = (empty and tensor.dim() != 1) or (not empty and _options["edgeitems"] == 0)
-    if hidden and not tensor.is_meta:
+    if hidden or tensor.is_meta:
         suffixes.append(f"size={tuple(tensor.shape)}")
     # A reader can tell int64 and bool from the elements; where there are none, nothing tells.
     evident = [_C.get_default_dtype()] if empty else [_C.get_default_dtype(), _C.int64, _C.bool]

@@ -61,10 +61,9 @@ class device:
         device(type='meta')
     """
 
-    __slots__ = ("_outer", "index", "type")
+    __slots__ = ("index", "type")
     type: str
     index: int | None
-    _outer: list["device"]
     _KNOWN = ("cpu", "cuda", "meta", "mps", "xpu")
 
     def __init__(self, type: Any, index: int | None = None) -> None:
@@ -84,15 +83,13 @@ class device:
             index = int(number)
         self.type = name
         self.index = index
-        self._outer = []
 
     def __enter__(self) -> "device":
-        self._outer.append(_C._get_default_device())
-        _C._set_default_device(self)
+        _C._enter_device(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _C._set_default_device(self._outer.pop())
+        _C._leave_device()
 
     def __repr__(self) -> str:
         suffix = "" if self.index is None else f", index={self.index}"

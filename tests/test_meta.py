@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 from cases import each_op
@@ -295,3 +296,59 @@ def test_the_default_device_does_not_reach_into_functions(op):
             found = results(op.function()(*args, **kwargs))
         tensors = [each for each in found if isinstance(each, torch.Tensor)]
         assert not any(each.is_meta for each in tensors), f"{op.name}{sample}"
+
+
+@pytest.mark.parametrize("name", ["zeros", "arange", "linspace", "eye", "randperm", "rand"])
+def test_out_decides_where_a_result_goes(name):
+    """Whatever the default device is; one that is named must be the same."""
+    sizes = {"zeros": (2, 3), "linspace": (0, 1, 6), "rand": (2, 3)}.get(name, (4,))
+    function, out = getattr(torch, name), torch.empty(0)
+    with torch.device("meta"):
+        assert function(*sizes, out=out) is out and not out.is_meta
+        assert out.numel() > 0 and torch.isfinite(out).all()
+    with pytest.raises(RuntimeError, match="does not match device of out parameter"):
+        function(*sizes, out=out, device="meta")
+
+
+def test_the_default_device_of_other_threads():
+    """One object may be entered on several threads: each has a default device of its own."""
+    device, entered, seen_there = torch.device("meta"), threading.Barrier(2), []
+
+    def other():
+        with device:
+            entered.wait(10)
+            seen_there.append(torch.ones(1).is_meta)
+        seen_there.append(torch.ones(1).is_meta)
+
+    with torch.device("cpu"), device:
+        thread = threading.Thread(target=other)
+        thread.start()
+        entered.wait(10)
+    thread.join()
+    assert seen_there == [True, False] and not torch.ones(1).is_meta
+    with pytest.raises(RuntimeError, match="not available"), torch.device("cuda"):
+        pass
+    assert not torch.ones(1).is_meta
+
+
+def test_asarray_does_not_share_between_devices():
+    with pytest.raises(ValueError, match="can't alias tensor from device 'cpu' to 'meta'"):
+        torch.asarray(torch.ones(2), device="meta", copy=False)
+
+
+def test_one_hot_and_pads():
+    classes = torch.ones(3, dtype=torch.int64, device="meta")
+    assert torch.nn.functional.one_hot(classes, 4).shape == (3, 4)
+    x = torch.ones(1, 2, 5, device="meta")
+    assert torch.nn.functional.pad(x, (2, 1), "reflect").shape == (1, 2, 8)
+
+
+def test_loading_does_not_follow_the_default_device():
+    """What a file holds has elements: it goes where it can have them, unless told otherwise."""
+    file = io.BytesIO()
+    torch.save({"a": torch.arange(6.0).reshape(2, 3).t(), "b": torch.ones(2)}, file)
+    file.seek(0)
+    with torch.device("meta"):
+        loaded = torch.load(file)
+    assert loaded["a"].tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+    assert loaded["b"].tolist() == [1.0, 1.0]

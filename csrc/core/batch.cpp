@@ -149,6 +149,7 @@ void run_with_leading_dims(const OpCall& call, Kernel kernel, std::span<const Ba
 void run_each(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims,
               void (*shift)(Storage&, void*)) {
   std::vector<Scalar> attributes(call.attributes.begin(), call.attributes.end());
+  Scalar* seed = call.op.traits & kRandom ? &attributes[call.op.attribute("seed")] : nullptr;
   for (BatchIndex index(dims); !index.done(); index.next()) {
     std::vector<Slice> slices;
     std::vector<TensorImpl*> inputs, outputs;
@@ -164,10 +165,7 @@ void run_each(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims,
     for (TensorImpl* input : call.inputs) inputs.push_back(slice(input));
     for (TensorImpl* output : call.outputs) outputs.push_back(slice(output));
     // Each element draws from a stream of its own.
-    if (call.op.traits & kRandom) {
-      Scalar& seed = attributes[call.op.attribute("seed")];
-      seed = static_cast<uint64_t>(seed.as_int()) + uint64_t{0x9E3779B97F4A7C15};
-    }
+    if (seed) *seed = static_cast<uint64_t>(seed->as_int()) + uint64_t{0x9E3779B97F4A7C15};
     run_plain({call.op, inputs, attributes, outputs}, kernel);
   }
 }

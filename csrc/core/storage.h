@@ -18,7 +18,7 @@ namespace tapegrad {
 struct StorageContext {
   uint32_t level = 0;  // the innermost vmap that is running, see core/batch.h
   uint16_t flags = 0;
-  Device device;           // overwritten by the storage
+  Device device;           // of the storage; on a thread, the CPU
   uint32_t transform = 0;  // the innermost reverse-mode transform that is running
 };
 inline thread_local StorageContext storage_context;
@@ -173,7 +173,6 @@ class Storage {
 
   Storage(void* data, size_t nbytes, Owner* owner)
       : data_(data), nbytes_(nbytes), owner_(owner), context_(storage_context) {
-    context_.device = Device{};
     if (owner) {
       clear(kFresh);
       set(kBorrowed);

@@ -95,7 +95,7 @@ Tensor empty_like(const Tensor& operand) {
 
 Tensor empty_like(const Tensor& operand, Sizes sizes, DType dtype) {
   int64_t numel = 1;
-  for (int64_t size : sizes) numel *= size;
+  for (int64_t size : sizes) numel = wrapping_product(numel, size);  // beside a zero, any size
   return Tensor(TensorImpl::empty(dtype, sizes, numel, operand->device()));
 }
 

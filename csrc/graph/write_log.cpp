@@ -146,7 +146,7 @@ void set_memory(TensorImpl& tensor, Ref<Storage> storage, DType dtype) {
   Ref<Storage> before = tensor.storage_ref();
   for (uint32_t i = 0; i < savers; ++i) tensor.remove_saver();
   tensor.set_storage(std::move(storage), dtype);
-  before->set_left();
+  if (before != tensor.storage_ref()) before->set_left();
   for (uint32_t i = 0; i < savers; ++i) tensor.add_saver();
   if (savers > 0 && before->savers() == 0) forget_writes(*before);
 }

@@ -108,10 +108,6 @@ bool can_cast(DType from, DType to) {
   return !(to == DType::Bool && from != DType::Bool);
 }
 
-}  // namespace
-
-namespace {
-
 // Between devices. To the meta device nothing has to be moved, and from it nothing can be.
 void copy_across(const Tensor& to, const Tensor& from) {
   if (to->device().is_meta()) return;

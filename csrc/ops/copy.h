@@ -25,7 +25,7 @@ Tensor rearranged(const Tensor& x, Sizes strides);
 Tensor cast(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::Preserve);
 // x itself if it is there.
 Tensor to_device(const Tensor& x, Device device);
-// A 0-d tensor on the CPU as one on the device of x, which it may meet as a number does; others themselves.
+// A number may meet any device: a 0-d tensor on the CPU moved to the device of x. Other tensors as they are.
 Tensor beside(const Tensor& number, const Tensor& x);
 // A copy made outside the tape that stands at the same place in the graph as x.
 Tensor clone_with_history(const Tensor& x);

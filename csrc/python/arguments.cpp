@@ -185,7 +185,8 @@ CreationOptions::CreationOptions(const Arguments& arguments, int first, DType de
       device(default_device),
       requires_grad(arguments.flag(first + 4)) {
   check_layout(arguments, first + 1);
-  if (arguments.has(first + 2)) device = device_of(arguments.object(first + 2));
+  has_device = arguments.has(first + 2);
+  if (has_device) device = device_of(arguments.object(first + 2));
   TAPEGRAD_CHECK(!arguments.flag(first + 3), arguments.function(),
                  ": pin_memory needs a CUDA back end, which this build does not have");
   if (is_complex(dtype)) fail_unsupported_dtype(arguments.function(), dtype);
@@ -193,8 +194,16 @@ CreationOptions::CreationOptions(const Arguments& arguments, int first, DType de
                  ": only Tensors of floating point dtype can require gradients, got ", name(dtype));
 }
 
+Device CreationOptions::result_device(const Arguments& arguments, int out) const {
+  if (!arguments.has(out)) return device;
+  const Device given = arguments.tensor(out)->device();
+  TAPEGRAD_CHECK(!has_device || device == given, arguments.function(), ": device ",
+                 to_string(device), " does not match device of out parameter (", to_string(given),
+                 ")");
+  return given;
+}
+
 Tensor CreationOptions::finish(Tensor tensor) const {
-  if (tensor->device() != device) tensor = to_device(tensor, device);
   if (requires_grad) set_requires_grad(tensor, true);
   return tensor;
 }
@@ -209,6 +218,7 @@ Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
                        const CreationOptions& options, bool dtype_given) {
   if (!arguments.has(out)) return empty(arguments.function(), sizes, options.dtype, options.device);
   const Tensor& target = arguments.tensor(out);
+  options.result_device(arguments, out);
   TAPEGRAD_CHECK(!dtype_given || options.dtype == target.dtype(), arguments.function(), ": dtype ",
                  name(options.dtype), " does not match dtype of out parameter (",
                  name(target.dtype()), ")");

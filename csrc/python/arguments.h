@@ -99,6 +99,7 @@ void define_method(Binder& b, const char* doc) {
 struct CreationOptions {
   DType dtype;
   Device device;
+  bool has_device = false;  // whether the caller named it
   bool requires_grad;
 
   CreationOptions(const Arguments& arguments, int first, DType default_dtype)
@@ -107,7 +108,9 @@ struct CreationOptions {
   CreationOptions(const Arguments& arguments, int first, const Tensor& like)
       : CreationOptions(arguments, first, like.dtype(), like->device()) {}
   CreationOptions(const Arguments& arguments, int first, DType default_dtype, Device device);
-  // Moves it to the device, and sets requires_grad.
+  // Where the result goes: parameter `out` decides if it is there, whatever the default device is.
+  Device result_device(const Arguments& arguments, int out) const;
+  // Sets requires_grad.
   Tensor finish(Tensor tensor) const;
 };
 

@@ -21,8 +21,8 @@ namespace {
   for (;;) pause();
 }
 
-// Such an unwinding throws no object: the reference that it is caught by is bound to nothing, which is
-// of no consequence, but a sanitizer tells.
+// Such an unwinding throws no object, so the reference that catches it is bound to nothing. Nobody reads it,
+// but the sanitizer would report it.
 template <class Body>
 [[gnu::no_sanitize_undefined]] auto until_exit(Body&& body) {
 #if defined(__GLIBCXX__)

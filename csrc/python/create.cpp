@@ -191,7 +191,7 @@ Tensor copy_of_data(const Arguments& a, const char* spelling, std::optional<DTyp
   PyObject* data = a.object(0);
   if (!data) a.fail_missing(0);
   if (is_tensor(data)) warn_copy_construct(spelling);
-  Tensor out = tensor_from_data(a.function(), data, dtype);
+  Tensor out = to_device(tensor_from_data(a.function(), data, dtype), options.device);
   return options.finish(std::move(out));
 }
 
@@ -239,7 +239,11 @@ Tensor as_array(const Arguments& a) {
   } else {
     result = must_copy ? clone(source) : source;
   }
-  result = to_device(result, given_device(a, 2, result, object));
+  const Device device = given_device(a, 2, result, object);
+  TAPEGRAD_CHECK_AS(ValueError, !must_share || device == result->device(),
+                    "asarray: can't alias tensor from device '", to_string(result->device()),
+                    "' to '", to_string(device), "'");
+  result = to_device(result, device);
   if (!a.has(4)) return result;
   if (requires_grad(result) && !a.flag(4)) return detach(result);
   if (a.flag(4)) set_requires_grad(result, true);
@@ -309,7 +313,7 @@ Tensor make_arange(const Arguments& a) {
   CreationOptions options(a, 4, floating ? default_dtype() : DType::Int64);
   DType dtype = result_dtype(a, 3, options);
   if (dtype == DType::Bool) fail_unsupported_dtype("arange", dtype);
-  Tensor result = arange(start, end, step, dtype, options.device);
+  Tensor result = arange(start, end, step, dtype, options.result_device(a, 3));
   if (a.has(3)) warn_arange_resizes(a.tensor(3), result.numel());
   return row_into_given_out(a, 3, options, std::move(result));
 }
@@ -337,7 +341,8 @@ Tensor make_range(const Arguments& a) {
   }
   double count = std::floor((end - start) / step) + 1;
   TAPEGRAD_CHECK(count > 0 && count < 0x1p58, "range: unsupported range: ", start, " -> ", end);
-  Tensor result = steps_from(start, step, static_cast<int64_t>(count), dtype, options.device);
+  Tensor result =
+      steps_from(start, step, static_cast<int64_t>(count), dtype, options.result_device(a, 3));
   return row_into_given_out(a, 3, options, std::move(result));
 }
 
@@ -346,22 +351,23 @@ Tensor make_linspace(const Arguments& a) {
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
   return row_into_given_out(a, 3, options,
-                            linspace(start, end, a.integer(2), dtype, options.device));
+                            linspace(start, end, a.integer(2), dtype, options.result_device(a, 3)));
 }
 
 Tensor make_logspace(const Arguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
-  Tensor result = logspace(start, end, a.integer(2), a.real(3, 10.0), dtype, options.device);
+  Tensor result =
+      logspace(start, end, a.integer(2), a.real(3, 10.0), dtype, options.result_device(a, 4));
   return row_into_given_out(a, 4, options, std::move(result));
 }
 
 Tensor make_eye(const Arguments& a) {
   int64_t rows = a.integer(0), columns = a.has(1) ? a.integer(1) : rows;
   CreationOptions options(a, 3, default_dtype());
-  return into_given_out(a, 2, options,
-                        eye(rows, columns, result_dtype(a, 2, options), options.device));
+  return into_given_out(
+      a, 2, options, eye(rows, columns, result_dtype(a, 2, options), options.result_device(a, 2)));
 }
 
 }  // namespace

@@ -20,9 +20,10 @@ struct Option {
   PyObject* key;
   bool is_pair;
 
-  explicit Option(std::string_view name)
-      : key(interned(name.data())),
-        is_pair(name == "betas" || name == "etas" || name == "step_sizes") {}
+  explicit Option(const char* name) : key(interned(name)) {
+    const std::string_view view(name);
+    is_pair = view == "betas" || view == "etas" || view == "step_sizes";
+  }
 };
 
 // The keys of an optimizer as Python strings.

@@ -94,7 +94,7 @@ Tensor randint_like(const Arguments& a) {
 Tensor make_randperm(const Arguments& a) {
   CreationOptions options(a, 3, DType::Int64);
   DType dtype = a.has(2) ? a.tensor(2).dtype() : options.dtype;
-  Tensor result = randperm(a.integer(0), dtype, options.device, generator_of(a, 1));
+  Tensor result = randperm(a.integer(0), dtype, options.result_device(a, 2), generator_of(a, 1));
   return options.finish(into_creation_out("randperm", std::move(result), a.optional_tensor(2)));
 }
 

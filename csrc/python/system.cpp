@@ -45,6 +45,9 @@ nb::dict build_info() {
   return result;
 }
 
+// The default devices around the blocks of `with torch.device(...)` that this thread is in.
+thread_local std::vector<Device> outer_devices;
+
 nb::list ops_list() {
   struct TraitName {
     OpTrait trait;
@@ -111,6 +114,15 @@ void bind_system(Binder& b) {
   b.function("_set_default_device", [](nb::handle device) {
     default_device = device.is_none() ? Device{} : device_of(device);
   }, "device"_a.none(), "Sets the device of new tensors on this thread.");
+  b.function("_enter_device", [](nb::handle device) {
+    const Device inner = device_of(device);
+    outer_devices.push_back(std::exchange(default_device, inner));
+  }, "device"_a, "The same until _leave_device().");
+  b.function("_leave_device", [] {
+    TAPEGRAD_CHECK(!outer_devices.empty(), "device: left on a thread on which it was not entered");
+    default_device = outer_devices.back();
+    outer_devices.pop_back();
+  }, "Takes back the last _enter_device() of this thread.");
   b.function("get_default_dtype", [] { return default_dtype(); },
              "The dtype of new floating-point tensors.");
   b.function("set_default_dtype", [](DType d) { set_default_dtype(d); }, "d"_a,

@@ -58,7 +58,7 @@ class FunctionCtx:
 class _Context(FunctionCtx):
     """The ctx of one call, made by Function.apply."""
 
-    _outputs: list[tuple[Any, Any]]  # shape and dtype of each
+    _outputs: list[tuple[Any, Any, Any]]  # shape, dtype and device of each
     _output_places: list[int]  # where the tensors are among all that forward returned
     _output_count: int
     _is_tensor: tuple[bool, ...]
@@ -95,8 +95,10 @@ class _Context(FunctionCtx):
         """Call the user's backward and return one gradient for each tensor argument."""
         if self.materialize_grads:
             grads = tuple(
-                _C.zeros(shape, dtype=dtype) if grad is None and shape is not None else grad
-                for grad, (shape, dtype) in zip(grads, self._outputs, strict=True)
+                _C.zeros(shape, dtype=dtype, device=device)
+                if grad is None and shape is not None
+                else grad
+                for grad, (shape, dtype, device) in zip(grads, self._outputs, strict=True)
             )
         given: list[Tensor | None] = [None] * self._output_count
         for place, grad in zip(self._output_places, grads, strict=True):
@@ -320,7 +322,7 @@ def _record(
     differentiable = [
         not any(result is other for other in context._non_differentiable) for result in results
     ]
-    context._outputs = [(result.shape, result.dtype) for result in results]
+    context._outputs = [(result.shape, result.dtype, result.device) for result in results]
     context._output_places = places
     context._output_count = len(outputs)
     tangents = _tangents(context, args) if cls.jvp is not Function.jvp else {}

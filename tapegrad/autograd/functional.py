@@ -348,7 +348,9 @@ def _rows_at_once(
     if output.requires_grad and count:
         from tapegrad import autograd
 
-        identity = _C.eye(count, dtype=output.dtype).reshape((count, *output.shape))
+        identity = _C.eye(count, dtype=output.dtype, device=output.device).reshape(
+            (count, *output.shape)
+        )
         grads = autograd.grad(
             output,
             points,
@@ -367,7 +369,7 @@ def _rows_at_once(
 
 
 def _empty_rows(output: Tensor, point: Tensor) -> Tensor:
-    return _C.zeros((output.numel(), *point.shape), dtype=point.dtype)
+    return _C.zeros((output.numel(), *point.shape), dtype=point.dtype, device=point.device)
 
 
 def _jacobian_forward(func: _Function, inputs: _OneOrMore) -> Any:
@@ -398,7 +400,7 @@ def _jacobian_forward(func: _Function, inputs: _OneOrMore) -> Any:
     total = sum(sizes)
     # One row for each element of each input: the one tangent that is 1 there.
     basis = tuple(
-        _C.eye(total, dtype=tensor.dtype)[:, start : start + size]
+        _C.eye(total, dtype=tensor.dtype, device=tensor.device)[:, start : start + size]
         for tensor, size, start in zip(tensors, sizes, _starts(sizes), strict=True)
     )
     blocks = []

@@ -165,7 +165,7 @@ def eye_(tensor: Tensor) -> Tensor:
             f"eye_: Only tensors with 2 dimensions are supported, got {tensor.dim()} dimensions"
         )
     with no_grad():
-        return tensor.copy_(_C.eye(*tensor.shape, dtype=tensor.dtype))
+        return tensor.copy_(_C.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:

@@ -304,9 +304,9 @@ def _reorder(tensor: Tensor, stride: Any) -> Tensor:
             raise ValueError("memory_stride leaves gaps")
         expected *= size
     with no_grad():
-        return _C.empty_strided(tuple(tensor.shape), tuple(stride), dtype=tensor.dtype).copy_(
-            tensor
-        )
+        return _C.empty_strided(
+            tuple(tensor.shape), tuple(stride), dtype=tensor.dtype, device="cpu"
+        ).copy_(tensor)
 
 
 def _check_keys(keys: list[Any]) -> None:

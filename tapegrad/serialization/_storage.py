@@ -88,7 +88,7 @@ class Storage:
         try:
             with no_grad():
                 if base is None:
-                    data = _C.empty(tuple(shape), dtype=dtype)
+                    data = _C.empty(tuple(shape), dtype=dtype, device="cpu")
                 else:
                     data = _C.as_strided(base, tuple(shape), tuple(stride), offset)
                 made: Tensor = _C._make_subclass(cls, data, False)
@@ -145,7 +145,7 @@ class Storage:
         try:
             if mapping is not None and self.offset % dtype.itemsize == 0 and not self.swapped:
                 return _C.frombuffer(mapping, dtype=dtype, count=count, offset=self.offset)
-            base = _C.empty(count, dtype=dtype)
+            base = _C.empty(count, dtype=dtype, device="cpu")
         except NotImplementedError as error:
             raise self.files.fail(f"{self.name}: {error}") from error
         memory = memory_of(base)

@@ -506,7 +506,7 @@ class Store:
         error: BaseException | None = None
         try:
             count = record.length // record.itemsize
-            base = _C.empty(count, dtype=_BITS[record.itemsize])
+            base = _C.empty(count, dtype=_BITS[record.itemsize], device="cpu")
             assert record.extent is not None
             self.file.read(base.numpy(), record.extent, record.checksum)
         except BaseException as found:

@@ -380,7 +380,7 @@ def _write(old: Tensor, new: Tensor, address: int) -> None:
 def _elements(old: Tensor, address: int) -> Tensor:
     """Return a copy of as many elements as the memory of `old` has, from an address on."""
     size = old.element_size()
-    whole = _C.empty(old.untyped_storage().nbytes() // size, dtype=old.dtype)
+    whole = _C.empty(old.untyped_storage().nbytes() // size, dtype=old.dtype, device="cpu")
     ctypes.memmove(whole.data_ptr(), address, whole.numel() * size)
     return whole
 

@@ -199,10 +199,10 @@ def _load(kept: _Bytes, file: Any) -> Tensor:
     if data and checksum(data) != kept.checksum:
         raise OSError(None, "the bytes are not those that were written")
     if not data:
-        return _C.empty(kept.shape, dtype=kept.dtype, requires_grad=kept.needs_grad)
+        return _C.empty(kept.shape, dtype=kept.dtype, device="cpu", requires_grad=kept.needs_grad)
     tensor = _C.frombuffer(data, dtype=kept.dtype).reshape(kept.shape)
     if tensor.stride() != kept.strides and _is_dense(kept):  # ops may round by layout
-        laid_out = _C.empty_strided(kept.shape, kept.strides, dtype=kept.dtype)
+        laid_out = _C.empty_strided(kept.shape, kept.strides, dtype=kept.dtype, device="cpu")
         tensor = laid_out.copy_(tensor)
     return tensor.requires_grad_(kept.needs_grad)
 

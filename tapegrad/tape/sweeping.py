@@ -82,7 +82,7 @@ def cotangents(name: str, roots: Sequence[Edge], g: Any) -> list[Tensor]:
                     f"{name}: expected a gradient for an output of shape {tuple(output.shape)}; "
                     "only that of a scalar may be left out"
                 )
-            grad = _C.ones(output.shape, dtype=output.dtype)
+            grad = _C.ones(output.shape, dtype=output.dtype, device=output.device)
         elif grad.shape != output.shape:
             raise RuntimeError(
                 f"{name}: expected a gradient of shape {tuple(output.shape)} for that output, got "

@@ -593,12 +593,12 @@ def max_unpool3d(
 def _starts(samples: Tensor, size: int, out: int, kernel: int) -> Tensor:
     """Return where windows begin along a dimension, for each plane, from a random number each."""
     if out == 1:
-        return _C.full((samples.numel(), 1), size - kernel, dtype=_C.int64)
+        return samples.new_full((samples.numel(), 1), size - kernel, dtype=_C.int64)
     alpha = (size - kernel) / (out - 1)
     u = samples.reshape(-1, 1)
-    steps = _C.arange(out - 1, dtype=u.dtype)
+    steps = _C.arange(out - 1, dtype=u.dtype, device=u.device)
     starts = ((steps + u) * alpha).to(_C.int64) - (u * alpha).to(_C.int64)
-    last = _C.full((starts.shape[0], 1), size - kernel, dtype=_C.int64)
+    last = starts.new_full((starts.shape[0], 1), size - kernel)
     return _C.cat((starts, last), 1)
 
 
@@ -637,18 +637,18 @@ def _fractional_max_pool(
     lead = input.shape[:-rank]
     if samples is None:
         shape = (1, *lead, rank) if len(lead) == 1 else (*lead, rank)
-        samples = _C.rand(shape, dtype=input.dtype)
+        samples = _C.rand(shape, dtype=input.dtype, device=input.device)
     with no_grad():
         # PyTorch's order of the random numbers: the width first in two dimensions, last in three.
         numbers = samples.reshape(-1, rank)
         columns = [1, 0] if rank == 2 else list(range(rank))
         planes = math.prod(lead)
-        places = _C.zeros((planes, *[1] * (2 * rank)), dtype=_C.int64)
+        places = numbers.new_zeros((planes, *[1] * (2 * rank)), dtype=_C.int64)
         for d in range(rank):
             starts = _starts(numbers[:, columns[d]], sizes[d], outs[d], kernels[d])
             spread = [planes, *[1] * (2 * rank)]
             spread[1 + d], spread[1 + rank + d] = outs[d], kernels[d]
-            window = starts.unsqueeze(-1) + _C.arange(kernels[d])
+            window = starts.unsqueeze(-1) + _C.arange(kernels[d], device=starts.device)
             places = places * sizes[d] + window.view(spread)
         places = places.reshape(planes, math.prod(outs), math.prod(kernels))
         values = input.detach().reshape(planes, 1, math.prod(sizes))

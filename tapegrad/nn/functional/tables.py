@@ -96,8 +96,8 @@ def embedding(
     if padding_idx is not None and weight.requires_grad:
         rows = _C.where((flat == padding_idx).unsqueeze(-1), rows.detach(), rows)
     if scale_grad_by_freq and rows.requires_grad:
-        counts = _C.zeros(weight.shape[0], dtype=rows.dtype).index_add(
-            0, flat, _C.ones(flat.shape, dtype=rows.dtype)
+        counts = _C.zeros(weight.shape[0], dtype=rows.dtype, device=rows.device).index_add(
+            0, flat, _C.ones(flat.shape, dtype=rows.dtype, device=rows.device)
         )
         rows = _ScaledGradient.apply(rows, counts.index_select(0, flat).reciprocal().unsqueeze(-1))
     return rows.reshape(*input.shape, weight.shape[1])
@@ -174,7 +174,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError(
             "one_hot: Can not infer total number of classes from empty tensor; give num_classes"
         )
-    if tensor.numel() and not _C._batch_levels():
+    unseen = tensor.is_meta and num_classes > 0
+    if tensor.numel() and not unseen and not _C._batch_levels():
         least, most = int(tensor.min()), int(tensor.max())
         if least < 0:
             raise RuntimeError(f"one_hot: Class values must be non-negative, got {least}")
@@ -187,4 +188,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             )
     elif num_classes < 0:
         raise RuntimeError("one_hot: under vmap the number of classes must be given")
-    return (tensor.unsqueeze(-1) == _C.arange(num_classes)).long()
+    return (tensor.unsqueeze(-1) == _C.arange(num_classes, device=tensor.device)).long()
