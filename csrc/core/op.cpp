@@ -1,11 +1,8 @@
 #include "core/op.h"
 
-#include <algorithm>
+#include <bit>
 
-#include "core/batch.h"
-#include "core/call_cache.h"
 #include "core/error.h"
-#include "core/profile.h"
 
 namespace tapegrad {
 
@@ -30,8 +27,8 @@ bool is_number(const TensorImpl& x) { return x.dim() == 0 && x.device().is_cpu()
 // On the meta device there is nothing to compute.
 void compute_nothing(const OpCall&) {}
 
-}  // namespace
-
+// The kernel of the device that the operands are on. They must agree; only 0-d tensors on the CPU may
+// meet those of another device.
 Kernel kernel_for(const OpCall& call) {
   const Device device = call.out().device();
   for (const TensorImpl* output : call.outputs)
@@ -45,49 +42,30 @@ Kernel kernel_for(const OpCall& call) {
   return kernel;
 }
 
-namespace {
-
-// A batch that lives somewhere does not concern a call that it takes no part in.
-bool has_batch(const OpCall& call) {
-  auto is_batch = [](const TensorImpl* x) { return x->storage().is_batched(); };
-  return std::any_of(call.inputs.begin(), call.inputs.end(), is_batch) ||
-         std::any_of(call.outputs.begin(), call.outputs.end(), is_batch);
-}
-
-void run(const OpCall& call, Kernel kernel) {
-  const ProfileScope profiled(call);
-  if ((dispatch_watch & kWatchBatch) || (batched_storages && has_batch(call)))
-    return Batches::run(call, kernel);
-  if (!(dispatch_watch & kWatchReuse)) {
-    kernel(call);
-  } else if (!reusing->begin(call)) {
-    kernel(call);
-    reusing->end(call);
-  }
-  if (captures) capture_call(call);
-}
-
-void run_in_budget(const OpCall& call, Kernel kernel) {
-  budget_hooks.before(call);
-  try {
-    run(call, kernel);
-    budget_hooks.after(call);
-  } catch (...) {
-    budget_hooks.abandon(call);
-    throw;
-  }
-}
+constexpr int kInterceptors = static_cast<int>(Interceptor::Reuse) + 1;
+constexpr uint32_t kAllInterceptors = (uint32_t{1} << kInterceptors) - 1;
+Intercept interceptors[kInterceptors] = {};
 
 }  // namespace
 
-void dispatch_watched(const OpCall& call, Kernel kernel) {
-  if (kernel == compute_nothing) {
-    if (captures) capture_call(call);
-    return;
-  }
-  if (dispatch_watch & kWatchPending) resolve_pending();
-  if ((dispatch_watch & kWatchBudget) || evicted_storages) run_in_budget(call, kernel);
-  else run(call, kernel);
+bool install(Interceptor which, Intercept intercept) {
+  interceptors[static_cast<int>(which)] = intercept;
+  return true;
+}
+
+void Next::operator()(const OpCall& call) const {
+  const uint32_t waiting =
+      (intercepted_here | intercepted_everywhere) & kAllInterceptors & ~passed_;
+  if (!waiting) return kernel_(call);
+  const int place = std::countr_zero(waiting);
+  interceptors[place](call, {kernel_, passed_ | ((uint32_t{2} << place) - 1)});
+}
+
+void dispatch_intercepted(const OpCall& call) {
+  const Kernel kernel = kernel_for(call);
+  // Where there are no bytes, nothing is to be brought back, timed or batched.
+  const bool has_bytes = kernel != compute_nothing;
+  Next(kernel, has_bytes ? 0 : bit(Interceptor::Capture) - 1)(call);
 }
 
 void dispatch(const Op& op, std::span<const Tensor> inputs, std::span<const Scalar> attributes,

@@ -1,6 +1,6 @@
 // The one dispatch point. Every computation, forward or backward, in-place or not, is an op that
 // passes here, below autograd: the op's record, input tensors, attributes and output tensors are
-// known, the back end is chosen by device, and a capture may listen.
+// known, the back end is chosen by device, and interceptors may stand in between.
 //
 // Note [What a call means]
 // A call is a function of the *bytes* its operands name (storage, offset, sizes, strides, dtype)
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/interceptor.h"
 #include "core/scalar.h"
 #include "core/tensor.h"
 
@@ -36,8 +37,7 @@ struct OpCall {
 
 using Kernel = void (*)(const OpCall&);
 
-// What dispatch must know of an op when it runs over a batch (core/batch.h) or may run again
-// (graph/budget.h).
+// What interceptors must know of an op.
 enum OpTrait : uint8_t {
   kAnyRank = 1,     // works element by element: further leading dimensions change nothing
   kRandom = 2,      // draws random numbers, from its attributes "seed" and "offset"
@@ -75,92 +75,31 @@ struct Op {
   mutable Kernel kernels[kDeviceTypes] = {};  // see Note [Ops and kernels find each other by name]
 };
 
-// The kernel of the device that the operands of a call are on. They must agree; only 0-d tensors on the
-// CPU may meet those of another device.
-Kernel kernel_for(const OpCall& call);
-
-// Who wants to know of calls on this thread. One test on the way of every op.
-enum DispatchWatch : uint8_t {
-  kWatchCapture = 1,  // `capturing` listens
-  kWatchPending = 2,  // tangents wait to be computed before anything is overwritten
-  kWatchBatch = 4,    // a vmap is running
-  kWatchProfile = 8,  // a profile notes times and memory (core/profile.h)
-  kWatchReuse = 16,   // results are kept, or taken from those kept (core/call_cache.h)
-  kWatchBudget = 32,  // how values were computed is noted (graph/budget.h)
-};
-inline thread_local uint8_t dispatch_watch = 0;
-// How many storages are batches, on any thread.
-inline uint32_t batched_storages = 0;
-// How many storages have had their bytes evicted, and budgets may evict more, on any thread.
-inline uint32_t evicted_storages = 0;
-// How many programs listen, on any thread: they must know what other threads do meanwhile.
-inline uint32_t captures = 0;
-
-inline void watch(DispatchWatch what, bool on) {
-  dispatch_watch = static_cast<uint8_t>(on ? dispatch_watch | what : dispatch_watch & ~what);
-}
-
-class Program;  // core/program.h
-// The program that listens on this thread, or null.
-inline thread_local Program* capturing = nullptr;
-// Makes a program listen, or none, for a while.
-class CaptureScope {
+// The rest of a call's way, as an interceptor sees it.
+class Next {
  public:
-  explicit CaptureScope(Program* program);
-  ~CaptureScope();
-  CaptureScope(const CaptureScope&) = delete;
-  CaptureScope& operator=(const CaptureScope&) = delete;
+  void operator()(const OpCall& call) const;
+  // The same way without one of those that are still to come.
+  Next without(Interceptor which) const { return {kernel_, passed_ | bit(which)}; }
 
  private:
-  Program* outer_;
+  friend void dispatch_intercepted(const OpCall& call);
+  Next(Kernel kernel, uint32_t passed) : kernel_(kernel), passed_(passed) {}
+
+  Kernel kernel_;
+  uint32_t passed_;  // by bit
 };
+using Intercept = void (*)(const OpCall& call, const Next& next);
+// Called once for each, while the library is loaded.
+bool install(Interceptor which, Intercept intercept);
 
-void capture_call(const OpCall& call);
-void capture_read(const Tensor& x);
-void capture_constant(const Tensor& x);
-void capture_shared(const Tensor& x, bool is_seen);
-
-// What happens besides calls: Note [What a captured program must see] in core/program.h.
-// Elements are looked at: by Python, or for a shape.
-inline void note_read(const Tensor& x) {
-  if (captures) [[unlikely]]
-    capture_read(x);
-}
-// Fresh memory was filled with what came from the host.
-inline void note_constant(const Tensor& x) {
-  if (captures) [[unlikely]]
-    capture_constant(x);
-}
-// The address of the bytes becomes known outside.
-inline void note_shared(const Tensor& x) {
-  if (captures) [[unlikely]]
-    capture_shared(x, true);
-}
-// The bytes are somebody else's, as those of an array.
-inline void note_borrowed(const Tensor& x) {
-  if (captures) [[unlikely]]
-    capture_shared(x, false);
-}
-
-// Set by the graph layer: computes the tangents that wait.
-inline void (*resolve_pending)() = nullptr;
-// Set by the graph layer: brings evicted operands back before a call, and keeps them during it; notes
-// afterwards how the outputs were computed.
-struct BudgetHooks {
-  void (*before)(const OpCall& call) = nullptr;
-  void (*after)(const OpCall& call) = nullptr;
-  void (*abandon)(const OpCall& call) noexcept = nullptr;  // the call failed
-};
-inline BudgetHooks budget_hooks;
-
-void dispatch_watched(const OpCall& call, Kernel kernel);
+void dispatch_intercepted(const OpCall& call);
 
 inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
                      std::span<const Scalar> attributes, std::span<TensorImpl* const> outputs) {
   OpCall call{op, inputs, attributes, outputs};
-  if (dispatch_watch | batched_storages | evicted_storages | captures | device_storages)
-      [[unlikely]]
-    return dispatch_watched(call, kernel_for(call));
+  if (intercepted_here | intercepted_everywhere) [[unlikely]]
+    return dispatch_intercepted(call);
   op.kernels[static_cast<int>(DeviceType::CPU)](call);
 }
 

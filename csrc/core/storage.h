@@ -9,6 +9,7 @@
 
 #include "core/allocator.h"
 #include "core/device.h"
+#include "core/interceptor.h"
 #include "core/pool.h"
 #include "core/refcount.h"
 
@@ -16,43 +17,28 @@ namespace tapegrad {
 
 // What storages made on this thread are born with.
 struct StorageContext {
-  uint32_t level = 0;  // the innermost vmap that is running, see core/batch.h
+  uint32_t level = 0;  // the innermost vmap that is running, see intercept/batch.h
   uint16_t flags = 0;
   Device device;           // of the storage; on a thread, the CPU
   uint32_t transform = 0;  // the innermost reverse-mode transform that is running
 };
 inline thread_local StorageContext storage_context;
 
-// Note [What the tape is charged]
-// The bytes of every storage that a saved value shows, once each, and not those of leaves: a model's
-// parameters live whether or not something was recorded. Bytes that are evicted are not there to
-// be counted.
-struct SavedBytes {
-  int64_t live = 0;
-  int64_t peak = 0;
-
-  void add(size_t nbytes) {
-    live += static_cast<int64_t>(nbytes);
-    if (live > peak) peak = live;
-  }
-  void remove(size_t nbytes) { live -= static_cast<int64_t>(nbytes); }
-};
-inline SavedBytes saved_bytes;
-
 // How many storages are on other devices than the CPU, on any thread.
-inline uint32_t device_storages = 0;
+inline Reasons device_storages{kOtherDevice};
 
 class Storage;
-// Set by the graph layer: what happens to storages that the budget tracks (graph/budget.h).
-struct Tracking {
-  void (*forget)(Storage& storage) noexcept = nullptr;  // it is being destroyed
-  void (*restore)(Storage& storage) = nullptr;          // its evicted bytes are asked for
-  void (*settle)(Storage& storage) = nullptr;  // they are used, or written first, outside of calls
-  void (*expose)(Storage& storage) = nullptr;  // somebody may write them unseen from now on
+// A layer above marks storages with flags of its own, keeps what it knows of them, and is told what happens
+// to them. It may leave out what does not concern it.
+struct StorageListener {
+  unsigned flags;
+  void (*destroyed)(Storage& storage) noexcept = nullptr;
+  void (*used)(Storage& storage) = nullptr;  // its bytes are asked for outside of calls
+  void (*exposed)(Storage& storage) =
+      nullptr;  // its address becomes known: it may be written unseen
 };
-inline Tracking tracking;
-// Set by the graph layer: a storage of which something is coded is being destroyed (graph/coding.h).
-inline void (*forget_codings)(Storage& storage) noexcept = nullptr;
+// Called while the library is loaded.
+bool add_storage_listener(const StorageListener& listener);
 
 // Note [Memory that is written unseen]
 // Calls are the only writers that anybody sees: they bump the version, and whoever must know what
@@ -66,7 +52,7 @@ class Storage {
  public:
   enum Flag : uint16_t {
     kInference = 1,  // made in inference mode: never to meet the tape
-    kBatched = 2,    // the bytes stand once for each element of a batch, see core/batch.h
+    kBatched = 2,    // the bytes stand once for each element of a batch, see intercept/batch.h
     kLeaf = 4,       // a leaf of the graph shows it: not the tape's memory
     kEvicted = 8,    // the bytes are gone and can be computed again, see graph/budget.h
     kTracked = 16,   // the budget knows how to compute the bytes, or that nobody does
@@ -112,20 +98,10 @@ class Storage {
   uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
 
-  // How many values that the tape saved show these bytes: while there are any, writes are noted
-  // with their place and line (graph/write_log.h).
+  // How many values that the tape saved show these bytes (graph/tape_memory.h).
   uint32_t savers() const { return savers_; }
-  void add_saver() {
-    if (savers_++ == 0 && !has(kLeaf | kEvicted)) saved_bytes.add(nbytes_);
-  }
-  void remove_saver() {
-    if (--savers_ == 0 && !has(kLeaf | kEvicted)) saved_bytes.remove(nbytes_);
-  }
-  // A leaf shows these bytes.
-  void mark_leaf() {
-    if (savers_ != 0 && !has(kLeaf | kEvicted)) saved_bytes.remove(nbytes_);
-    set(kLeaf);
-  }
+  void set_savers(uint32_t count) { savers_ = count; }
+  void mark_leaf() { set(kLeaf); }
 
   uint32_t birth_level() const { return context_.level; }
   uint32_t birth_transform() const { return context_.transform; }
@@ -139,11 +115,9 @@ class Storage {
     tracker_ = nullptr;
     clear(kTracked);
   }
-  // The bytes are used by the library outside of calls, and not written except for the first time.
-  void settle() {
-    if (has(kTracked)) [[unlikely]]
-      tracking.settle(*this);
-  }
+  // The bytes are asked for outside of calls, and not written except for the first time. Fails where there are
+  // none to be had: those of a batch as if they were one tensor's, or of another device.
+  void use();
   // The address goes to somebody who may write the bytes whenever it likes.
   void expose();
   // The same until end_loan() was called as often; the borrower holds the storage.
@@ -194,8 +168,8 @@ class Storage {
 
   void destroy() noexcept {
     if (has(kBatched | kTracked | kCoded | kDevice)) [[unlikely]] {
-      destroy_special();
-      if (has(kDevice)) return pool_free(this, sizeof(Storage));
+      tell_destroyed();
+      if (has(kDevice)) return free_on_device();
     }
     if (is_embedded()) return deallocate(data_, header_offset(nbytes_) + sizeof(Storage));
     if (is_borrowed()) {
@@ -206,7 +180,9 @@ class Storage {
     }
     pool_free(this, sizeof(Storage));
   }
-  void destroy_special() noexcept;
+  void tell_destroyed() noexcept;
+  void tell_exposed();
+  void free_on_device() noexcept;
 
   uint32_t references_ = 1;
   uint32_t version_ = 0;

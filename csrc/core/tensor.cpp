@@ -51,8 +51,8 @@ Ref<TensorImpl> TensorImpl::bare_alias() const {
   return Ref<TensorImpl>::adopt(impl);
 }
 
-void* TensorImpl::settled_data() const {
-  settle_bytes(*storage_);
+void* TensorImpl::used_data() const {
+  storage_->use();
   return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
 }
 

@@ -30,11 +30,6 @@ inline PythonHooks python_hooks;
 class TensorImpl;
 inline void (*destroy_autograd_meta)(TensorImpl*, AutogradMeta*) noexcept = nullptr;
 
-// The bytes of an unusual storage are asked for: those of a batch (core/batch.h) as if they were one
-// tensor's, or those of another device as if they were here, which fails; evicted ones, which come back;
-// fresh ones, which cease to be so.
-void settle_bytes(Storage& storage);
-
 class TensorImpl {
  public:
   static Ref<TensorImpl> create(Ref<Storage> storage, DType dtype, Sizes sizes, Sizes strides,
@@ -64,7 +59,7 @@ class TensorImpl {
   void* data() const {
     if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kDevice))
         [[unlikely]]
-      return settled_data();
+      return used_data();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
   }
   template <class T>
@@ -79,16 +74,9 @@ class TensorImpl {
     dtype_ = dtype;
   }
 
-  // A saved value begins or ends to hold this tensor.
-  void add_saver() {
-    ++savers_;
-    storage_->add_saver();
-  }
-  void remove_saver() {
-    --savers_;
-    storage_->remove_saver();
-  }
+  // How many saved values hold this very object (graph/tape_memory.h).
   uint32_t savers() const { return savers_; }
+  void set_savers(uint32_t count) { savers_ = count; }
 
   // A Python number turned into a 0-d tensor: weaker in type promotion.
   bool is_wrapped_number() const { return wrapped_number_; }
@@ -117,8 +105,8 @@ class TensorImpl {
   TensorImpl(Ref<Storage> storage, DType dtype, uint8_t rank)
       : dtype_(dtype), rank_(rank), inline_rank_(rank), storage_(std::move(storage)) {}
 
-  // data() of a storage that is unusual.
-  void* settled_data() const;
+  // data() where the bytes are not simply there.
+  void* used_data() const;
 
   // Sizes, then strides. When the rank outgrew the object, the first slot points to the heap.
   int64_t* heap_dims() const { return reinterpret_cast<int64_t*>(inline_dims_[0]); }
@@ -131,7 +119,7 @@ class TensorImpl {
   bool contiguous_ = true;
   bool wrapped_number_ = false;
   bool heap_dims_ = false;
-  uint32_t savers_ = 0;  // how many saved values hold this very object
+  uint32_t savers_ = 0;
   Ref<Storage> storage_;
   int64_t offset_ = 0;
   int64_t numel_ = 0;

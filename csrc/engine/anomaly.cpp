@@ -1,8 +1,9 @@
 #include "engine/anomaly.h"
 
-#include "core/batch.h"
 #include "core/error.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
+#include "intercept/capture.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 

@@ -18,14 +18,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/batch.h"
 #include "core/error.h"
 #include "core/parallel.h"
-#include "core/profile.h"
 #include "engine/anomaly.h"
 #include "engine/targets.h"
 #include "graph/accumulate.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
+#include "intercept/profile.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -189,7 +189,7 @@ void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const
   std::vector<Tensor> heap_grads(edges.size() > kInline ? edges.size() : 0);
   Gradients grad_inputs(edges.size() > kInline ? heap_grads.data() : inline_grads, edges.size());
   UnwantedScope scope(node, targets);
-  const bool profiled = dispatch_watch & kWatchProfile;
+  const bool profiled = is_intercepted_here(Interceptor::Profile);
   if (node.has_hooks() || anomaly.enabled || batched_storages || profiled) [[unlikely]]
     run_watched(node, pending.buffers(), grad_inputs);
   else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
@@ -323,7 +323,7 @@ std::vector<Tensor> run_alone(Node& node, std::vector<Tensor> grads) {
 
 std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,
                           std::span<const Tensor> inputs, bool accumulate, SweepOptions options) {
-  if (dispatch_watch & kWatchPending) resolve_pending();
+  if (is_intercepted_here(Interceptor::Tangents)) resolve_pending();
   Targets targets(roots, inputs, accumulate);
   GradMode mode(options.create_graph);
   RunningScope scope(roots, targets);

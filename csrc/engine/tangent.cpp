@@ -1,12 +1,11 @@
-#include "engine/tangent.h"
-
+// Computing tangents: graph/forward.h, Note [Tangents by transposing].
 #include <algorithm>
 
-#include "core/batch.h"
 #include "core/op.h"
 #include "engine/sweep.h"
 #include "graph/forward.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
 #include "ops/create.h"
 #include "ops/view.h"
 
@@ -153,7 +152,7 @@ struct PlaceholderGuard {
 void resolve_all() {
   while (!pending_tangents.empty()) {
     std::vector<PendingTangent> taken = std::exchange(pending_tangents, {});
-    watch(kWatchPending, false);
+    intercept_here(Interceptor::Tangents, false);
     PlaceholderGuard guard{taken};
     for (const PendingTangent& pending : taken) {
       for (const PendingTangent::Output& output : pending.outputs) stop_waiting(output.tensor);
@@ -161,11 +160,17 @@ void resolve_all() {
     }
     for (const PendingTangent& pending : taken) resolve(pending);
   }
-  watch(kWatchPending, false);
+  intercept_here(Interceptor::Tangents, false);
 }
 
-}  // namespace
+[[maybe_unused]] const bool installed = [] {
+  resolve_pending = resolve_all;
+  return install(Interceptor::Tangents, [](const OpCall& call, const Next& next) {
+    resolve_all();
+    next(call);
+  });
+}();
 
-void install_tangents() { resolve_pending = resolve_all; }
+}  // namespace
 
 }  // namespace tapegrad

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "core/batch.h"
 #include "core/error.h"
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"

@@ -1,4 +1,5 @@
 #include "graph/accumulate.h"
+#include "graph/tape_memory.h"
 
 #include "core/error.h"
 #include "graph/record.h"
@@ -34,7 +35,7 @@ Ref<Node> accumulator_of(const Tensor& leaf) {
   Ref<AccumulateGrad> node = Node::create<AccumulateGrad>(0, 0, std::span(&leaf, 1), leaf);
   node->stamp();
   if (meta.extra && meta.extra->takes_tangent) node->set_innermost();
-  leaf->storage().mark_leaf();
+  mark_leaf(leaf->storage());
   if (leaf->python_object() && holds_objects(leaf)) node->set_collected();
   meta.node = node.get();
   return node;

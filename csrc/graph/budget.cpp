@@ -4,10 +4,10 @@
 #include <limits>
 #include <unordered_set>
 
-#include "core/call_cache.h"
 #include "core/error.h"
 #include "graph/node.h"
 #include "graph/write_log.h"
+#include "intercept/call_cache.h"
 
 namespace tapegrad {
 
@@ -66,6 +66,7 @@ int64_t last_number = 0;
 Limit& limit() { return limits.empty() ? lingering : limits.back(); }
 int64_t peak_before = 0;  // of saved bytes, before the last budget began
 uint32_t evicted = 0;
+Reasons may_evict{Interceptor::Budget};
 
 // Lets the peak start again at what is live, and notes how high it was for all whom it concerns.
 void restart_peak() {
@@ -75,7 +76,7 @@ void restart_peak() {
 }
 
 // Calls on all threads are watched while something may be evicted from under them.
-void update_watch() { evicted_storages = evicted + static_cast<uint32_t>(limits.size()); }
+void update_watch() { may_evict.set(evicted + static_cast<uint32_t>(limits.size())); }
 Budget::Stats statistics;
 std::vector<Value*> candidates;
 std::vector<Value*> quiet_values;
@@ -99,7 +100,7 @@ void count_newly_sole() {
     Value& value = *quiet_values[i];
     if (!is_newly_sole(value)) continue;
     Budget::end_quiet(value);
-    value.storage->add_saver();
+    add_saver(*value.storage);
   }
 }
 
@@ -224,14 +225,24 @@ bool evict_some(int64_t target) {
   return any;
 }
 
+// Brings evicted operands back before a call, keeps them during it, and notes how the outputs were computed.
+void run_in_budget(const OpCall& call, const Next& next) {
+  Recipes::before(call);
+  try {
+    next(call);
+    Recipes::after(call);
+  } catch (...) {
+    Recipes::abandon(call);
+    throw;
+  }
+}
+
 [[maybe_unused]] const bool installed = [] {
-  budget_hooks = {Recipes::before, Recipes::after, Recipes::abandon};
-  tracking = {Recipes::forget, [](Storage& storage) {
-    Recipes::bring_back(*Recipes::find(storage));
-  }, Recipes::settle, Recipes::expose};
+  install(Interceptor::Budget, run_in_budget);
+  add_storage_listener({Storage::kTracked, Recipes::forget, Recipes::settle, Recipes::expose});
   keep_hooks = {[](TensorImpl& result) {
     Budget::admit(result.storage());
-    result.add_saver();
+    add_saver(result);
   }, [](TensorImpl& result) noexcept { remove_saver(result); }};
   return true;
 }();
@@ -267,7 +278,7 @@ Budget::Outcome Budget::stop(int64_t number) {
 
 void Budget::change_joined() {
   has_joined = is_active;
-  watch(kWatchBudget, is_active);
+  intercept_here(Interceptor::Budget, is_active);
   if (is_active) storage_context.flags |= Storage::kFresh;
   else storage_context.flags &= ~uint32_t{Storage::kFresh};
 }

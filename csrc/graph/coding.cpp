@@ -10,10 +10,10 @@ namespace {
 // Never freed: payloads may outlive static objects.
 auto& by_storage = *new std::unordered_map<const Storage*, std::vector<Payload*>>();
 
-[[maybe_unused]] const bool installed = [] {
-  forget_codings = [](Storage& storage) noexcept { Payloads::forget(storage); };
-  return true;
-}();
+void forget(Storage& storage) noexcept { Payloads::forget(storage); }
+
+[[maybe_unused]] const bool installed = add_storage_listener(
+    {Storage::kCoded, forget, nullptr, [](Storage& storage) { forget(storage); }});
 
 }  // namespace
 
@@ -24,9 +24,9 @@ const char* name(Codec codec) {
 }
 
 void Payload::add(Tensor tensor) {
-  if (dispatch_watch & kWatchBudget) [[unlikely]]
+  if (is_intercepted_here(Interceptor::Budget)) [[unlikely]]
     Budget::admit(tensor->storage());
-  tensor->add_saver();
+  add_saver(*tensor.impl());
   parts.push_back(std::move(tensor));
 }
 

@@ -54,7 +54,7 @@ void exit_forward_level(uint32_t level) {
   };
   // Tangents of outer levels may wait among those of this one. The level ends even if one fails.
   try {
-    if (dispatch_watch & kWatchPending) resolve_pending();
+    if (is_intercepted_here(Interceptor::Tangents)) resolve_pending();
   } catch (...) {
     end();
     throw;
@@ -153,7 +153,7 @@ void wait_for_tangents(const Tensor& tensor, const Ref<Node>& node, uint32_t out
   if (pending_tangents.empty() || pending_tangents.back().node != node)
     pending_tangents.push_back({node, {}, {}, grad_enabled, visible_levels, storage_context.level});
   pending_tangents.back().outputs.push_back({output_number, tensor});
-  watch(kWatchPending, true);
+  intercept_here(Interceptor::Tangents, true);
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ struct PendingTangent {
   uint32_t vmap;  // the innermost one that ran
 };
 inline thread_local std::vector<PendingTangent> pending_tangents;
+// Set by the engine: computes the tangents that wait.
+inline void (*resolve_pending)() = nullptr;
 
 // Makes `tensor` an output of `node` while levels are active: its tangents wait if the node has
 // placeholders, and it gets the node as its history if the node leads to one.

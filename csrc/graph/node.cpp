@@ -4,11 +4,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/batch.h"
 #include "core/error.h"
-#include "core/profile.h"
 #include "graph/hooks.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
+#include "intercept/profile.h"
 
 namespace tapegrad {
 

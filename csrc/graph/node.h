@@ -137,7 +137,7 @@ class Node {
   bool has_hooks() const { return has_hooks_; }
   void set_has_hooks(bool value) { has_hooks_ = value; }
 
-  // The innermost vmap over whose batch an output differs, see core/batch.h.
+  // The innermost vmap over whose batch an output differs, see intercept/batch.h.
   uint32_t level() const { return level_; }
   // Whether an output differs over the batch of a vmap. Gradients that differ over a finished one which
   // the outputs do not differ over are summed before they get here.

@@ -5,12 +5,12 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "core/profile.h"
 #include "graph/budget.h"
 #include "graph/cost.h"
 #include "graph/grad_mode.h"
 #include "graph/node.h"
 #include "graph/write_log.h"
+#include "intercept/profile.h"
 
 namespace tapegrad {
 
@@ -41,7 +41,7 @@ void hold(Value& value, uint32_t ours = 0) {
   if (value.is_held) return;
   value.is_held = true;
   Storage& storage = *value.storage;
-  if (storage.use_count() == storage.savers() + ours) storage.add_saver();
+  if (storage.use_count() == storage.savers() + ours) add_saver(storage);
   else Budget::hold_quietly(value);
   storage.retain();
 }
@@ -51,7 +51,7 @@ void let_go(Value& value) noexcept {
   value.is_held = false;
   Storage* storage = value.storage;
   if (value.quiet >= 0) Budget::end_quiet(value);
-  else storage->remove_saver();
+  else remove_saver(*storage);
   if (storage->savers() == 0) forget_writes(*storage);  // before the address is used again
   storage->release();
 }
@@ -243,7 +243,7 @@ struct Frames {
 thread_local Frames* frames = nullptr;
 
 bool is_recording() {
-  return (dispatch_watch & kWatchBudget) && (grad_enabled || sweeps_running == 0);
+  return is_intercepted_here(Interceptor::Budget) && (grad_enabled || sweeps_running == 0);
 }
 
 void lock(Frame& frame, Value& value) {

@@ -42,12 +42,14 @@ void check_savable(const Tensor& tensor) {
 // before the next op runs, go on waiting meanwhile.
 class TangentsWait {
  public:
-  TangentsWait() : waiting_(std::exchange(pending_tangents, {})) { watch(kWatchPending, false); }
+  TangentsWait() : waiting_(std::exchange(pending_tangents, {})) {
+    intercept_here(Interceptor::Tangents, false);
+  }
   ~TangentsWait() {
     waiting_.insert(waiting_.end(), std::make_move_iterator(pending_tangents.begin()),
                     std::make_move_iterator(pending_tangents.end()));
     pending_tangents = std::move(waiting_);
-    watch(kWatchPending, !pending_tangents.empty());
+    intercept_here(Interceptor::Tangents, !pending_tangents.empty());
   }
   TangentsWait(const TangentsWait&) = delete;
   TangentsWait& operator=(const TangentsWait&) = delete;
@@ -60,10 +62,10 @@ class TangentsWait {
 
 // On the way of every recorded op: worth being part of its callers.
 [[gnu::always_inline]] inline void SavedValue::hold(Tensor tensor) {
-  if (dispatch_watch & kWatchBudget) [[unlikely]]
+  if (is_intercepted_here(Interceptor::Budget)) [[unlikely]]
     Budget::admit(tensor->storage());
   version_ = tensor->storage().version();
-  tensor->add_saver();
+  add_saver(*tensor.impl());
   content_ = tensor.detach_reference();
 }
 

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/batch.h"
 #include "graph/source.h"
+#include "intercept/batch.h"
 
 namespace tapegrad {
 
@@ -144,10 +144,10 @@ void forget_writes(const Storage& storage) noexcept { logs.erase(&storage); }
 void set_memory(TensorImpl& tensor, Ref<Storage> storage, DType dtype) {
   uint32_t savers = tensor.savers();
   Ref<Storage> before = tensor.storage_ref();
-  for (uint32_t i = 0; i < savers; ++i) tensor.remove_saver();
+  for (uint32_t i = 0; i < savers; ++i) remove_saver(*before);
   tensor.set_storage(std::move(storage), dtype);
   if (before != tensor.storage_ref()) before->set_left();
-  for (uint32_t i = 0; i < savers; ++i) tensor.add_saver();
+  for (uint32_t i = 0; i < savers; ++i) add_saver(tensor.storage());
   if (savers > 0 && before->savers() == 0) forget_writes(*before);
 }
 

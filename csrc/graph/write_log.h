@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "core/tensor.h"
+#include "graph/tape_memory.h"
 
 namespace tapegrad {
 
@@ -35,8 +35,9 @@ void forget_writes(const Storage& storage) noexcept;
 
 // A saved value no longer holds the tensor.
 inline void remove_saver(TensorImpl& tensor) noexcept {
-  const Storage& storage = tensor.storage();
-  tensor.remove_saver();
+  Storage& storage = tensor.storage();
+  tensor.set_savers(tensor.savers() - 1);
+  remove_saver(storage);
   if (storage.savers() == 0 && storage.version() != 0) [[unlikely]]
     forget_writes(storage);
 }

@@ -1,8 +1,8 @@
-// Entering and leaving a vmap, as recorded ops. See core/batch.h.
+// Entering and leaving a vmap, as recorded ops. See intercept/batch.h.
 #pragma once
 
-#include "core/batch.h"
 #include "graph/node.h"
+#include "intercept/batch.h"
 
 namespace tapegrad {
 

@@ -8,6 +8,7 @@
 #include "graph/forward.h"
 #include "graph/grad_mode.h"
 #include "graph/write_log.h"
+#include "intercept/batch.h"
 #include "ops/copy.h"
 #include "spec/clip.h"
 
@@ -19,7 +20,7 @@ const Op total_norm_op("total_norm", {"kind"});
 const Op scale_tensors_op("scale_tensors");
 
 bool are_plain(std::span<const Tensor> tensors) {
-  if (tensors.empty() || (dispatch_watch & kWatchBatch) || forward_levels) return false;
+  if (tensors.empty() || is_vmap_running() || forward_levels) return false;
   const DType dtype = tensors[0].dtype();
   if (dtype != DType::Float32 && dtype != DType::Float64) return false;
   return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& x) {

@@ -20,6 +20,8 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 
 namespace tapegrad {
@@ -324,8 +326,7 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
   // What another entry keeps whole costs nothing more.
   const bool kept = x->storage().savers() != 0 || choice.codec == Codec::Whole ||
                     bytes < policy.min_bytes || bytes == 0 || is_complex(x.dtype()) ||
-                    (dispatch_watch & kWatchBatch) ||
-                    !quantize_op.kernels[static_cast<int>(x->device().type)];
+                    is_vmap_running() || !quantize_op.kernels[static_cast<int>(x->device().type)];
   if (kept) {
     count(policy, x, nullptr, false, seen);
     return nullptr;

@@ -1,12 +1,13 @@
 #include "ops/copy.h"
 
-#include "core/batch.h"
 #include "core/error.h"
 #include "core/layout.h"
 #include "core/op.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
+#include "intercept/batch.h"
+#include "intercept/capture.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
 

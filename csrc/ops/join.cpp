@@ -9,6 +9,7 @@
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/index.h"

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -121,8 +122,7 @@ Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Te
 bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
   return out.dim() == 2 && x.dim() == 1 && x.size(0) == out.size(1) && x.is_contiguous() &&
          beta.as_double() == 1 && alpha.as_double() == 1 && !batched_storages &&
-         !(dispatch_watch & kWatchBatch) &&
-         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+         !is_vmap_running() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
 }
 
 Tensor add_product(const char* op, const char* node_name, const Tensor& x, const Tensor& a,

@@ -8,6 +8,7 @@
 #include "graph/forward.h"
 #include "graph/grad_mode.h"
 #include "graph/write_log.h"
+#include "intercept/batch.h"
 #include "ops/copy.h"
 
 namespace tapegrad {
@@ -114,7 +115,7 @@ std::span<const OptimizerInfo> optimizers() { return kOptimizers; }
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
                     std::span<const double> options) {
   const OptimizerInfo& optimizer = optimizers()[which];
-  if ((dispatch_watch & kWatchBatch) || forward_levels) return false;
+  if (is_vmap_running() || forward_levels) return false;
   for (const Tensor& x : operands)
     if (x->storage().is_batched() || !x->device().is_cpu()) return false;
   const size_t alike = (2 + optimizer.states.size()) * count;

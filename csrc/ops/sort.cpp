@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/index.h"

@@ -1,8 +1,8 @@
 // Capturing what passes the dispatch point, and running it again.
-#include "core/call_cache.h"
 #include "core/layout.h"
-#include "core/program.h"
 #include "graph/grad_mode.h"
+#include "intercept/call_cache.h"
+#include "intercept/program.h"
 #include "python/binding.h"
 #include "python/callback.h"
 
@@ -77,7 +77,7 @@ void enter(ChosenCalls& self, bool replaying) {
   auto mode = replaying ? CallCache::Mode::Replay : CallCache::Mode::Record;
   CallCache::Run before = self.cache.start(mode);
   self.outer.push_back({std::exchange(reusing, &self.cache), std::move(before)});
-  watch(kWatchReuse, true);
+  intercept_here(Interceptor::Reuse, true);
 }
 
 void leave(ChosenCalls& self) {
@@ -86,7 +86,7 @@ void leave(ChosenCalls& self) {
   reusing = self.outer.back().listened;
   self.cache.resume(std::move(self.outer.back().run));
   self.outer.pop_back();
-  watch(kWatchReuse, reusing != nullptr);
+  intercept_here(Interceptor::Reuse, reusing != nullptr);
 }
 
 const char* name_of(const Program::Step& step) {
@@ -134,7 +134,6 @@ void bind_capture(Binder& b) {
            [](Program& program) -> Program& {
     TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
     capturing = &program;
-    watch(kWatchCapture, true);
     program.start();
     return program;
   }, nb::rv_policy::reference)
@@ -142,7 +141,6 @@ void bind_capture(Binder& b) {
            [](Program& program, nb::args) {
     program.stop();
     capturing = nullptr;
-    watch(kWatchCapture, false);
   })
       .def(
           "steps",

@@ -13,6 +13,7 @@
 #include "core/loan.h"
 #include "core/op.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "python/callback.h"
 #include "python/text.h"

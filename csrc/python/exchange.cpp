@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/op.h"
+#include "intercept/capture.h"
 #include "python/binding.h"
 #include "python/dlpack.h"
 #include "python/numpy.h"
@@ -87,7 +88,7 @@ class UntypedStorage {
   }
   uintptr_t address() const {
     note_shared(bytes());
-    settle_bytes(*storage_);
+    storage_->use();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/grad_mode.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/exchange.h"

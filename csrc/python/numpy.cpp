@@ -9,6 +9,7 @@
 #include "core/loan.h"
 #include "core/op.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
 #include "ops/view.h"
 #include "python/text.h"
 

@@ -1,6 +1,7 @@
 // Steps of optimizers, read straight from their parameter groups and state dicts.
 #include "ops/optimizer.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
 #include "ops/clip.h"
 #include "python/binding.h"
 

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/view.h"
 

@@ -1,5 +1,5 @@
 // Profiles in Python: what tapegrad/profiler stands on.
-#include "core/profile.h"
+#include "intercept/profile.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {

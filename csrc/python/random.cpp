@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "python/arguments.h"

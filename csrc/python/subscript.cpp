@@ -5,9 +5,9 @@
 // int, and a bool is an index on a new dimension of size one.
 #include <vector>
 
-#include "core/batch.h"
 #include "core/error.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/index.h"

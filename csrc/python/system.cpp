@@ -7,6 +7,7 @@
 #include "cpu/isa.h"
 #include "graph/budget.h"
 #include "graph/node.h"
+#include "graph/tape_memory.h"
 #include "ops/promotion.h"
 #include "python/binding.h"
 #include "python/collector.h"

@@ -5,12 +5,12 @@
 #include <unordered_set>
 
 #include "core/allocator.h"
-#include "core/profile.h"
 #include "engine/sweep.h"
 #include "graph/accumulate.h"
 #include "graph/budget.h"
 #include "graph/coding.h"
 #include "graph/record.h"
+#include "intercept/profile.h"
 #include "python/binding.h"
 #include "python/node_object.h"
 

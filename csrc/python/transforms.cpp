@@ -2,7 +2,6 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "engine/tangent.h"
 #include "graph/record.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
@@ -169,7 +168,6 @@ uint32_t enter_vmap(int64_t size, const std::string& randomness) {
 }  // namespace
 
 void bind_transforms(Binder& b) {
-  install_tangents();
   b.function("_enter_dual_level", enter_forward_level, "Starts a level of forward mode.");
   b.function("_exit_dual_level", exit_forward_level, "level"_a, "Ends the innermost level.");
   b.function("_make_dual", make_dual, "tensor"_a, "tangent"_a, "level"_a,

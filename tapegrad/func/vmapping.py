@@ -2,7 +2,7 @@
 
 The function runs once. Each mapped argument loses its batch dimension on the way in, which is
 hidden in the tensor's storage; the dispatch point runs every kernel over the whole batch
-(core/batch.h in the sources tells how); on the way out the dimension is put back. So there is no
+(intercept/batch.h in the sources tells how); on the way out the dimension is put back. So there is no
 list of supported ops: what has no answer for a batch, such as ``.item()``, refuses.
 """
 

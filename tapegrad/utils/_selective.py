@@ -2,7 +2,7 @@
 
 The choice is made at the dispatch point, below autograd, where an op has one of the names that the
 profiler shows. The core keeps the results of chosen calls while the function runs for the first
-time, and puts them in place of the calls when it runs again (core/call_cache.h).
+time, and puts them in place of the calls when it runs again (intercept/call_cache.h).
 
 A list of ops is asked once for each op. A policy function is asked at every call, after it ran, in
 the first run only: when the function runs again, the i-th call of an op has the answer of the i-th

@@ -1,4 +1,4 @@
-#include "core/batch.h"
+#include "intercept/batch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/loan.h"
-#include "core/program.h"
+#include "intercept/program.h"
 
 namespace tapegrad {
 
@@ -125,14 +125,14 @@ Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, si
   return plain;
 }
 
-void run_plain(const OpCall& call, Kernel kernel) {
-  kernel(call);
-  if (captures) capture_call(call);
+// What one element of the batch gives is not kept for others.
+void run_plain(const OpCall& call, const Next& next) {
+  next.without(Interceptor::Reuse)(call);
   // A tensor that becomes a batch has its bytes copied, which is no call.
   if (capturing) capturing->refuse("a vmap ran in the block");
 }
 
-void run_with_leading_dims(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims) {
+void run_with_leading_dims(const OpCall& call, const Next& next, std::span<const BatchDim> dims) {
   size_t rank = 0;
   for (TensorImpl* input : call.inputs) rank = std::max(rank, input->sizes().size());
   for (TensorImpl* output : call.outputs) rank = std::max(rank, output->sizes().size());
@@ -143,10 +143,10 @@ void run_with_leading_dims(const OpCall& call, Kernel kernel, std::span<const Ba
     inputs.push_back(operands.emplace_back(with_leading_dims(input, dims, rank)).impl());
   for (TensorImpl* output : call.outputs)
     outputs.push_back(operands.emplace_back(with_leading_dims(output, dims, rank)).impl());
-  run_plain({call.op, inputs, call.attributes, outputs}, kernel);
+  run_plain({call.op, inputs, call.attributes, outputs}, next);
 }
 
-void run_each(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims,
+void run_each(const OpCall& call, const Next& next, std::span<const BatchDim> dims,
               void (*shift)(Storage&, void*)) {
   std::vector<Scalar> attributes(call.attributes.begin(), call.attributes.end());
   Scalar* seed = call.op.traits & kRandom ? &attributes[call.op.attribute("seed")] : nullptr;
@@ -166,7 +166,7 @@ void run_each(const OpCall& call, Kernel kernel, std::span<const BatchDim> dims,
     for (TensorImpl* output : call.outputs) outputs.push_back(slice(output));
     // Each element draws from a stream of its own.
     if (seed) *seed = static_cast<uint64_t>(seed->as_int()) + uint64_t{0x9E3779B97F4A7C15};
-    run_plain({call.op, inputs, attributes, outputs}, kernel);
+    run_plain({call.op, inputs, attributes, outputs}, next);
   }
 }
 
@@ -191,7 +191,7 @@ uint32_t enter_batch_level(int64_t size, Randomness randomness) {
   uint32_t level = ++last_level;
   batch_levels.push_back({level, size, randomness});
   storage_context.level = level;
-  watch(kWatchBatch, true);
+  intercept_here(Interceptor::Vmap, true);
   return level;
 }
 
@@ -199,17 +199,7 @@ void exit_batch_level() {
   TAPEGRAD_CHECK(!batch_levels.empty(), "vmap: none is running");
   batch_levels.pop_back();
   storage_context.level = batch_levels.empty() ? 0 : batch_levels.back().level;
-  watch(kWatchBatch, !batch_levels.empty());
-}
-
-void Storage::destroy_special() noexcept {
-  if (is_batched()) Batches::forget(*this);
-  if (has(kTracked)) tracking.forget(*this);
-  if (is_coded()) forget_codings(*this);
-  if (has(kDevice)) {
-    --device_storages;
-    device_allocators[static_cast<int>(device().type)].deallocate(device(), data_, nbytes_);
-  }
+  intercept_here(Interceptor::Vmap, !batch_levels.empty());
 }
 
 std::span<const BatchDim> Batches::of(const Storage& storage) {
@@ -316,34 +306,45 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
   if (data) storage.data_ = data;  // nothing to hold: the storage stays where it is
 }
 
-void Batches::run(const OpCall& call, Kernel kernel) {
+void Batches::run(const OpCall& call, const Next& next) {
   std::vector<BatchDim> dims;
   for (TensorImpl* input : call.inputs)
     for (const BatchDim& dim : of(input->storage())) merge(call.op.name, dims, dim);
   for (TensorImpl* output : call.outputs)
     for (const BatchDim& dim : of(output->storage())) merge(call.op.name, dims, dim);
   if (call.op.traits & kRandom) add_random_levels(call, dims);
-  if (dims.empty()) return run_plain(call, kernel);
+  if (dims.empty()) return run_plain(call, next);
   for (TensorImpl* output : call.outputs) widen(call.op.name, *output, dims);
-  if (call.op.traits & kAnyRank) run_with_leading_dims(call, kernel, dims);
-  else run_each(call, kernel, dims, shift);
+  if (call.op.traits & kAnyRank) run_with_leading_dims(call, next, dims);
+  else run_each(call, next, dims, shift);
 }
 
 bool is_batched_at(const Tensor& x, uint32_t level) {
   return find(Batches::of(x->storage()), level) != nullptr;
 }
 
-void settle_bytes(Storage& storage) {
-  if (storage.device().is_meta())
-    fail<NotImplementedError>(
-        "meta: the elements of a tensor on the meta device were asked for, and it has none; results "
-        "whose values or sizes depend on them cannot be had there");
-  storage.clear_fresh();
-  storage.settle();
-  if (!storage.is_batched()) return;
+namespace {
+
+// A batch that lives somewhere does not concern a call that it takes no part in.
+bool has_batch(const OpCall& call) {
+  auto is_batch = [](const TensorImpl* x) { return x->storage().is_batched(); };
+  return std::any_of(call.inputs.begin(), call.inputs.end(), is_batch) ||
+         std::any_of(call.outputs.begin(), call.outputs.end(), is_batch);
+}
+
+[[noreturn]] void fail_one_answer(Storage&) {
   fail("vmap: it looks like you're calling .item(), bool(), numpy() or an op whose result's shape "
        "depends on the values, on a tensor that differs over the batch; this has no one answer. "
        "Use torch.where for choices, or move the call out of the vmapped function");
 }
+
+}  // namespace
+
+[[maybe_unused]] const bool Batches::installed_ =
+    add_storage_listener({Storage::kBatched, forget, fail_one_answer}) &&
+    install(Interceptor::Vmap, [](const OpCall& call, const Next& next) {
+  if (is_vmap_running() || has_batch(call)) run(call, next);
+  else next(call);
+});
 
 }  // namespace tapegrad

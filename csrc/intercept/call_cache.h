@@ -107,10 +107,10 @@ inline thread_local CallCache* reusing = nullptr;
 // Makes none listen for a while.
 class NoReuse {
  public:
-  NoReuse() : outer_(std::exchange(reusing, nullptr)) { watch(kWatchReuse, false); }
+  NoReuse() : outer_(std::exchange(reusing, nullptr)) { intercept_here(Interceptor::Reuse, false); }
   ~NoReuse() {
     reusing = outer_;
-    watch(kWatchReuse, outer_ != nullptr);
+    intercept_here(Interceptor::Reuse, outer_ != nullptr);
   }
   NoReuse(const NoReuse&) = delete;
   NoReuse& operator=(const NoReuse&) = delete;

@@ -1,4 +1,4 @@
-#include "core/profile.h"
+#include "intercept/profile.h"
 
 #include <chrono>
 #include <functional>
@@ -8,6 +8,16 @@
 #include "core/error.h"
 
 namespace tapegrad {
+
+namespace {
+
+[[maybe_unused]] const bool installed =
+    install(Interceptor::Profile, [](const OpCall& call, const Next& next) {
+  const ProfileScope profiled(call);
+  next(call);
+});
+
+}  // namespace
 
 int64_t clock_ticks() {
   using namespace std::chrono;
@@ -21,7 +31,7 @@ void Profile::start() {
   thread_ = std::hash<std::thread::id>()(std::this_thread::get_id());
   allocated_ = memory_stats().allocated_bytes;
   live_ = memory_stats().live_bytes;
-  watch(kWatchProfile, true);
+  intercept_here(Interceptor::Profile, true);
 }
 
 void Profile::stop() {
@@ -30,7 +40,7 @@ void Profile::stop() {
   close_to(0);
   running_ = false;
   profiling = nullptr;
-  watch(kWatchProfile, false);
+  intercept_here(Interceptor::Profile, false);
 }
 
 bool Profile::profiling_here() const { return profiling == this; }

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/op.h"
+#include "intercept/capture.h"
 
 namespace tapegrad {
 

@@ -1,4 +1,4 @@
-#include "core/program.h"
+#include "intercept/program.h"
 
 #include <algorithm>
 #include <cstring>
@@ -150,12 +150,7 @@ void Program::note_elsewhere(std::span<TensorImpl* const> inputs,
   }
 }
 
-// ---- what the rest of the library tells (core/op.h)
-
-void capture_call(const OpCall& call) {
-  if (capturing) capturing->append(call);
-  Program::note_elsewhere(call.inputs, call.outputs);
-}
+// ---- what the rest of the library tells (intercept/capture.h)
 
 void capture_read(const Tensor& x) {
   if (capturing) capturing->append_read(x);
@@ -175,13 +170,17 @@ void capture_shared(const Tensor& x, bool is_seen) {
   Program::note_elsewhere(shown, {});
 }
 
-CaptureScope::CaptureScope(Program* program) : outer_(std::exchange(capturing, program)) {
-  watch(kWatchCapture, program != nullptr);
-}
+// ---- every call
 
-CaptureScope::~CaptureScope() {
-  capturing = outer_;
-  watch(kWatchCapture, outer_ != nullptr);
-}
+namespace {
+
+[[maybe_unused]] const bool installed =
+    install(Interceptor::Capture, [](const OpCall& call, const Next& next) {
+  next(call);
+  if (capturing) capturing->append(call);
+  Program::note_elsewhere(call.inputs, call.outputs);
+});
+
+}  // namespace
 
 }  // namespace tapegrad

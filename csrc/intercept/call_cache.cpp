@@ -1,4 +1,4 @@
-#include "core/call_cache.h"
+#include "intercept/call_cache.h"
 
 #include "core/error.h"
 #include "core/random.h"
@@ -36,6 +36,13 @@ bool makes_outputs(const OpCall& call) {
     if (!makes(call, *output)) return false;
   return true;
 }
+
+[[maybe_unused]] const bool installed =
+    install(Interceptor::Reuse, [](const OpCall& call, const Next& next) {
+  if (reusing->begin(call)) return;
+  next(call);
+  reusing->end(call);
+});
 
 }  // namespace
 

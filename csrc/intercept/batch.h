@@ -37,6 +37,9 @@ struct BatchLevel {
   Randomness randomness;
 };
 inline thread_local std::vector<BatchLevel> batch_levels;
+inline bool is_vmap_running() { return is_intercepted_here(Interceptor::Vmap); }
+// How many storages are batches, on any thread.
+inline Reasons batched_storages{Interceptor::Vmap};
 
 // Starts a vmap on this thread and returns its number; ends it.
 uint32_t enter_batch_level(int64_t size, Randomness randomness);
@@ -55,12 +58,12 @@ class Batches {
   static void widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims);
   // The storage that a hidden tensor shares its bytes with, or null.
   static Storage* parent(const Storage& storage);
-  static void run(const OpCall& call, Kernel kernel);
+  static void run(const OpCall& call, const Next& next);
 
  private:
-  friend class Storage;
   static void forget(Storage& storage) noexcept;
   static void shift(Storage& storage, void* data) { storage.data_ = data; }
+  static const bool installed_;
 };
 
 // For a while, what is made belongs to that vmap, as if it were running.

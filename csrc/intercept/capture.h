@@ -1,0 +1,52 @@
+// Capture: a program listens to what happens on a thread.
+#pragma once
+
+#include "core/op.h"
+
+namespace tapegrad {
+
+class Program;  // intercept/program.h
+// The program that listens on this thread, or null.
+inline thread_local Program* capturing = nullptr;
+// How many programs listen, on any thread: they must know what other threads do meanwhile.
+inline Reasons captures{Interceptor::Capture};
+
+// Makes a program listen, or none, for a while.
+class CaptureScope {
+ public:
+  explicit CaptureScope(Program* program) : outer_(std::exchange(capturing, program)) {}
+  ~CaptureScope() { capturing = outer_; }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  Program* outer_;
+};
+
+void capture_read(const Tensor& x);
+void capture_constant(const Tensor& x);
+void capture_shared(const Tensor& x, bool is_seen);
+
+// What happens besides calls: Note [What a captured program must see] in intercept/program.h.
+// Elements are looked at: by Python, or for a shape.
+inline void note_read(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_read(x);
+}
+// Fresh memory was filled with what came from the host.
+inline void note_constant(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_constant(x);
+}
+// The address of the bytes becomes known outside.
+inline void note_shared(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_shared(x, true);
+}
+// The bytes are somebody else's, as those of an array.
+inline void note_borrowed(const Tensor& x) {
+  if (captures) [[unlikely]]
+    capture_shared(x, false);
+}
+
+}  // namespace tapegrad
