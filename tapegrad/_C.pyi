@@ -3917,8 +3917,8 @@ def _enter_dual_level() -> builtins.int:
 def _enter_transform() -> builtins.int:
     """Starts a reverse-mode transform."""
 
-def _enter_vmap(size: builtins.int, randomness: str) -> builtins.int:
-    """Starts a vmap."""
+def _enter_vmap(size: builtins.int, randomness: str, former: builtins.int = 0) -> builtins.int:
+    """Starts a vmap and returns its number: a new one, or the one it had when it ran first."""
 
 def _exit_dual_level(level: builtins.int) -> None:
     """Ends the innermost level."""

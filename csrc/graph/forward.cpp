@@ -35,7 +35,9 @@ std::vector<Tangent> take_level(uint32_t level) {
 
 }  // namespace
 
-Tangents::Tangents() { all_tangents.insert(this); }
+Tangents::Tangents() : born(active_levels.empty() ? 0 : active_levels.back()) {
+  all_tangents.insert(this);
+}
 Tangents::~Tangents() { all_tangents.erase(this); }
 
 uint32_t enter_forward_level() {
@@ -156,7 +158,22 @@ void wait_for_tangents(const Tensor& tensor, const Ref<Node>& node, uint32_t out
   intercept_here(Interceptor::Tangents, true);
 }
 
+bool is_part_of(const Node& node, Node* entry) {
+  while (entry && entry != &node) entry = entry->inner_entry();
+  return entry != nullptr;
+}
+
 }  // namespace
+
+void abandon_tangents(const Node& node) {
+  std::erase_if(pending_tangents, [&](const PendingTangent& pending) {
+    if (!is_part_of(node, pending.node.get())) return false;
+    for (const PendingTangent::Output& output : pending.outputs) stop_waiting(output.tensor);
+    if (pending.part.defined()) stop_waiting(pending.part);
+    return true;
+  });
+  intercept_here(Interceptor::Tangents, !pending_tangents.empty());
+}
 
 void set_dual_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number) {
   auto [dual, real] = sources_of(*node);

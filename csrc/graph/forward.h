@@ -38,6 +38,7 @@ struct Tangents {
   ~Tangents();
   std::vector<Tangent> entries;
   bool waiting = false;  // they have yet to be computed
+  uint32_t born;         // the innermost level that ran when the list was made
   void retain() { ++count; }
   void release() noexcept {
     if (--count == 0) delete this;
@@ -105,6 +106,9 @@ struct PendingTangent {
 inline thread_local std::vector<PendingTangent> pending_tangents;
 // Set by the engine: computes the tangents that wait.
 inline void (*resolve_pending)() = nullptr;
+
+// The op that was to fill in an entry has failed: nobody waits for tangents of its outputs any more.
+void abandon_tangents(const Node& node);
 
 // Makes `tensor` an output of `node` while levels are active: its tangents wait if the node has
 // placeholders, and it gets the node as its history if the node leads to one.

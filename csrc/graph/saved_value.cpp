@@ -1,5 +1,7 @@
 #include "graph/saved_value.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/layout.h"
 #include "core/op.h"
@@ -21,18 +23,28 @@ Tensor bare_alias(const Tensor& x) {
   return y;
 }
 
-// Whether the tensor has tangents, or will have once they are computed.
+// Whether the tensor has tangents, or will have once they are computed. Those of levels that have ended
+// make no difference, nor those of levels that are put out of sight.
 bool carries_tangents(const Tensor& x) {
   const AutogradMeta* meta = x->meta();
-  return forward_levels && meta && meta->extra && meta->extra->tangents;
+  if (!forward_levels || !meta || !meta->extra || !meta->extra->tangents) return false;
+  const Tangents& tangents = *meta->extra->tangents;
+  auto counts = [](uint32_t level) {
+    return level >= visible_levels.first && is_forward_level(level);
+  };
+  return counts(tangents.born) ||
+         std::any_of(tangents.entries.begin(), tangents.entries.end(),
+                     [&](const Tangent& tangent) { return counts(tangent.level); });
 }
 
 // A packed value would come back without its tangents, and a number is an attribute of the call.
 bool is_packable(const Tensor& x) { return !carries_tangents(x) && !x->is_wrapped_number(); }
 
-void check_savable(const Tensor& tensor) {
-  TAPEGRAD_CHECK(!tensor->storage().is_inference() || transforms_in_inference,
-                 "Inference tensors cannot be saved for backward: a tensor of shape ",
+void check_savable(const Tensor& tensor, const Node& owner) {
+  if (!tensor->storage().is_inference() || transforms_in_inference) [[likely]]
+    return;
+  abandon_tangents(owner);
+  TAPEGRAD_CHECK(false, "Inference tensors cannot be saved for backward: a tensor of shape ",
                  to_string(tensor.sizes()),
                  " was made in inference_mode and meets a recorded op; use its .clone() outside "
                  "inference_mode");
@@ -57,6 +69,17 @@ class TangentsWait {
  private:
   std::vector<PendingTangent> waiting_;
 };
+
+// Does something on behalf of an entry that is not complete, and will not be if that fails.
+template <class Body>
+void or_abandon(const Node& owner, Body&& body) {
+  try {
+    body();
+  } catch (...) {
+    abandon_tangents(owner);
+    throw;
+  }
+}
 
 }  // namespace
 
@@ -104,7 +127,7 @@ std::span<const Tensor> SavedValue::coded_parts() const { return coded()->payloa
 SavedValue SavedValue::input(const Tensor& tensor, const Node& owner, size_t index) {
   SavedValue value;
   if (!tensor.defined()) return value;
-  check_savable(tensor);
+  check_savable(tensor, owner);
   AutogradMeta* meta = tensor->meta();
   bool non_leaf = meta && !meta->is_leaf;
   if (non_leaf || (packing && requires_grad(tensor))) {
@@ -120,21 +143,21 @@ SavedValue SavedValue::input(const Tensor& tensor, const Node& owner, size_t ind
   }
   if (!(packing || coding)) [[likely]]
     value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
-  else if (packing && is_packable(tensor)) value.pack(tensor);
+  else if (packing && is_packable(tensor)) or_abandon(owner, [&] { value.pack(tensor); });
   else if (!coding || !value.encode(tensor, owner, index))
     value.hold(value.history_ == History::Edge ? bare_alias(tensor) : tensor);
   return value;
 }
 
 SavedValue SavedValue::output(const Tensor& tensor, const Node& owner, size_t index) {
-  check_savable(tensor);
+  check_savable(tensor, owner);
   SavedValue value;
   // What is written in place has yet the history it had before, and will be the only output.
   const AutogradMeta* meta = tensor->meta();
   value.number_ =
       meta && meta->node == &owner ? static_cast<uint16_t>(meta->output_number) : uint16_t{0};
   value.history_ = History::Output;
-  if (packing && is_packable(tensor)) value.pack(tensor);
+  if (packing && is_packable(tensor)) or_abandon(owner, [&] { value.pack(tensor); });
   else if (!coding || !value.encode(tensor, owner, index)) value.hold(bare_alias(tensor));
   return value;
 }

@@ -187,8 +187,9 @@ void add_random_levels(const OpCall& call, std::vector<BatchDim>& dims) {
 
 }  // namespace
 
-uint32_t enter_batch_level(int64_t size, Randomness randomness) {
-  uint32_t level = ++last_level;
+uint32_t enter_batch_level(int64_t size, Randomness randomness, uint32_t former) {
+  TAPEGRAD_CHECK(former <= last_level, "vmap: no former one has the number ", former);
+  uint32_t level = former ? former : ++last_level;
   batch_levels.push_back({level, size, randomness});
   storage_context.level = level;
   intercept_here(Interceptor::Vmap, true);

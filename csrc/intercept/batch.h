@@ -41,8 +41,9 @@ inline bool is_vmap_running() { return is_intercepted_here(Interceptor::Vmap); }
 // How many storages are batches, on any thread.
 inline Reasons batched_storages{Interceptor::Vmap};
 
-// Starts a vmap on this thread and returns its number; ends it.
-uint32_t enter_batch_level(int64_t size, Randomness randomness);
+// Starts a vmap on this thread and returns its number; ends it. One that runs again, because what it
+// computed was not kept, is given the number that it had: its batches are the same.
+uint32_t enter_batch_level(int64_t size, Randomness randomness, uint32_t former = 0);
 void exit_batch_level();
 
 class Batches {

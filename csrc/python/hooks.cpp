@@ -134,6 +134,7 @@ nb::object node_hooks(nb::handle object, bool run_before) {
 
 struct PackHooks {
   nb::object pack, unpack;
+  bool packed_before;  // whether hooks were in force outside the block
 };
 // Freed only with the thread's interpreter state, hence by hand.
 thread_local std::vector<PackHooks>* pack_hooks = nullptr;
@@ -173,14 +174,15 @@ void release_packed(void* object) noexcept { Py_DECREF(static_cast<PyObject*>(ob
 void push_saved_hooks(nb::object pack_hook, nb::object unpack_hook) {
   TAPEGRAD_CHECK(!hooks_disabled, *hooks_disabled);
   if (!pack_hooks) pack_hooks = new std::vector<PackHooks>();
-  pack_hooks->push_back({std::move(pack_hook), std::move(unpack_hook)});
+  pack_hooks->push_back({std::move(pack_hook), std::move(unpack_hook), packing});
   packing = true;
 }
 
 void pop_saved_hooks() {
-  TAPEGRAD_CHECK(packing, "saved_tensors_hooks: there are no hooks to remove");
+  TAPEGRAD_CHECK(pack_hooks && !pack_hooks->empty(),
+                 "saved_tensors_hooks: there are no hooks to remove");
+  packing = pack_hooks->back().packed_before;
   pack_hooks->pop_back();
-  packing = !pack_hooks->empty();
 }
 
 // Lifts the hooks of this thread, or puts them back in force; returns whether they were.

@@ -158,11 +158,11 @@ void return_to_inference() {
 
 // ---- vmap
 
-uint32_t enter_vmap(int64_t size, const std::string& randomness) {
+uint32_t enter_vmap(int64_t size, const std::string& randomness, uint32_t former) {
   Randomness kind = randomness == "same"        ? Randomness::Same
                     : randomness == "different" ? Randomness::Different
                                                 : Randomness::Error;
-  return enter_batch_level(size, kind);
+  return enter_batch_level(size, kind, former);
 }
 
 }  // namespace
@@ -205,7 +205,9 @@ void bind_transforms(Binder& b) {
   b.function("_leave_inference", leave_inference,
              "Turns inference mode off for a transform; returns whether it was on.");
   b.function("_return_to_inference", return_to_inference, "Turns it on again.");
-  b.function("_enter_vmap", enter_vmap, "size"_a, "randomness"_a, "Starts a vmap.");
+  b.function(
+      "_enter_vmap", enter_vmap, "size"_a, "randomness"_a, "former"_a = 0,
+      "Starts a vmap and returns its number: a new one, or the one it had when it ran first.");
   b.function("_exit_vmap", exit_batch_level, "Ends the innermost vmap.");
   b.function("_hide_batch", hide_batch, "tensor"_a, "dim"_a, "level"_a,
              "Turns a dimension into the batch of a vmap.");

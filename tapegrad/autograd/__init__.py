@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import forward_ad, function, functional, graph
+from tapegrad.autograd._vmap_levels import enter_vmap
 from tapegrad.autograd.anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -191,7 +192,7 @@ def _batched_sweep(
             f"{[None if g is None else tuple(g.shape) for g in grad_roots]}"
         )
     size = sizes.pop()
-    level = _C._enter_vmap(size, "error")
+    level = enter_vmap(size, "error")
     try:
         entry = tuple(_C._hide_batch(g, 0, level) for g in grad_roots if g is not None)
         _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, entry)

@@ -5,7 +5,9 @@ Inside a `dual_level`, `make_dual` attaches a tangent to a tensor, every op carr
 confused.
 """
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tapegrad import _C
@@ -112,6 +114,18 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             return UnpackedDualTensor(tensor, None)
         level = _running.numbers[-1]
     return UnpackedDualTensor(*_C._unpack_dual(tensor, level))
+
+
+@contextlib.contextmanager
+def _outside_levels() -> Iterator[None]:
+    """Run a block as if no level were running: for what began before those that are."""
+    running, _running.numbers = _running.numbers, []
+    shown = _C._hide_dual_levels()
+    try:
+        yield
+    finally:
+        _C._show_dual_levels(shown)
+        _running.numbers = running
 
 
 class dual_level:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.autograd._vmap_levels import enter_vmap
 from tapegrad.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 
 __all__ = ["vmap"]
@@ -139,7 +140,7 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
-    level = _C._enter_vmap(size, randomness)
+    level = enter_vmap(size, randomness)
     try:
         inputs = [
             leaf if dim is None else _C._hide_batch(leaf, dim, level)

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
+from tapegrad.autograd._vmap_levels import VmapLevels
+from tapegrad.autograd.forward_ad import _outside_levels
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
 from tapegrad.utils._kept import Kept
@@ -246,6 +248,7 @@ class _Frame:
         self.inputs = saved.grad_fn
         self.need_grad = [values[i].requires_grad for i in self.tensor_places]
         self.surroundings: Any = None
+        self.vmap_levels = VmapLevels()
         self.context: Any = None
         self.check = True
         self.early_stop = True
@@ -304,7 +307,11 @@ class _Frame:
         self.after = []
         hooks = saved_tensors_hooks(lambda tensor: self._keep(tensor, wanted), Kept.get)
         context = self.context if self.context is not None else contextlib.nullcontext()
-        with contextlib.suppress(_Stop), self.surroundings, context, hooks:
+        with contextlib.suppress(_Stop), contextlib.ExitStack() as blocks:
+            # No level of forward mode ran when the call was recorded.
+            levels = _outside_levels(), self.vmap_levels.used_again()
+            for block in (*levels, self.surroundings, context, hooks):
+                blocks.enter_context(block)
             self.function(*values[:count], **kwargs)
 
     def _keep(self, tensor: Tensor, wanted: _Place) -> Kept:
@@ -521,7 +528,8 @@ def checkpoint(
     frame.early_stop = early_stop and _early_stop
     frame.debug = debug
     try:
-        with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        hooks = saved_tensors_hooks(frame.pack, frame.unpack)
+        with hooks, forward_context, frame.vmap_levels.noted():
             result = function(*args, **kwargs)
         frame.show_to_collector(result)
     except BaseException:

@@ -808,3 +808,81 @@ def test_debug_shows_all_lines(ours, checkpointing):
         assert forward.count("in first") == 2
         assert again.count("in then") == 1
         assert f"by sin at {line_of(first)}" in forward
+
+
+# ---- transforms inside the function
+
+
+def transformed(torch, name):
+    """Return a function of a matrix that runs a transform, and the same without one."""
+    forward_ad = torch.autograd.forward_ad
+
+    def row(x):
+        return (x.sin() * x).sum() * x.exp()[0]
+
+    def derivative(x):
+        return (x.cos() * x + x.sin()) * x.exp()[0] + torch.cat(
+            [((x.sin() * x).sum() * x.exp()[0]).reshape(1), x[1:] * 0]
+        )
+
+    def dual(x):
+        with forward_ad.dual_level():
+            value, tangent = forward_ad.unpack_dual(row(forward_ad.make_dual(x, x * 2)))
+            return (value + tangent).square()
+
+    def rows(function):
+        return lambda x: torch.stack([function(each) for each in x])
+
+    vmap, grad = torch.func.vmap, torch.func.grad
+    return {
+        "vmap": (vmap(row), rows(row)),
+        "two vmaps": (lambda x: vmap(row)(x) * vmap(row)(x.t()).sum(), None),
+        "vmap of vmap": (vmap(vmap(torch.sin)), torch.sin),
+        "vmap of grad": (vmap(grad(row)), rows(derivative)),
+        "grad of vmap": (grad(lambda x: vmap(row)(x).sum()), rows(derivative)),
+        "jacobian": (torch.func.jacrev(vmap(row)), None),
+        "forward mode": (rows(dual), None),
+        "vmap of forward mode": (vmap(lambda x: torch.func.jvp(row, (x,), (x * 2,))[1]), None),
+    }[name]
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "in another"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("vmap", "two vmaps", "vmap of vmap", "vmap of grad", "grad of vmap", "jacobian"),
+        *("forward mode", "vmap of forward mode"),
+    ],
+)
+def test_a_transform_inside(torch, checkpointing, name, twice):
+    """What is computed again meets gradients of the first run: its batches must be the same."""
+    if torch.__name__ == "torch" and name not in ("vmap", "two vmaps", "vmap of vmap"):
+        pytest.skip("PyTorch's checkpoint fails inside its transforms")
+    function, plain = transformed(torch, name)
+    x = constant(torch, [[0.5, 1.0, -0.25], [2.0, -1.0, 0.75], [1.0, 0.5, 1.5]])
+
+    def once(x):
+        return checkpointing.checkpoint(function, x, use_reentrant=False)
+
+    def within(x):
+        return checkpointing.checkpoint(lambda x: once(x.cos()) + once(x), x, use_reentrant=False)
+
+    expected = plain or function
+    if twice:
+        value, grad = gradients(torch, within, x)
+        other_value, other_grad = gradients(torch, lambda x: expected(x.cos()) + expected(x), x)
+    else:
+        value, grad = gradients(torch, once, x)
+        other_value, other_grad = gradients(torch, expected, x)
+    assert near(constant(torch, value), other_value) and near(constant(torch, grad), other_grad)
+
+
+def test_a_batched_sweep_inside(ours, checkpointing):
+    def rows(x):
+        y = x.sin() * x
+        return ours.autograd.grad(y, x, ours.eye(3), is_grads_batched=True, create_graph=True)[0]
+
+    x = leaf(ours, [0.5, 1.0, -0.25])
+    expected = ours.autograd.grad(rows(x).square().sum(), x)[0]
+    y = checkpointing.checkpoint(rows, x, use_reentrant=False)
+    assert near(ours.autograd.grad(y.square().sum(), x)[0], expected)

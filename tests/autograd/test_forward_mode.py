@@ -424,3 +424,15 @@ def test_tangents_in_anomaly_mode(torch):
         x = dual(torch, [[1.0, 2.0]], [[1.0, 1.0]])
         assert near(tangent_of(torch, x @ x.t()), [[6.0]])
         assert near(tangent_of(torch, x.logsumexp(1)), [1.0])
+
+
+def test_an_inference_tensor_that_cannot_be_saved(torch):
+    forward_ad = torch.autograd.forward_ad
+    with torch.inference_mode():
+        scale = constant(torch, [3.0])
+    x = leaf(torch, [2.0])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, constant(torch, [1.0]))
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            dual * scale
+        assert forward_ad.unpack_dual(dual * 2).tangent.tolist() == [2.0]

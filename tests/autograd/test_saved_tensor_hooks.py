@@ -372,3 +372,46 @@ def test_a_python_number_is_not_packed(torch):
             y = function(x)
         assert len(packed) == 1
         assert torch.autograd.grad(y.sum(), x)[0].tolist() == [expected]
+
+
+def test_a_hook_that_fails_in_forward_mode(torch):
+    """The op's entry is not complete, so nothing may ask it for a tangent."""
+    forward_ad = torch.autograd.forward_ad
+
+    def fail(tensor):
+        raise ZeroDivisionError
+
+    x = leaf(torch, [2.0])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, constant(torch, [1.0]))
+        scale = leaf(torch, [3.0])
+        hooks = torch.autograd.graph.saved_tensors_hooks(fail, keep)
+        with pytest.raises(ZeroDivisionError), hooks:
+            dual * scale
+        assert forward_ad.unpack_dual(dual * scale).tangent.tolist() == [3.0]
+
+
+def test_hooks_do_not_see_what_serves_forward_mode_alone(torch):
+    """Not even after an unpack hook has used a block of hooks itself."""
+    if torch.__name__ == "torch":
+        pytest.skip("PyTorch computes tangents from what it has at hand")
+    forward_ad, packed = torch.autograd.forward_ad, []
+
+    def pack(tensor):
+        packed.append(tuple(tensor.shape))
+        return tensor
+
+    def unpack(tensor):
+        with torch.autograd.graph.saved_tensors_hooks(keep, keep):
+            return tensor * 1
+
+    def run(unpack):
+        packed.clear()
+        x = leaf(torch, [3.0, 1.0])
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, constant(torch, [1.0, 2.0]))
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+                dual.gather(0, dual.argsort()).sum()
+        return list(packed)
+
+    assert run(unpack) == run(keep)

@@ -1,22 +1,30 @@
 """The features that are combined. Each is one object with a name; a new one is one more entry.
 
-A computation is built in layers, and a feature may change any of them:
+A computation is built in levels, from the outside:
 
-- `wrap`: a stage of the model (a checkpoint around it),
-- `chain`: how stages follow each other (revolve),
+- `call`: how the whole step is called (on another thread),
+- `measure`: how the gradient is taken (in parts, by a replay, inside a block),
 - `objective`: the function whose gradient is taken (its sum over a vmap),
-- `measure`: how the gradient is taken (in parts, by a replay),
-- `around`: the block in which all of it runs (a budget),
-- `call`: how the whole is called (on another thread).
+- `chain`: how the stages of the model follow each other (revolve),
+- `stage`: a stage of the model (a checkpoint around it).
+
+A feature has a method for each level at which it can act, and `levels` names them, the usual one
+first. In a combination the features nest: the level of each is the same as that of the feature
+outside it or one further in, so that a budget may stand around a vmap or inside the function that
+is mapped.
 
 A feature that is `transparent` must not change a bit of the result. One that is not makes another
 computation; `written_out` is the same computation without the feature, for comparison.
 """
 
+import atexit
 import contextlib
+import functools
+import shutil
 import tempfile
 import threading
 import warnings
+from typing import ClassVar
 
 from library import torch
 
@@ -27,6 +35,7 @@ from tapegrad.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
+LEVELS = ("call", "measure", "objective", "chain", "stage")
 SEED = 5
 forward_ad = torch.autograd.forward_ad
 
@@ -34,29 +43,27 @@ forward_ad = torch.autograd.forward_ad
 class Feature:
     """What a feature changes: by default nothing."""
 
+    levels = ("measure",)
     transparent = True
     bound = 0.0  # how far results may be off, relative to their norm
 
     def __init__(self, name):
         self.name = name
 
-    def wrap(self, stage):
-        return stage
-
-    def chain(self, compose):
-        return compose
-
-    def objective(self, objective):
-        return objective
+    def call(self, step):
+        return step
 
     def measure(self, measure):
         return measure
 
-    def around(self):
-        return contextlib.nullcontext()
+    def objective(self, objective):
+        return objective
 
-    def call(self, function):
-        return function()
+    def chain(self, compose):
+        return compose
+
+    def stage(self, stage):
+        return stage
 
     def written_out(self):
         """Return a feature that makes the same computation by simpler means."""
@@ -67,14 +74,22 @@ class Feature:
 
 
 class Around(Feature):
-    """A context manager around the whole step."""
+    """A context manager around the whole step, around the loss, or around each stage."""
+
+    levels = ("measure", "objective", "stage")
 
     def __init__(self, name, manager, bound=0.0):
         super().__init__(name)
         self.manager, self.bound = manager, bound
 
-    def around(self):
-        return self.manager()
+    def _around(self, function):
+        def inside(*args):
+            with self.manager():
+                return function(*args)
+
+        return inside
+
+    measure = objective = stage = _around
 
 
 @contextlib.contextmanager
@@ -85,10 +100,16 @@ def budgeted():
             yield
 
 
-@contextlib.contextmanager
+@functools.cache
+def folder():
+    """Return a folder that outlives the blocks, since a backward may come after them."""
+    path = tempfile.mkdtemp(prefix="tapegrad-combinations-")
+    atexit.register(shutil.rmtree, path)
+    return path
+
+
 def offloaded():
-    with tempfile.TemporaryDirectory() as folder, tape.offload(folder, min_bytes=1):
-        yield
+    return tape.offload(folder(), min_bytes=1)
 
 
 def cloned():
@@ -99,29 +120,42 @@ def cloned():
 
 
 class Checkpoint(Feature):
-    """A checkpoint around each stage."""
+    """A checkpoint around each stage, or around the loss."""
 
-    def wrap(self, stage):
-        return lambda state: checkpoint(stage, state, use_reentrant=False)
+    levels = ("stage", "objective")
+    options: ClassVar[dict] = {}
+
+    def stage(self, stage):
+        return lambda state: checkpoint(stage, state, use_reentrant=False, **self.options)
+
+    def objective(self, objective):
+        def whole(parameters, x):
+            def loss(x, *values):
+                return objective(dict(zip(parameters, values, strict=True)), x)
+
+            values = parameters.values()
+            return checkpoint(loss, x, *values, use_reentrant=False, **self.options)
+
+        return whole
 
 
-class SelectiveCheckpoint(Feature):
-    """A checkpoint around each stage that keeps the results of products."""
+def keep_products(context, op, *args, **kwargs):
+    keep = "mm" in str(op) or "conv" in str(op)
+    return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
-    @staticmethod
-    def policy(context, op, *args, **kwargs):
-        keep = "mm" in str(op) or "conv" in str(op)
-        return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
-    def wrap(self, stage):
-        def contexts():
-            return create_selective_checkpoint_contexts(self.policy)
+class SelectiveCheckpoint(Checkpoint):
+    """The same, keeping the results of products."""
 
-        return lambda state: checkpoint(stage, state, use_reentrant=False, context_fn=contexts)
+    options: ClassVar[dict] = {
+        "context_fn": lambda: create_selective_checkpoint_contexts(keep_products)
+    }
 
 
 class Revolve(Feature):
     """The stages are the steps of a loop that keeps two states."""
+
+    levels = ("chain",)
 
     def chain(self, compose):
         def loop(stages):
@@ -133,13 +167,14 @@ class Revolve(Feature):
 class After(Feature):
     """A function of the result of each stage."""
 
+    levels = ("stage",)
     transparent = False
 
     def __init__(self, name, function, plain):
         super().__init__(name)
         self.function, self.plain = function, plain
 
-    def wrap(self, stage):
+    def stage(self, stage):
         return lambda state: self.function(stage(state))
 
     def written_out(self):
@@ -189,6 +224,7 @@ def changed_out_of_place(x):
 class Objective(Feature):
     """Makes another function of the loss."""
 
+    levels = ("objective",)
     transparent = False
 
     def __init__(self, name, transform, plain=None):
@@ -340,7 +376,13 @@ class Replay(Feature):
 class Threads(Feature):
     """The step runs on a thread while another one computes something else."""
 
-    def call(self, function):
+    levels = ("call",)
+
+    def call(self, step):
+        return lambda: self._run(step)
+
+    @staticmethod
+    def _run(function):
         results, errors, done = [], [], threading.Event()
 
         def work():
@@ -384,7 +426,7 @@ FEATURES = (
     Revolve("revolve"),
     Objective("vmap", mapped, looped),
     Objective("forward mode", with_tangent, with_derivative),
-    Objective("create_graph", with_penalty),
+    Objective("grad of grad", with_penalty),
     Threads("threads"),
     Around("saved-tensor hooks", cloned),
     After("custom Functions", Sine.apply, torch.sin),

@@ -4,6 +4,7 @@ Both are data, and few: their number is capped by a test. An entry is taken off 
 works.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -11,18 +12,20 @@ from dataclasses import dataclass
 class Refusal:
     """That some features are refused together."""
 
-    features: frozenset  # a combination with all of these is refused
+    features: tuple  # a combination with all of these, in any order, is refused
     words: str  # a pattern of what the error says
     reason: str
     models: tuple = ()  # which are concerned; none means all
     sometimes: bool = False  # depends on the other features
 
     def covers(self, model, names):
-        return self.features <= set(names) and (not self.models or model in self.models)
+        return Counter(self.features) <= Counter(names) and (
+            not self.models or model in self.models
+        )
 
 
 def refusal(features, words, reason, models=(), sometimes=False):
-    return Refusal(frozenset(features), words, reason, tuple(models), sometimes)
+    return Refusal(tuple(features), words, reason, tuple(models), sometimes)
 
 
 REFUSALS = (
@@ -44,6 +47,16 @@ REFUSALS = (
         "replay: a vmap ran in the block",
         "vmap moves bytes outside calls when a tensor becomes a batch",
     ),
+    refusal(
+        ["replay", "replay"],
+        "capture: another capture is active on this thread",
+        "what runs is recorded once; a block inside another would have to be a part of its program",
+    ),
+    refusal(
+        ["profile", "profile"],
+        "profile: a profiler is already running on this thread",
+        "as in PyTorch, a thread has one profiler",
+    ),
     *(
         refusal(
             [name],
@@ -51,15 +64,15 @@ REFUSALS = (
             "the adjoint method is differentiable once",
             models=["ode_adjoint"],
         )
-        for name in ("forward mode", "create_graph")
+        for name in ("forward mode", "grad of grad")
     ),
 )
 
 # How far results may be off, as a part of their norm, where sums are made in another order.
 ROUNDING = 1e-12
 ROUNDED = {
-    frozenset(["revolve", "create_graph"]): "a loop that is recorded whole adds up apart from it",
-    frozenset(["replay", "create_graph"]): "what is captured is held: no gradient takes its place",
+    frozenset(["revolve", "grad of grad"]): "a loop that is recorded whole adds up apart from it",
+    frozenset(["replay", "grad of grad"]): "what is captured is held: no gradient takes its place",
     # A clone of the argument has the same effect without any of these.
     **{
         frozenset(["vmap", name]): "elements of a recomputed batch lie at other distances, and a "
