@@ -37,7 +37,9 @@ HEADER = '''\
 
 # Parts of the native module that are no part of the public one.
 INTERNAL = {
+    "CallCache",
     "Node",
+    "Program",
     "SavedTensor",
     "build_info",
     "install_source_lines",

@@ -172,7 +172,7 @@ class OutOfMemoryError:
     """Memory ran out, or a budget of it."""
 
 class Program:
-    """A list of op calls, captured as they ran."""
+    """Calls, captured as they ran."""
 
     def __enter__(self) -> Program: ...
 
@@ -182,8 +182,30 @@ class Program:
 
     def __len__(self) -> builtins.int: ...
 
+    def add_step(self, name: str, inputs: Sequence[tuple[builtins.int, builtins.int, builtins.int | Sequence[builtins.int], builtins.int | Sequence[builtins.int], _dtype, str] | builtins.bool | builtins.int | builtins.float], attributes: Sequence[_dtype | builtins.bool | builtins.int | builtins.float], outputs: Sequence[tuple[builtins.int, builtins.int, builtins.int | Sequence[builtins.int], builtins.int | Sequence[builtins.int], _dtype, str]], bytes: bytes | None, line: str) -> None:
+        """Adds a step to a program from its parts."""
+
+    def add_value(self, nbytes: builtins.int, device: str, is_made: builtins.bool) -> builtins.int:
+        """Adds a value to a program from its parts."""
+
+    def check_place(self, place: tuple[builtins.int, builtins.int, builtins.int | Sequence[builtins.int], builtins.int | Sequence[builtins.int], _dtype, str]) -> None:
+        """Refuses one that no value has."""
+
+    def drop_temporaries(self) -> None:
+        """Lets go of memory that nobody else can see."""
+
     def foreign(self) -> list:
         """(tensor, whether it was written) of memory that other threads used meanwhile."""
+
+    @property
+    def has_guards(self) -> builtins.bool:
+        """Whether values were looked at."""
+
+    def is_same(self, other: Program) -> builtins.bool:
+        """Whether it has the same steps."""
+
+    def place_guards(self, first: builtins.int, line: str) -> None:
+        """Says at which line values were looked at, from a step on."""
 
     @property
     def refusal(self) -> str:
@@ -192,8 +214,20 @@ class Program:
     def replay(self) -> None:
         """Executes every call again, on the same tensors."""
 
+    def result(self) -> Any:
+        """What the last call gave, or None."""
+
+    def run(self, given: Sequence[tuple[builtins.int, Tensor, builtins.int]], outputs: Sequence[tuple[builtins.int, builtins.int, builtins.int | Sequence[builtins.int], builtins.int | Sequence[builtins.int], _dtype, str]]) -> list[Tensor]:
+        """Executes every call on (value, tensor, former offset); returns tensors at the places."""
+
     def steps(self) -> list:
-        """(op, inputs, attributes, outputs, tensors) of each call: the tensors whose aliases the inputs are. Op "read" where a value was looked at, "constant" where one came from Python."""
+        """(op, inputs, attributes, outputs, bytes, line) of each step. Op "read" where a value was looked at, "constant" where one came from Python."""
+
+    def used(self) -> list:
+        """(tensor, what it was then) of those from outside that calls read."""
+
+    def values(self) -> list:
+        """(memory, bytes, device, is made inside, is read, is written, bytes that are used) of each value."""
 
 class SavedTensor:
     """A value that an entry of the tape saved."""
@@ -4084,6 +4118,9 @@ def _tape_overwritten(first: builtins.int, last: builtins.int, written: Sequence
 
 def _tape_run(node: object, grads: Sequence[Tensor | None]) -> list:
     """The gradients that an entry makes of those of its outputs."""
+
+def _tensor_at(memory: Tensor, dtype: _dtype, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int) -> Tensor:
+    """A tensor of any dtype over the memory of another."""
 
 def _tensor_hooks(tensor: Tensor) -> Any:
     """The dict of a tensor's gradient hooks."""

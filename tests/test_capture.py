@@ -59,7 +59,7 @@ def test_program_sees_forward_backward_and_update():
     assert "tanh_backward" in names, "the fused derivative passes the same point"
     assert "sub" in names, "so does the update in place"
     update = [step for step in program.steps() if step[0] == "sub"][-1]
-    assert update[1][0] is update[3][0], "an in-place call's output is its input"
+    assert update[1][0] == update[3][0], "an in-place call's output is its input"
 
 
 def test_capture_does_not_nest():

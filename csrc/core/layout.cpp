@@ -76,9 +76,36 @@ bool looks_channels_last(const TensorImpl& x, std::span<const int> order) {
 
 }  // namespace
 
-bool same_geometry(const Tensor& a, const Tensor& b) {
-  return a->offset() == b->offset() && a.dtype() == b.dtype() && same_sizes(a.sizes(), b.sizes()) &&
-         same_sizes(a.strides(), b.strides());
+Placement placement_of(const TensorImpl& x) {
+  return {x.dtype(), x.device(), x.offset(), x.sizes(), x.strides()};
+}
+
+ByteRange ByteRange::with(ByteRange other) const {
+  if (is_empty()) return other;
+  if (other.is_empty()) return *this;
+  return {std::min(begin, other.begin), std::max(end, other.end)};
+}
+
+bool find_byte_range(const Placement& placement, ByteRange& range) {
+  int64_t low = placement.offset, high = placement.offset;
+  for (size_t d = 0; d < placement.sizes.size(); ++d) {
+    range = {};
+    if (placement.sizes[d] == 0) return true;
+    int64_t reach;
+    if (__builtin_mul_overflow(placement.sizes[d] - 1, placement.strides[d], &reach)) return false;
+    int64_t& bound = reach < 0 ? low : high;
+    if (__builtin_add_overflow(bound, reach, &bound)) return false;
+  }
+  const auto item = static_cast<int64_t>(itemsize(placement.dtype));
+  return !__builtin_mul_overflow(low, item, &range.begin) &&
+         !__builtin_add_overflow(high, 1, &high) && !__builtin_mul_overflow(high, item, &range.end);
+}
+
+ByteRange byte_range(const Placement& placement) {
+  ByteRange range;
+  TAPEGRAD_CHECK(find_byte_range(placement, range),
+                 "internal error: a tensor lies beyond what can be addressed");
+  return range;
 }
 
 bool shows_same(const Tensor& a, const Tensor& b) {

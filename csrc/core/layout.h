@@ -1,5 +1,5 @@
-// In which order results lie in memory. The rules are PyTorch's, because they can be seen: by
-// stride(), and by whether reshape() of a result shows it or copies it.
+// Where elements lie in memory, and in which order results do. The rules are PyTorch's, because they can
+// be seen: by stride(), and by whether reshape() of a result shows it or copies it.
 #pragma once
 
 #include <span>
@@ -10,8 +10,36 @@ namespace tapegrad {
 
 enum class MemoryFormat : uint8_t { Preserve, Contiguous, ChannelsLast, ChannelsLast3d };
 
+// How the elements of an operand lie in its memory. Refers to sizes and strides kept elsewhere.
+struct Placement {
+  DType dtype;
+  Device device;
+  int64_t offset;  // in elements
+  Sizes sizes, strides;
+
+  friend bool operator==(const Placement& a, const Placement& b) {
+    return a.dtype == b.dtype && a.device == b.device && a.offset == b.offset &&
+           same_sizes(a.sizes, b.sizes) && same_sizes(a.strides, b.strides);
+  }
+};
+Placement placement_of(const TensorImpl& x);
+
+// The bytes of its memory that elements lie in. Strides may be negative, as in a call of flip.
+struct ByteRange {
+  int64_t begin = 0, end = 0;
+
+  bool is_empty() const { return begin == end; }
+  bool meets(ByteRange other) const { return begin < other.end && other.begin < end; }
+  ByteRange with(ByteRange other) const;
+};
+// False where the range cannot be expressed in 64 bits: never for a tensor that exists.
+[[nodiscard]] bool find_byte_range(const Placement& placement, ByteRange& range);
+ByteRange byte_range(const Placement& placement);
+
 // Whether two tensors have the same place in their storages, read as one dtype.
-bool same_geometry(const Tensor& a, const Tensor& b);
+inline bool same_geometry(const Tensor& a, const Tensor& b) {
+  return placement_of(*a.impl()) == placement_of(*b.impl());
+}
 // Whether they show the same elements in the same way: that, of one storage.
 bool shows_same(const Tensor& a, const Tensor& b);
 

@@ -64,6 +64,7 @@ class Storage {
     kWasOut = 1024,  // the address was known outside at some time
     kDevice = 2048,  // the bytes are on another device than the CPU, or nowhere
     kLeft = 4096,    // a tensor that showed the bytes was given others
+    kMade = 8192,    // made while a program listened on this thread, see intercept/program.h
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -125,6 +126,7 @@ class Storage {
   void end_loan() noexcept;
   // The bytes are written by such a way, before anything else.
   void clear_fresh() { clear(kFresh); }
+  void clear_made() { clear(kMade); }
   bool is_inference() const { return context_.flags & kInference; }
   bool is_batched() const { return context_.flags & kBatched; }
   bool is_coded() const { return context_.flags & kCoded; }

@@ -145,8 +145,8 @@ template <class Look>
 void each_neighbour(const Value& value, const Survey& survey, Look&& look) {
   for (Value* input : survey.neighbours) look(*input);
   for (const Value::Dependent& dependent : value.dependents)
-    for (const Recipe::Operand& output : dependent.recipe->outputs())
-      if (output.value && !output.value->is_present()) look(*output.value);
+    for (Value* written : dependent.recipe->written())
+      if (written && !written->is_present()) look(*written);
 }
 
 // ---- what to evict

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <deque>
+#include <memory>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -62,8 +63,8 @@ void need_inputs(Value& first) {
   while (!waiting.empty()) {
     Value& value = *waiting.back();
     waiting.pop_back();
-    for (Recipe::Operand& operand : value.recipe->read()) {
-      Value& input = *operand.value;
+    for (const Recipe::Read& read : value.recipe->read()) {
+      Value& input = *read.value;
       bool was_wanted = input.is_wanted();
       if (input.needed++ > 0) continue;
       if (input.is_present()) hold(input);
@@ -78,8 +79,8 @@ void release_inputs(Value& first) noexcept {
   while (!waiting.empty()) {
     Value& value = *waiting.back();
     waiting.pop_back();
-    for (Recipe::Operand& operand : value.recipe->read()) {
-      Value& input = *operand.value;
+    for (const Recipe::Read& read : value.recipe->read()) {
+      Value& input = *read.value;
       if (--input.needed > 0) continue;
       if (input.is_present()) let_go(input);
       else if (!input.is_wanted() && input.recipe) waiting.push_back(&input);
@@ -91,8 +92,8 @@ void release_inputs(Value& first) noexcept {
 // stay in memory.
 void drop_if_lost(Value& value) noexcept {
   if (!value.recipe || value.is_wanted()) return;
-  for (const Recipe::Operand& operand : value.recipe->read())
-    if (operand.value->is_lost()) return value.forget_recipe();
+  for (const Recipe::Read& read : value.recipe->read())
+    if (read.value->is_lost()) return value.forget_recipe();
 }
 
 // ---- values and their storages
@@ -157,22 +158,18 @@ std::vector<Ref<Value>> snapshots;
 constexpr size_t kMostSnapshots = 64;
 constexpr size_t kLine = 64;  // kernels see the alignment that they saw
 
-// The bytes that a tensor's elements lie in. Strides may be negative, as in a call of flip: then the
-// first element is not at the beginning.
+// The bytes that a tensor's elements lie in.
 struct Extent {
   std::span<const char> bytes;
-  int64_t first = 0;  // its place among them, in elements
+  int64_t first = 0;  // the place of the first element among them, in elements
 };
 Extent extent_of(const TensorImpl& x) {
-  int64_t low = 0, high = 0;
-  for (int64_t d = 0; d < x.dim(); ++d) {
-    if (x.size(d) == 0) return {};
-    const int64_t reach = (x.size(d) - 1) * x.stride(d);
-    (reach < 0 ? low : high) += reach;
-  }
+  const ByteRange range = byte_range(placement_of(x));
+  if (range.is_empty()) return {};
   const auto item = static_cast<int64_t>(itemsize(x.dtype()));
-  const auto* data = static_cast<const char*>(x.data()) + low * item;
-  return {{data, static_cast<size_t>((high - low + 1) * item)}, -low};
+  const int64_t first = x.offset() - range.begin / item;
+  const auto* data = static_cast<const char*>(x.data()) - first * item;
+  return {{data, static_cast<size_t>(range.end - range.begin)}, first};
 }
 
 size_t misalignment(const char* data) { return reinterpret_cast<uintptr_t>(data) % kLine; }
@@ -216,7 +213,7 @@ Ref<Value> snapshot_of(std::span<const char> bytes, size_t worth) {
 struct Frame {
   bool is_recording = false;
   bool reads_unguarded = false;  // and that is why it is not recording
-  std::vector<Recipe::Read> inputs;
+  std::vector<Recipe::Input> inputs;
   std::vector<Recipe::Base> bases;
   std::vector<Ref<Value>> locked;  // present until the call has ended
 };
@@ -256,11 +253,11 @@ void lock(Frame& frame, Value& value) {
 bool can_record(const OpCall& call, const Frame& frame) {
   for (const TensorImpl* output : call.outputs)
     if (output->storage().is_batched()) return false;
-  for (const Recipe::Read& read : frame.inputs)
-    if (read.value->is_lost()) return false;
+  for (const Recipe::Input& input : frame.inputs)
+    if (input.value && input.value->is_lost()) return false;
   for (const Recipe::Base& base : frame.bases)
     if (base.value->is_lost()) return false;
-  return call.inputs.size() < UINT16_MAX / 4 && call.outputs.size() < UINT16_MAX / 4;
+  return true;
 }
 
 // Whether what is written there can be noted.
@@ -284,15 +281,15 @@ void note_unsure(const OpCall& call) {
 
 void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
   for (const auto& [value, offset] : frame.inputs)
-    if (!value->recipe && value->nbytes <= kTiny && value->is_present() &&
+    if (value && !value->recipe && value->nbytes <= kTiny && value->is_present() &&
         !value->storage->has(Storage::kLeaf) && !value->is_pinned) {
       Budget::make_room(value->nbytes);
       hold(*value);
       value->is_pinned = true;
     }
   Ref<Recipe> recipe = Recipe::create(call, frame.inputs, frame.bases, cost);
-  std::span<Recipe::Operand> outputs = recipe->outputs();
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  std::span<Value*> written = recipe->written();
+  for (size_t i = 0; i < written.size(); ++i) {
     Storage& storage = call.outputs[i]->storage();
     if (!has_value(storage)) continue;
     Value* value = Recipes::find(storage);  // two outputs may lie in one storage
@@ -305,7 +302,7 @@ void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
       Budget::add_candidate(*value);
     }
     // A result that was taken from a cache has a value already, which another call wrote.
-    if (value->recipe == recipe) outputs[i].value = value;
+    if (value->recipe == recipe) written[i] = value;
   }
 }
 
@@ -318,8 +315,8 @@ Value::~Value() { forget_recipe(); }
 void Value::forget_recipe() noexcept {
   if (!recipe) return;
   // Other outputs of the call may keep the recipe.
-  for (Recipe::Operand& output : recipe->outputs())
-    if (output.value == this) output.value = nullptr;
+  for (Value*& written : recipe->written())
+    if (written == this) written = nullptr;
   recipe = nullptr;
 }
 
@@ -345,75 +342,50 @@ void Value::release() noexcept {
 
 // ---- Recipe
 
-void Recipe::note_geometry(Operand& operand, const TensorImpl& tensor, uint32_t& at) {
-  operand.offset = tensor.offset();
-  operand.dtype = tensor.dtype();
-  operand.rank = static_cast<uint8_t>(tensor.dim());
-  operand.dims = at;
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), dims() + at);
-  std::copy(tensor.strides().begin(), tensor.strides().end(), dims() + at + operand.rank);
-  at += 2 * operand.rank;
-}
-
-void Recipe::note_read(uint32_t number, Value& value) {
-  Operand& operand = operands()[number];
-  operand.value = &value;
+void Recipe::link(uint32_t number, Value& value) {
+  Read& read = reads()[number];
+  read.value = &value;
   value.retain();
-  operand.link = static_cast<uint32_t>(value.dependents.size());
+  read.link = static_cast<uint32_t>(value.dependents.size());
   value.dependents.push_back({this, number});
 }
 
-Ref<Recipe> Recipe::create(const OpCall& call, std::span<const Read> inputs,
+Ref<Recipe> Recipe::create(const OpCall& call, std::span<const Input> inputs,
                            std::span<const Base> bases, int64_t cost) {
-  size_t words = 0;
-  for (const TensorImpl* input : call.inputs) words += 2 * static_cast<size_t>(input->dim());
-  for (const TensorImpl* output : call.outputs) words += 2 * static_cast<size_t>(output->dim());
-  size_t operand_count = inputs.size() + bases.size() + call.outputs.size();
-  size_t bytes = sizeof(Recipe) + operand_count * sizeof(Operand) +
-                 call.attributes.size() * sizeof(Scalar) + words * sizeof(int64_t);
-  auto recipe = Ref<Recipe>::adopt(new (pool_allocate(bytes)) Recipe());
-  recipe->op_ = &call.op;
+  const size_t most = inputs.size() + bases.size();  // literals are not read
+  const size_t bytes = sizeof(Recipe) + most * sizeof(Read) + call.outputs.size() * sizeof(Value*);
+  auto recipe = Ref<Recipe>::adopt(new (pool_allocate(bytes)) Recipe(call));
   recipe->cost_ = cost;
   recipe->bytes_ = static_cast<uint32_t>(bytes);
-  recipe->input_count_ = static_cast<uint16_t>(inputs.size());
-  recipe->read_count_ = static_cast<uint16_t>(inputs.size() + bases.size());
-  recipe->output_count_ = static_cast<uint16_t>(call.outputs.size());
-  recipe->attribute_count_ = static_cast<uint16_t>(call.attributes.size());
-  for (size_t i = 0; i < operand_count; ++i) new (recipe->operands() + i) Operand();
-  for (size_t i = 0; i < call.attributes.size(); ++i)
-    new (recipe->attributes().data() + i) Scalar(call.attributes[i]);
-  uint32_t at = 0, number = 0;
-  for (const Read& input : inputs) {
-    recipe->note_read(number, *input.value);
-    recipe->note_geometry(recipe->operands()[number], *call.inputs[number], at);
-    recipe->operands()[number].offset = input.offset;
-    ++number;
+  for (size_t i = 0; i < inputs.size(); ++i) recipe->input_count_ += bool(inputs[i].value);
+  recipe->read_count_ = recipe->input_count_ + static_cast<uint32_t>(bases.size());
+  std::ranges::uninitialized_default_construct(recipe->read());
+  std::ranges::fill(recipe->written(), nullptr);
+  uint32_t number = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].value) continue;
+    Call::Operand& operand = recipe->call_.inputs()[i];
+    operand.memory = number;
+    operand.offset = inputs[i].offset;
+    recipe->link(number++, *inputs[i].value);
   }
   for (const Base& base : bases) {
-    recipe->note_read(number, *base.value);
-    recipe->operands()[number++].offset = static_cast<int64_t>(base.output);
+    recipe->reads()[number].output = static_cast<uint32_t>(base.output);
+    recipe->link(number++, *base.value);
   }
-  for (size_t i = 0; i < call.outputs.size(); ++i)
-    recipe->note_geometry(recipe->outputs()[i], *call.outputs[i], at);
   return recipe;
 }
 
-Ref<TensorImpl> Recipe::tensor(const Operand& operand, Ref<Storage> storage) const {
-  const int64_t* at = dims() + operand.dims;
-  return TensorImpl::create(std::move(storage), operand.dtype, {at, operand.rank},
-                            {at + operand.rank, operand.rank}, operand.offset);
-}
-
 void Recipe::destroy() noexcept {
-  for (const Operand& operand : read()) {
-    std::vector<Value::Dependent>& links = operand.value->dependents;
-    links[operand.link] = links.back();
+  for (const Read& read : this->read()) {
+    std::vector<Value::Dependent>& links = read.value->dependents;
+    links[read.link] = links.back();
     links.pop_back();
-    if (operand.link < links.size()) {
-      const Value::Dependent& moved = links[operand.link];
-      moved.recipe->operands()[moved.operand].link = operand.link;
+    if (read.link < links.size()) {
+      const Value::Dependent& moved = links[read.link];
+      moved.recipe->reads()[moved.read].link = read.link;
     }
-    operand.value->release();
+    read.value->release();
   }
   size_t bytes = bytes_;
   this->~Recipe();
@@ -436,6 +408,10 @@ Value* lock_operand(Frame& frame, Storage& storage) {
 // Locks what the call reads there; gives up recording if it could not be found again.
 void open_input(Frame& frame, const TensorImpl& input, size_t worth) {
   Storage& storage = input.storage();
+  if (is_literal(input)) {
+    frame.inputs.push_back({});
+    return;
+  }
   Value* value = lock_operand(frame, storage);
   if (storage.is_batched()) frame.is_recording = false;
   if (!frame.is_recording) return;
@@ -517,8 +493,8 @@ void Recipes::survey(Value& value, Survey& survey) {
   for (size_t at = 0; at < survey.gone.size(); ++at) {
     const Recipe& recipe = *survey.gone[at]->recipe;
     survey.cost += recipe.cost();
-    for (const Recipe::Operand& operand : recipe.read()) {
-      Value& input = *operand.value;
+    for (const Recipe::Read& read : recipe.read()) {
+      Value& input = *read.value;
       if (input.visited == visit_number) continue;
       input.visited = visit_number;
       if (input.is_present()) continue;
@@ -554,8 +530,8 @@ void Recipes::expose(Storage& storage) {
   if (storage.has(Storage::kEvicted)) bring_back(value);
   size_t worth = kSmall;
   for (const Value::Dependent& dependent : value.dependents)
-    for (const Recipe::Operand& output : dependent.recipe->outputs())
-      if (output.value) worth += output.value->nbytes;
+    for (const Value* written : dependent.recipe->written())
+      if (written) worth += written->nbytes;
   detach_for_write(value, false, worth);
 }
 
@@ -593,26 +569,20 @@ Ref<Storage> place_for(Value& value) {
 
 // The first input of the call, if the first output may be written over it: nobody else needs it now.
 Value* find_donor(const Recipe& recipe) {
-  if (!(recipe.op().traits & kOverwrites) || recipe.inputs().empty() || !recipe.bases().empty())
+  const Call& call = recipe.call();
+  if (!(recipe.op().traits & kOverwrites) || call.inputs().empty() ||
+      call.inputs()[0].is_literal() || !recipe.bases().empty())
     return nullptr;
-  const Recipe::Operand &input = recipe.inputs()[0], &output = recipe.outputs()[0];
-  Value& donor = *input.value;
-  bool suits = donor.recipe && donor.locks == 1 && donor.is_sole() && output.value &&
-               donor.nbytes == output.value->nbytes && !donor.storage->has(Storage::kLeaf) &&
-               recipe.is_alike(input, output) && !Budget::is_too_small(donor.nbytes);
+  const Value* output = recipe.written()[0];
+  Value& donor = recipe.value(call.inputs()[0]);
+  bool suits = donor.recipe && donor.locks == 1 && donor.is_sole() && output &&
+               donor.nbytes == output->nbytes && !donor.storage->has(Storage::kLeaf) &&
+               call.placement(call.inputs()[0]) == call.placement(call.outputs()[0]) &&
+               !Budget::is_too_small(donor.nbytes);
   if (!suits) return nullptr;
   Survey survey;
   Recipes::survey(donor, survey);
   return survey.possible ? &donor : nullptr;
-}
-
-// How many bytes an output reaches over, for one whose value is gone.
-size_t reach(const Recipe& recipe, const Recipe::Operand& output) {
-  Ref<TensorImpl> shape = recipe.tensor(output, Ref<Storage>());
-  int64_t last = output.offset;
-  for (size_t d = 0; d < output.rank; ++d)
-    if (shape->size(d) > 0) last += (shape->size(d) - 1) * shape->stride(d);
-  return static_cast<size_t>(last + 1) * itemsize(output.dtype);
 }
 
 // A call as it is made again: the storages of its outputs. Awaited values get their bytes, other
@@ -620,11 +590,10 @@ size_t reach(const Recipe& recipe, const Recipe::Operand& output) {
 struct Remade {
   explicit Remade(const Recipe& recipe) : recipe(recipe) {
     try {
-      for (const Recipe::Operand& output : recipe.outputs()) add(output);
-      for (const Recipe::Operand& base : recipe.bases()) {
+      for (size_t i = 0; i < recipe.written().size(); ++i) add(i);
+      for (const Recipe::Read& base : recipe.bases()) {
         const Storage& before = *base.value->storage;
-        std::memcpy(storages[static_cast<size_t>(base.offset)]->data(), before.data(),
-                    before.nbytes());
+        std::memcpy(storages[base.output]->data(), before.data(), before.nbytes());
       }
     } catch (...) {
       undo();
@@ -633,24 +602,27 @@ struct Remade {
   }
 
   // Where an input is read: memory that the call overwrites is read there, as it was the first time.
-  Ref<Storage> storage_of(const Recipe::Operand& input) const {
-    if (input.value == donor) return storages[0];
-    for (const Recipe::Operand& base : recipe.bases())
-      if (base.value == input.value) return storages[static_cast<size_t>(base.offset)];
-    return Ref<Storage>(input.value->storage);
+  Ref<Storage> storage_of(const Call::Operand& input) const {
+    if (input.is_literal()) return nullptr;
+    const Value& value = recipe.value(input);
+    if (&value == donor) return storages[0];
+    for (const Recipe::Read& base : recipe.bases())
+      if (base.value == &value) return storages[base.output];
+    return Ref<Storage>(value.storage);
   }
 
   void run() {
+    const Call& made = recipe.call();
     std::vector<Ref<TensorImpl>> tensors;
     std::vector<TensorImpl*> operands;
-    for (const Recipe::Operand& input : recipe.inputs())
-      tensors.push_back(recipe.tensor(input, storage_of(input)));
+    for (const Call::Operand& input : made.inputs())
+      tensors.push_back(made.tensor(input, storage_of(input)));
     for (size_t i = 0; i < storages.size(); ++i)
-      tensors.push_back(recipe.tensor(recipe.outputs()[i], storages[i]));
+      tensors.push_back(made.tensor(made.outputs()[i], storages[i]));
     for (const Ref<TensorImpl>& tensor : tensors) operands.push_back(tensor.get());
     std::span<TensorImpl* const> all(operands);
-    OpCall call{recipe.op(), all.first(recipe.inputs().size()), recipe.attributes(),
-                all.subspan(recipe.inputs().size())};
+    OpCall call{recipe.op(), all.first(made.inputs().size()), made.attributes(),
+                all.subspan(made.inputs().size())};
     int64_t start = clock_ticks();
     try {
       recipe.op().kernels[static_cast<int>(DeviceType::CPU)](call);
@@ -674,14 +646,18 @@ struct Remade {
   Value* donor = nullptr;  // whose bytes became those of the first output
 
  private:
-  void add(const Recipe::Operand& output) {
-    std::span<Recipe::Operand> outputs = recipe.outputs();
-    for (size_t k = 0; output.value && k < storages.size(); ++k)
-      if (outputs[k].value == output.value) return storages.push_back(storages[k]);
-    if (is_awaited(output.value)) return fill(*output.value);
-    size_t nbytes = output.value ? output.value->nbytes : reach(recipe, output);
-    for (const Recipe::Operand& base : recipe.bases())
-      if (static_cast<size_t>(base.offset) == storages.size()) nbytes = base.value->nbytes;
+  void add(size_t output) {
+    Value* value = recipe.written()[output];
+    for (size_t k = 0; value && k < storages.size(); ++k)
+      if (recipe.written()[k] == value) return storages.push_back(storages[k]);
+    if (is_awaited(value)) return fill(*value);
+    const Call& call = recipe.call();
+    // One whose value is gone needs the bytes that it reaches over.
+    size_t nbytes =
+        value ? value->nbytes
+              : static_cast<size_t>(byte_range(call.placement(call.outputs()[output])).end);
+    for (const Recipe::Read& base : recipe.bases())
+      if (base.output == output) nbytes = base.value->nbytes;
     storages.push_back(Storage::allocate(nbytes));
     storages.back()->clear_fresh();
   }
@@ -725,8 +701,8 @@ size_t distance(Value& value) {
   value.visited = ++visit_number;
   for (size_t at = 0; at < absent.size() && absent.size() < kFar; ++at) {
     if (!absent[at]->recipe) continue;
-    for (const Recipe::Operand& operand : absent[at]->recipe->read()) {
-      Value& input = *operand.value;
+    for (const Recipe::Read& read : absent[at]->recipe->read()) {
+      Value& input = *read.value;
       if (input.is_present() || input.visited == visit_number) continue;
       input.visited = visit_number;
       absent.push_back(&input);
@@ -744,8 +720,8 @@ void add_absent(std::vector<Step>& steps, const Recipe& recipe) {
     Value* value;
   };
   std::vector<Absent> absent;
-  for (const Recipe::Operand& operand : recipe.read())
-    if (!operand.value->is_present()) absent.push_back({distance(*operand.value), operand.value});
+  for (const Recipe::Read& read : recipe.read())
+    if (!read.value->is_present()) absent.push_back({distance(*read.value), read.value});
   std::stable_sort(absent.begin(), absent.end(),
                    [](const Absent& a, const Absent& b) { return a.distance < b.distance; });
   for (const Absent& each : absent) steps.push_back({Ref<Value>(each.value), {}});
@@ -755,12 +731,12 @@ void open(Step& step) {
   step.opened = step.value->recipe;
   TAPEGRAD_CHECK(step.opened, "budget: an evicted value of ", step.value->nbytes,
                  " bytes cannot be computed again: its history was lost");
-  for (const Recipe::Operand& operand : step.opened->read()) ++operand.value->locks;
+  for (const Recipe::Read& read : step.opened->read()) ++read.value->locks;
 }
 
 void close(Step& step) noexcept {
   if (!step.opened) return;
-  for (const Recipe::Operand& operand : step.opened->read()) --operand.value->locks;
+  for (const Recipe::Read& read : step.opened->read()) --read.value->locks;
   step.opened = nullptr;
 }
 

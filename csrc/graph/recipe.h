@@ -27,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include "core/op.h"
+#include "core/call.h"
 
 namespace tapegrad {
 
@@ -70,7 +70,7 @@ class Value {
   uint64_t visited = 0;
   struct Dependent {
     Recipe* recipe;
-    uint32_t operand;
+    uint32_t read;  // which of those of the recipe
   };
   std::vector<Dependent> dependents;  // recipes that read it
 
@@ -79,20 +79,18 @@ class Value {
   uint32_t count_ = 1;
 };
 
-// A call that can be made again. One block of memory: this, operands, attributes, dimensions.
+// A call that can be made again. The memory of an input is the place of its value among those read, that
+// of an output its own place. What was read and what was written lie behind the object.
 class Recipe {
  public:
-  struct Operand {
-    Value* value = nullptr;  // counted where it was read, not where it was written
-    int64_t offset = 0;
-    uint32_t dims = 0;  // where its sizes and strides begin
-    uint32_t link = 0;  // its place among the value's dependents
-    DType dtype{};
-    uint8_t rank = 0;
+  struct Read {
+    Value* value = nullptr;  // counted
+    uint32_t link = 0;       // its place among the value's dependents
+    uint32_t output = 0;     // of a base: which output showed it
   };
 
-  // What an input showed, and where.
-  struct Read {
+  // What an input showed, and where; no value for a literal.
+  struct Input {
     Ref<Value> value;
     int64_t offset;
   };
@@ -101,25 +99,19 @@ class Recipe {
     Ref<Value> value;
     size_t output;
   };
-  static Ref<Recipe> create(const OpCall& call, std::span<const Read> inputs,
+  static Ref<Recipe> create(const OpCall& call, std::span<const Input> inputs,
                             std::span<const Base> bases, int64_t cost);
 
-  const Op& op() const { return *op_; }
+  const Call& call() const { return call_; }
+  const Op& op() const { return *call_.op(); }
   int64_t cost() const { return cost_; }
-  // What the call read: its inputs, and then what its outputs showed before, whose `offset` is the
-  // number of the output.
-  std::span<Operand> read() const { return {operands(), read_count_}; }
-  std::span<Operand> inputs() const { return {operands(), input_count_}; }
-  std::span<Operand> bases() const { return read().subspan(input_count_); }
-  std::span<Operand> outputs() const { return {operands() + read_count_, output_count_}; }
-  std::span<Scalar> attributes() const {
-    return {reinterpret_cast<Scalar*>(operands() + read_count_ + output_count_), attribute_count_};
-  }
-  Ref<TensorImpl> tensor(const Operand& operand, Ref<Storage> storage) const;
-  // Whether two operands lie at the same places of their storages.
-  bool is_alike(const Operand& a, const Operand& b) const {
-    return a.dtype == b.dtype && a.offset == b.offset && a.rank == b.rank &&
-           std::equal(dims() + a.dims, dims() + a.dims + 2 * a.rank, dims() + b.dims);
+  // What the call read: its inputs that are no literals, and then what its outputs showed before.
+  std::span<Read> read() const { return {reads(), read_count_}; }
+  std::span<Read> bases() const { return read().subspan(input_count_); }
+  Value& value(const Call::Operand& input) const { return *reads()[input.memory].value; }
+  // What it wrote: the values of its outputs, null where nobody knows of them any more.
+  std::span<Value*> written() const {
+    return {reinterpret_cast<Value**>(reads() + read_count_), call_.outputs().size()};
   }
 
   void retain() { ++count_; }
@@ -128,21 +120,17 @@ class Recipe {
   }
 
  private:
-  Recipe() = default;
+  explicit Recipe(const OpCall& call) : call_(call) {}
   ~Recipe() = default;
-  Operand* operands() const { return reinterpret_cast<Operand*>(const_cast<Recipe*>(this) + 1); }
-  int64_t* dims() const {
-    return reinterpret_cast<int64_t*>(attributes().data() + attribute_count_);
-  }
-  void note_geometry(Operand& operand, const TensorImpl& tensor, uint32_t& at);
-  void note_read(uint32_t number, Value& value);
+  Read* reads() const { return reinterpret_cast<Read*>(const_cast<Recipe*>(this) + 1); }
+  void link(uint32_t number, Value& value);
   void destroy() noexcept;
 
-  const Op* op_ = nullptr;
+  Call call_;
   int64_t cost_ = 0;
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;
-  uint16_t input_count_ = 0, read_count_ = 0, output_count_ = 0, attribute_count_ = 0;
+  uint32_t input_count_ = 0, read_count_ = 0;
 };
 
 // What it would take to compute a value again.

@@ -1,21 +1,12 @@
 #include "intercept/call_cache.h"
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/random.h"
 
 namespace tapegrad {
 
 namespace {
-
-// Whether the elements fill a run of memory, in whatever order.
-bool is_dense(const TensorImpl& x) {
-  int64_t reach = 1;
-  for (int64_t d = 0; d < x.dim(); ++d) {
-    auto i = static_cast<size_t>(d);
-    if (x.size(i) > 1) reach += (x.size(i) - 1) * x.stride(i);
-  }
-  return reach == x.numel();
-}
 
 // Whether the call writes all of a storage that nobody has written before and no other tensor shows:
 // one would not see other memory in its place.
@@ -25,7 +16,7 @@ bool makes(const OpCall& call, const TensorImpl& output) {
   if (output.offset() != 0 || storage.version() != 0) return false;
   if (static_cast<size_t>(output.numel()) * itemsize(output.dtype()) != storage.nbytes())
     return false;
-  if (!output.is_contiguous() && !is_dense(output)) return false;
+  if (!is_dense(output)) return false;
   for (const TensorImpl* input : call.inputs)
     if (&input->storage() == &storage) return false;
   return true;
@@ -120,6 +111,7 @@ void CallCache::end(const OpCall& call) {
   Calls& calls = calls_of(call.op);
   if (calls.results.empty()) return;  // the decision let go of everything
   if (is_kept) {
+    result.call = Call(call);
     for (const TensorImpl* output : call.outputs) {
       result.outputs.emplace_back(output->bare_alias());
       result.versions.push_back(output->storage().version());
@@ -136,15 +128,15 @@ bool CallCache::take(const OpCall& call, size_t number, const Result& result) {
   // See Note [Memory that is written unseen]. Who writes there, writes again.
   for (const Output& output : result.outputs)
     if (output->storage().has(Storage::kWasOut)) return false;
-  bool fits = result.outputs.size() == call.outputs.size();
+  const Call& kept = result.call;
+  bool fits = kept.outputs().size() == call.outputs.size();
   for (size_t i = 0; fits && i < call.outputs.size(); ++i)
-    fits = result.outputs[i]->dtype() == call.out(i).dtype() &&
-           same_sizes(result.outputs[i]->sizes(), call.out(i).sizes()) &&
-           same_sizes(result.outputs[i]->strides(), call.out(i).strides());
+    fits = kept.placement(kept.outputs()[i]) == placement_of(call.out(i));
   TAPEGRAD_CHECK(fits, "checkpoint: when the function ran again, its call number ", number, " of ",
                  call.op.name, " was of shape ", to_string(call.out().sizes()),
                  ", the first time, when the result was kept, it was of shape ",
-                 to_string(result.outputs[0]->sizes()), "; it must do the same each time");
+                 to_string(kept.placement(kept.outputs()[0]).sizes),
+                 "; it must do the same each time");
   bool is_written = false;
   for (size_t i = 0; i < call.outputs.size(); ++i)
     is_written |= result.outputs[i]->storage().version() != result.versions[i];

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/op.h"
+#include "core/call.h"
 
 namespace tapegrad {
 
@@ -79,6 +79,7 @@ class CallCache {
     Ref<TensorImpl> tensor_;
   };
   struct Result {
+    Call call;                    // if it is kept
     std::vector<Output> outputs;  // none if the call is to run again
     std::vector<uint32_t> versions;
     uint64_t drawn = 0;           // random numbers that were drawn for the decision

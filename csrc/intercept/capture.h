@@ -14,8 +14,8 @@ inline Reasons captures{Interceptor::Capture};
 // Makes a program listen, or none, for a while.
 class CaptureScope {
  public:
-  explicit CaptureScope(Program* program) : outer_(std::exchange(capturing, program)) {}
-  ~CaptureScope() { capturing = outer_; }
+  explicit CaptureScope(Program* program);
+  ~CaptureScope();
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
 

@@ -1,10 +1,10 @@
 #include "intercept/program.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "core/error.h"
+#include "intercept/host_bytes.h"
 
 namespace tapegrad {
 
@@ -14,46 +14,27 @@ std::mutex listening_lock;
 // Never freed: a thread may still run when static objects are destroyed.
 auto& listening = *new std::vector<Program*>();
 
-// Calls visit(address) for each element in order, whatever the strides.
-template <class Visit>
-void each_element(const TensorImpl& x, Visit&& visit) {
-  if (x.numel() == 0) return;
-  auto item = static_cast<int64_t>(itemsize(x.dtype()));
-  auto* data = static_cast<char*>(x.data());
-  DimVector index(static_cast<size_t>(x.dim()), 0);
-  for (int64_t count = x.numel(); count > 0; --count) {
-    int64_t place = 0;
-    for (size_t d = 0; d < index.size(); ++d) place += index[d] * x.stride(d);
-    visit(data + place * item);
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < x.size(d)) break;
-      index[d] = 0;
-    }
-  }
-}
-
-std::vector<char> bytes_of(const TensorImpl& x) {
-  size_t item = itemsize(x.dtype());
-  std::vector<char> bytes;
-  bytes.reserve(static_cast<size_t>(x.numel()) * item);
-  each_element(x, [&](const char* element) { bytes.insert(bytes.end(), element, element + item); });
-  return bytes;
-}
-
-void put_bytes(const TensorImpl& x, const std::vector<char>& bytes) {
-  size_t item = itemsize(x.dtype());
-  const char* from = bytes.data();
-  each_element(x, [&](char* element) {
-    std::memcpy(element, from, item);
-    from += item;
-  });
-}
-
 Tensor alias_of(const TensorImpl* x) { return Tensor(x->bare_alias()); }
+
+// What storages made on this thread are marked with while a program listens.
+void mark_made(bool on) {
+  uint16_t& flags = storage_context.flags;
+  flags = static_cast<uint16_t>(on ? flags | Storage::kMade : flags & ~Storage::kMade);
+}
+
+// Whether the storage is as it was made while the program listened: nothing but a call that has just
+// been captured can have written it.
+bool is_made_here(const Storage& storage) {
+  return storage.has(Storage::kMade) && storage.version() == 0 &&
+         !storage.has(Storage::kBorrowed | Storage::kWasOut);
+}
 
 }  // namespace
 
 void Program::start() {
+  TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
+  capturing = this;
+  mark_made(true);
   std::lock_guard lock(listening_lock);
   thread_ = &capturing;
   listening.push_back(this);
@@ -63,29 +44,97 @@ void Program::start() {
 
 void Program::stop() noexcept {
   if (!listens_) return;
+  for (Value& value : values_)
+    if (value.storage) value.storage->clear_made();
+  if (capturing == this) {
+    capturing = nullptr;
+    mark_made(false);
+  }
   std::lock_guard lock(listening_lock);
   std::erase(listening, this);
   listens_ = false;
   --captures;
 }
 
+// ---- values
+
+uint32_t Program::number_of(const TensorImpl& x, bool is_output) {
+  Storage& storage = x.storage();
+  const auto [found, is_new] =
+      numbers_.try_emplace(&storage, static_cast<uint32_t>(values_.size()));
+  const uint32_t number = found->second;
+  if (!is_new) return number;
+  const bool is_made = is_made_here(storage);
+  values_.push_back({x.storage_ref(), storage.nbytes(), storage.device(), is_made});
+  if (is_made && !is_output && !storage.device().is_meta()) append_constant_of(x);
+  return number;
+}
+
+Call::Named Program::name(const TensorImpl& x, bool is_output) {
+  return {number_of(x, is_output), placement_of(x)};
+}
+
+void Program::note_use(const Call& call, const Call::Operand& operand, bool is_output) {
+  if (operand.is_literal()) return;
+  Value& value = values_[operand.memory];
+  const Placement placement = call.placement(operand);
+  const ByteRange range = byte_range(placement);
+  const auto step = static_cast<uint32_t>(steps_.size());
+  value.used = value.used.with(range);
+  value.last_use = step;
+  if (!is_output) {
+    value.is_read |= !value.is_made && !value.is_whole;
+    return;
+  }
+  value.is_written = true;
+  value.first_write = std::min(value.first_write, step);
+  int64_t numel = 1;
+  for (int64_t size : placement.sizes) numel = wrapping_product(numel, size);
+  value.is_whole |= static_cast<size_t>(numel) * itemsize(placement.dtype) >= value.nbytes;
+}
+
+void Program::push(Step step) {
+  for (const Call::Operand& input : step.call.inputs()) note_use(step.call, input, false);
+  for (const Call::Operand& output : step.call.outputs()) note_use(step.call, output, true);
+  steps_.push_back(std::move(step));
+}
+
+void Program::drop_temporaries() {
+  for (Value& value : values_)
+    if (value.is_made && value.storage && value.storage->use_count() == 1) {
+      numbers_.erase(value.storage.get());
+      value.storage = nullptr;
+    }
+}
+
+// ---- capturing
+
 void Program::append(const OpCall& call) {
   TAPEGRAD_CHECK(call.op.takes(call.attributes.size()), call.op.name,
                  ": internal error: ", call.attributes.size(),
                  " attributes do not fit the names of its record");
   if (!shared_.empty()) check_shared(call);
-  Step step{&call.op, {}, {call.attributes.begin(), call.attributes.end()}, {}, {}, {}};
-  for (TensorImpl* input : call.inputs) {
-    step.inputs.push_back(alias_of(input));
-    step.tensors.emplace_back(input);
+  Call noted(call);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    Call::Operand& operand = noted.inputs()[i];
+    if (operand.is_literal()) continue;
+    // What a call has overwritten is no longer there to be kept.
+    const bool is_output = std::any_of(
+        call.outputs.begin(), call.outputs.end(),
+        [&](const TensorImpl* output) { return &output->storage() == &call.in(i).storage(); });
+    operand.memory = number_of(call.in(i), is_output);
+    note_tensor(call.inputs[i], operand.memory);
   }
-  for (TensorImpl* output : call.outputs) {
-    // An in-place call's output is its input.
-    auto same = std::find(call.inputs.begin(), call.inputs.end(), output);
-    auto place = static_cast<size_t>(same - call.inputs.begin());
-    step.outputs.push_back(same == call.inputs.end() ? alias_of(output) : step.inputs[place]);
-  }
-  steps_.push_back(std::move(step));
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    noted.outputs()[i].memory = number_of(call.out(i), true);
+  push({std::move(noted)});
+}
+
+// A tensor from outside is read.
+void Program::note_tensor(TensorImpl* x, uint32_t number) {
+  const Value& value = values_[number];
+  if (value.is_made || value.is_whole || !used_tensors_.insert(x).second) return;
+  used_.push_back({Tensor(x), alias_of(x)});
 }
 
 // The call has run: what it read is still there, unless it wrote there.
@@ -103,11 +152,19 @@ void Program::check_shared(const OpCall& call) {
 }
 
 void Program::append_read(const Tensor& x) {
-  steps_.push_back({nullptr, {alias_of(x.impl())}, {}, {}, bytes_of(*x.impl()), {x}});
+  const Call::Named named[] = {name(*x.impl(), false)};
+  note_tensor(x.impl(), named[0].memory);
+  push({Call(nullptr, named, {}, {}), bytes_of(*x.impl())});
 }
 
 void Program::append_constant(const Tensor& x) {
-  steps_.push_back({nullptr, {}, {}, {alias_of(x.impl())}, bytes_of(*x.impl()), {}});
+  const Call::Named named[] = {name(*x.impl(), true)};
+  push({Call(nullptr, {}, {}, named), bytes_of(*x.impl())});
+}
+
+// All of the memory that a tensor shows.
+void Program::append_constant_of(const TensorImpl& x) {
+  append_constant(whole_storage(x.storage_ref()));
 }
 
 void Program::append_shared(const Tensor& x, bool is_seen) {
@@ -117,18 +174,9 @@ void Program::append_shared(const Tensor& x, bool is_seen) {
   shared.is_seen |= is_seen;
 }
 
-void Program::replay() const {
-  CaptureScope off(nullptr);
-  for (const Step& step : steps_) {
-    if (step.op) dispatch(*step.op, step.inputs, step.attributes, step.outputs);
-    else if (step.inputs.empty()) put_bytes(*step.outputs[0].impl(), step.bytes);
-    else
-      TAPEGRAD_CHECK(bytes_of(*step.inputs[0].impl()) == step.bytes,
-                     "replay: a guard does not hold: the program looked at a tensor of shape ",
-                     to_string(step.inputs[0].sizes()),
-                     " and went on from there, but its values are different now; record the "
-                     "program again with these inputs");
-  }
+void Program::place_guards(size_t first, const std::string& line) {
+  for (size_t i = first; i < steps_.size(); ++i)
+    if (steps_[i].is_guard() && steps_[i].line.empty()) steps_[i].line = line;
 }
 
 void Program::add_foreign(TensorImpl* operand, bool is_written) {
@@ -182,5 +230,14 @@ namespace {
 });
 
 }  // namespace
+
+CaptureScope::CaptureScope(Program* program) : outer_(std::exchange(capturing, program)) {
+  mark_made(program != nullptr);
+}
+
+CaptureScope::~CaptureScope() {
+  capturing = outer_;
+  mark_made(outer_ != nullptr);
+}
 
 }  // namespace tapegrad

@@ -46,25 +46,11 @@ struct FillBackward final : Node {
 };
 
 // In which bytes of its storage a tensor lies.
-struct ByteRange {
-  int64_t begin;
-  int64_t end;
-};
-ByteRange byte_range(const Tensor& x) {
-  int64_t low = x->offset(), high = x->offset();
-  for (int64_t d = 0; d < x.dim(); ++d) {
-    int64_t reach = (x.size(d) - 1) * x.stride(d);
-    (reach < 0 ? low : high) += reach;
-  }
-  auto item = static_cast<int64_t>(itemsize(x.dtype()));
-  return {low * item, (high + 1) * item};
-}
+ByteRange byte_range(const Tensor& x) { return byte_range(placement_of(*x.impl())); }
 
 // Of two tensors that share their storage.
 bool ranges_meet(const Tensor& a, const Tensor& b) {
-  if (a.numel() == 0 || b.numel() == 0) return false;
-  ByteRange x = byte_range(a), y = byte_range(b);
-  return x.begin < y.end && y.begin < x.end;
+  return a.numel() > 0 && b.numel() > 0 && byte_range(a).meets(byte_range(b));
 }
 
 void check_no_internal_overlap(const char* op, const Tensor& self) {
@@ -87,7 +73,7 @@ Overlap overlap(const Tensor& a, const Tensor& b) {
   ByteRange x = byte_range(a), y = byte_range(b);
   if (x.begin == y.begin && x.end == y.end)
     return same_sizes(a.strides(), b.strides()) ? Overlap::Full : Overlap::Partial;
-  return x.begin < y.end && y.begin < x.end ? Overlap::Partial : Overlap::None;
+  return x.meets(y) ? Overlap::Partial : Overlap::None;
 }
 
 [[noreturn]] void fail_overlap(const char* op) {

@@ -103,6 +103,7 @@ void bind_nodes(Binder& b);
 void bind_function(Binder& b);
 void bind_transforms(Binder& b);
 void bind_capture(Binder& b);
+void bind_program(Binder& b);
 void bind_tape(Binder& b);
 void bind_system(Binder& b);
 void bind_reduce(Binder& b);

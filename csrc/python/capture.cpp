@@ -1,8 +1,8 @@
-// Capturing what passes the dispatch point, and running it again.
+// Keeping what passes the dispatch point: programs (program.cpp), and results of chosen calls.
+#include "intercept/capture.h"
 #include "core/layout.h"
 #include "graph/grad_mode.h"
 #include "intercept/call_cache.h"
-#include "intercept/program.h"
 #include "python/binding.h"
 #include "python/callback.h"
 
@@ -89,11 +89,6 @@ void leave(ChosenCalls& self) {
   intercept_here(Interceptor::Reuse, reusing != nullptr);
 }
 
-const char* name_of(const Program::Step& step) {
-  if (step.op) return step.op->name;
-  return step.inputs.empty() ? "constant" : "read";
-}
-
 int64_t find_moved(const std::vector<Tensor>& tensors, const std::vector<Tensor>& aliases) {
   TAPEGRAD_CHECK_AS(ValueError, tensors.size() == aliases.size(),
                     "_find_moved: expected as many tensors as aliases");
@@ -126,42 +121,7 @@ void bind_call_cache(Binder& b) {
 }  // namespace
 
 void bind_capture(Binder& b) {
-  nb::class_<Program>(b.module(), "Program", "A list of op calls, captured as they ran.")
-      .def(nb::init<>())
-      .def("__len__", [](const Program& program) { return program.steps().size(); })
-      .def("replay", &Program::replay, "Executes every call again, on the same tensors.")
-      .def("__enter__",
-           [](Program& program) -> Program& {
-    TAPEGRAD_CHECK(!capturing, "capture: another capture is active on this thread");
-    capturing = &program;
-    program.start();
-    return program;
-  }, nb::rv_policy::reference)
-      .def("__exit__",
-           [](Program& program, nb::args) {
-    program.stop();
-    capturing = nullptr;
-  })
-      .def(
-          "steps",
-          [](const Program& program) {
-    nb::list steps;
-    for (const Program::Step& step : program.steps())
-      steps.append(
-          nb::make_tuple(name_of(step), step.inputs, step.attributes, step.outputs, step.tensors));
-    return steps;
-  },
-          "(op, inputs, attributes, outputs, tensors) of each call: the tensors whose aliases the inputs "
-          "are. Op \"read\" where a value was looked at, \"constant\" where one came from Python.")
-      .def("foreign",
-           [](const Program& program) {
-    nb::list found;
-    for (const auto& [storage, foreign] : program.foreign())
-      found.append(nb::make_tuple(foreign.tensor, foreign.is_written));
-    return found;
-  }, "(tensor, whether it was written) of memory that other threads used meanwhile.")
-      .def_prop_ro("refusal", [](const Program& program) { return program.refusal(); },
-                   "Why the program must not run again, or an empty string.");
+  bind_program(b);
   b.function("_find_moved", find_moved, "tensors"_a, "aliases"_a,
              "The place of the first tensor that is not where its alias is; -1 if there is none.");
   b.function("_was_left", [](const Tensor& x) { return x->storage().has(Storage::kLeft); }, "x"_a,

@@ -136,6 +136,15 @@ class Assumptions:
             if now in read or now in written:
                 self._grads.append((leaf, grad, now not in read))
 
+    @property
+    def refusal(self) -> str:
+        """Why the block can never run again, or an empty string."""
+        return self._refusal
+
+    def optimizers(self) -> list[Optimizer]:
+        """Return the optimizers that took a step in the block."""
+        return [state.optimizer for state in self._optimizers.values()]
+
     # ---- checking
 
     def check(self) -> None:
@@ -233,16 +242,16 @@ class _OptimizerState:
     """What an optimizer was when the block first took a step with it."""
 
     def __init__(self, optimizer: Optimizer) -> None:
-        self._optimizer = optimizer
+        self.optimizer = optimizer
         self._options = _options_of(optimizer)
         self._state = _state_of(optimizer)
 
     def parameters(self) -> list[Tensor]:
-        return [each for group in self._optimizer.param_groups for each in group["params"]]
+        return [each for group in self.optimizer.param_groups for each in group["params"]]
 
     def settle(self, read: Memory, written: Memory) -> str:
-        name = type(self._optimizer).__name__
-        if _first_difference(self._state, _state_of(self._optimizer)) is not None:
+        name = type(self.optimizer).__name__
+        if _first_difference(self._state, _state_of(self.optimizer)) is not None:
             return (
                 f"the recorded step of {name} made its state, as the first one does, and would "
                 "make it anew each time; take a step before the block"
@@ -250,11 +259,11 @@ class _OptimizerState:
         return self.changed()
 
     def changed(self) -> str:
-        name = type(self._optimizer).__name__
-        key = _first_difference(self._options, _options_of(self._optimizer))
+        name = type(self.optimizer).__name__
+        key = _first_difference(self._options, _options_of(self.optimizer))
         if key is not None:
             return f"'{key[1]}' of {name} is not what it was at the recorded step; set it back"
-        if _first_difference(self._state, _state_of(self._optimizer)) is not None:
+        if _first_difference(self._state, _state_of(self.optimizer)) is not None:
             return f"the state of {name} has been replaced (load_state_dict); write to it in place"
         return ""
 

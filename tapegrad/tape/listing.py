@@ -6,7 +6,7 @@ sweep has passed them.
 """
 
 import linecache
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from tapegrad import _C
@@ -15,6 +15,7 @@ from tapegrad.tape import analysis, report, sweeping
 from tapegrad.tape._arguments import expect_count, expect_type, tensors_with_history
 from tapegrad.tape._op_names import expect_ops, plain
 from tapegrad.tape.entries import Entry, without_collections
+from tapegrad.tape.program import Program
 from tapegrad.tape.replaying import Replay
 from tapegrad.utils._units import human_bytes, parse_bytes
 
@@ -375,6 +376,41 @@ class Tape(Sequence[Entry]):
                 "replay: expected a tape made by tape.record(replay=True), which captures the ops"
             )
         return self._replay.run(inputs, outputs)
+
+    def program(self, outputs: Any = None, names: Mapping[str, Tensor] | None = None) -> Program:
+        """Return the ops of a block recorded with ``record(replay=True)`` as a value.
+
+        What the block found outside are the program's inputs, each with a name: those of
+        ``names``, ``input0`` and so on for ``record(inputs=...)``, the path of a parameter or
+        buffer in the model, that with ``.grad`` or a key of the optimizer's state behind it, and
+        else ``value`` with a number.
+
+        Args:
+            outputs: what a run returns: a dict from names to tensors that the block computed, or
+                one tensor, ``output``, or several, ``output0`` and so on. By default the result
+                of the last op.
+            names: names of tensors that the block found outside.
+
+        Returns:
+            A `Program`, which can be printed, compared, saved and run on other tensors.
+
+        Raises:
+            RuntimeError: the block cannot run again, as in `replay`; the text says why.
+
+        Example:
+            >>> x = torch.ones(2)
+            >>> with torch.tape.record(replay=True, inputs=x) as t:
+            ...     y = (x * 2).sum()
+            >>> [argument.name for argument in t.program(outputs={"total": y}).inputs]
+            ['input0']
+            >>> t.program(outputs={"total": y}).run({"input0": torch.tensor([3.0, 4.0])})
+            {'total': tensor(14.)}
+        """
+        if self._replay is None:
+            raise RuntimeError(
+                "program: expected a tape made by tape.record(replay=True), which captures the ops"
+            )
+        return self._replay.program(outputs, names)
 
     def _at(self, who: str, place: Any) -> Entry | None:
         """Return an entry that is given itself or by its place."""

@@ -95,7 +95,8 @@ class record:
         model: the module whose paths name entries; by default the outermost modules that are
             called in the block.
         profile: note the time that each entry takes, forward and backward.
-        replay: capture the ops, for `Tape.replay`. The tape then keeps every tensor of the block.
+        replay: capture the ops, for `Tape.replay` and `Tape.program`. The tape then keeps the
+            tensors that the block found.
         inputs: the tensors that `Tape.replay` takes by position, one or several.
 
     Example:
@@ -159,6 +160,8 @@ class record:
             for entry, times in zip(entries, found, strict=True):
                 entry.forward_us, entry.backward_us = times
         self.tape._fill(entries, memory, self._swept)
+        if self._replay is not None:
+            self._replay.modules = self._calls.roots if self._model is None else [self._model]
         self.tape._replay, self._replay = self._replay, None
         self._calls = Calls()
         self._before_sweep = None

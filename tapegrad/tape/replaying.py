@@ -6,15 +6,14 @@ wrote. That memory is also what the tape saved, so that a sweep afterwards gives
 the new inputs. Versions do not change: to the tape, nothing was overwritten.
 
 Where the program looked at a value (an ``if``, ``item()``, the number of nonzeros), what follows
-holds for that value only: the same bytes must be found there again. The capture is cut at such
-a look, so that it is known which line a guard that fails belongs to.
+holds for that value only: the same bytes must be found there again. Each such guard is given the
+line that it belongs to.
 
 What the tape saved outside the block of memory that is written has no version to tell: it is marked
 as overwritten. Everything by which running the code again would find other memory than the calls
 name is refused: see `Assumptions`.
 """
 
-import ctypes
 import os
 import sys
 import threading
@@ -24,8 +23,12 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.nn.modules.module import Module
 from tapegrad.tape._arguments import expect_type
 from tapegrad.tape._assumptions import Assumptions
+from tapegrad.tape._memory import bytes_of, check_agreement, put, restore
+from tapegrad.tape._program_names import named_inputs, named_outputs
+from tapegrad.tape.program import Program
 
 __all__ = ["Replay"]
 
@@ -36,8 +39,6 @@ _LOOKS = (
     *("__bool__", "__float__", "__int__", "__index__", "__array__", "__dlpack__", "__getitem__"),
     *("__reduce_ex__", "data_ptr", "__repr__", "__format__"),
 )
-# Those of them that tell an address: the memory can be read and written unseen from then on.
-_SHARING = ("numpy", "__array__", "__dlpack__", "data_ptr")
 # Those that change a tensor itself, shape or memory, rather than its elements.
 _TURNS = (
     *("t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_", "as_strided_"),
@@ -55,18 +56,16 @@ class Replay:
         self._turned: list[tuple[Tensor, Tensor, str]] = []  # tensor, what it was, who changed it
         for number, each in enumerate(self._inputs):
             expect_type("tape.record", f"input {number}", each, Tensor, "a tensor")
-        self._segments: list[tuple[Any, str, int]] = []  # a program, who looked, from which call on
         self._program = _C.Program()
         self._thread = 0
-        self._is_sharing = False
         self._read: dict[int, Tensor] = {}  # by storage: what the block took from outside
         self._written: dict[int, Tensor] = {}
-        self._at_risk: dict[int, Tensor] = {}  # what is written before the last look
         self._memory: list[Tensor] = []  # what a replay writes, apart from inputs
         self._result: Tensor | None = None
         self._refusal = ""
         self._assumptions = Assumptions()
         self._sequences = (0, 0)  # of the block's entries
+        self.modules: list[Module] = []  # whose paths name tensors
 
     # ---- capturing
 
@@ -85,8 +84,10 @@ class Replay:
         self._assumptions.stop()
         self._program.__exit__()
         self._sequences = (self._sequences[0], _C._next_sequence())
-        self._segments.append((self._program, "", 0))
-        used = self._find_memory()
+        self._result = self._program.result()
+        self._program.drop_temporaries()
+        self._find_memory()
+        used = self._program.used()
         self._refusal = self._find_refusal(used)
         self._turned.clear()
         inputs = zip(self._inputs, self._places, strict=True)
@@ -99,49 +100,23 @@ class Replay:
 
     def look(self, name: str, run: Callable[[], Any]) -> Any:
         """Run what looks at a tensor's elements."""
-        program, count = self._program, len(self._program)
+        count = len(self._program)
         result = run()
-        if name in _SHARING:
-            self._is_sharing = True  # the program that knows of it must see what follows
-        if program is self._program and len(program) > count and not self._is_sharing:
-            self._cut(count)
+        if len(self._program) > count:
+            self._program.place_guards(count, _line_outside())
         return result
 
-    def _cut(self, start: int) -> None:
-        """End a segment after a look at a value, which began with call `start`."""
-        self._program.__exit__()
-        self._segments.append((self._program, _line_outside(), start))
-        self._program = _C.Program()
-        self._program.__enter__()
-
-    def _find_memory(self) -> list[tuple[Tensor, Tensor]]:
-        """Find out what is read and written; return tensors from outside, each with an alias."""
-        looks = False
-        whole: set[int] = set()  # storages that the block has filled: what they held is gone
-        used: dict[int, tuple[Tensor, Tensor]] = {}
-        for number, (program, _, start) in enumerate(self._segments):
-            for place, (op, inputs, _, outputs, tensors) in enumerate(program.steps()):
-                for alias, tensor in zip(inputs, tensors, strict=True):
-                    storage = _C._storage_id(alias)
-                    if storage not in whole:
-                        self._read.setdefault(storage, alias)
-                        used.setdefault(id(tensor), (tensor, alias))
-                if op == "read":
-                    looks = True
-                    if place < start:  # somebody else looked, too
-                        self._segments[number] = (program, "", start)
-                    self._at_risk = dict(self._written)
-                for tensor in outputs:
-                    storage = _C._storage_id(tensor)
-                    self._written.setdefault(storage, tensor)
-                    if tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes():
-                        whole.add(storage)
-                    if op != "constant":
-                        self._result = outputs[0]
-        if looks:
-            self._at_risk.update({_C._storage_id(each): each for each in self._read.values()})
+    def _find_memory(self) -> None:
+        """Find out what is read and what is written, of memory that is still there."""
+        for memory, _, _, _, is_read, is_written, _ in self._program.values():
+            if memory is None:
+                continue
+            storage = _C._storage_id(memory)
+            if is_read:
+                self._read[storage] = memory
+            if is_written:
+                self._written[storage] = memory
         self._memory = list(self._written.values())
-        return list(used.values())
 
     def _find_refusal(self, used: list[tuple[Tensor, Tensor]]) -> str:
         """Return why the block can never run again, or an empty string."""
@@ -159,19 +134,29 @@ class Replay:
                     f"{who} gave a tensor that the block found outside another shape or other "
                     "memory, where code that runs again would begin with that"
                 )
-        for program, _, _ in self._segments:
-            if program.refusal:
-                return program.refusal
-            for tensor, is_written in program.foreign():
-                storage = _C._storage_id(tensor)
-                if storage in self._written or storage in self._read:
-                    what = "wrote to" if is_written else "used"
-                    return (
-                        f"while the block ran, another thread {what} a tensor of shape "
-                        f"{tuple(tensor.shape)} that the block uses, too, and what it did is not "
-                        "recorded"
-                    )
+        if self._program.refusal:
+            return self._program.refusal
+        for tensor, is_written in self._program.foreign():
+            storage = _C._storage_id(tensor)
+            if storage in self._written or storage in self._read:
+                what = "wrote to" if is_written else "used"
+                return (
+                    f"while the block ran, another thread {what} a tensor of shape "
+                    f"{tuple(tensor.shape)} that the block uses, too, and what it did is not "
+                    "recorded"
+                )
         return ""
+
+    def program(self, outputs: Any, names: Any) -> Program:
+        """Return the captured calls as a value."""
+        reason = self._refusal or self._assumptions.refusal
+        if reason:
+            raise RuntimeError(f"program: {reason}, so that the ops cannot run again")
+        expect_type("program", "names", names, (Mapping, type(None)), "a dict")
+        found = named_inputs(
+            self._program, names or {}, self._inputs, self.modules, self._assumptions.optimizers()
+        )
+        return Program(self._program, found, named_outputs(self._program, outputs, self._result))
 
     # ---- running again
 
@@ -187,29 +172,25 @@ class Replay:
         pairs = self._pairs(inputs)
         wanted = self._wanted(outputs)
         self._assumptions.check()
-        before = {storage: _bytes_of(tensor) for storage, tensor in self._at_risk.items()}
+        before = [(old, bytes_of(old)) for old, _ in pairs] if self._program.has_guards else []
         memory = self._memory + [old for old, _ in pairs]
-        where = ""
         try:
             for old, new in pairs:
-                _put(old, new)
-            for program, where, _ in self._segments:  # noqa: B007  the handler tells where it was
-                program.replay()
+                put(old, new)
+            self._program.replay()
         except BaseException as error:
-            raise self._undo(error, before, where) from None
+            raise self._undo(error, before) from None
         _C._tape_overwritten(*self._sequences, memory, False)
         self._assumptions.restore_grads()
         results = [tensor.detach().clone() for tensor in wanted]
         return results if isinstance(outputs, Sequence) else results[0]
 
-    def _undo(self, error: BaseException, before: Mapping[int, bytes], where: str) -> BaseException:
-        """Put back what there is to put back; return the error with what follows from it."""
-        for storage, content in before.items():
-            _restore(self._at_risk[storage], content)
+    def _undo(self, error: BaseException, before: Sequence[tuple[Tensor, bytes]]) -> BaseException:
+        """Put the inputs back; return the error with what follows from it."""
+        for tensor, content in before:
+            restore(tensor, content)
         text = str(error)
         if isinstance(error, RuntimeError) and text.startswith("replay: a guard does not hold"):
-            if where:
-                text = text.replace("the program looked", f"at {where}, the program looked", 1)
             return RuntimeError(f"{text}; nothing was changed")
         _C._tape_overwritten(*self._sequences, self._memory, True)
         if not isinstance(error, Exception):  # such as KeyboardInterrupt
@@ -237,7 +218,7 @@ class Replay:
                     f"for input {number}"
                 )
             self._check(number, old, new)
-        _check_agreement(pairs)
+        check_agreement(pairs)
         # New contents that lie in what is overwritten, as when two inputs change places.
         written = {_C._storage_id(old) for old, _ in pairs}
         return [
@@ -338,75 +319,3 @@ def _line_outside() -> str:
     if frame is None:
         return ""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
-
-
-# ---- memory
-
-
-def _bytes_of(tensor: Tensor) -> bytes:
-    storage = tensor.untyped_storage()
-    return ctypes.string_at(storage._address(), storage.nbytes())
-
-
-def _restore(tensor: Tensor, content: bytes) -> None:
-    ctypes.memmove(tensor.untyped_storage()._address(), content, len(content))
-
-
-def _put(old: Tensor, new: Tensor) -> None:
-    """Write the elements of a tensor over those of another, unseen by its version."""
-    _write(old, new, old.untyped_storage()._address())
-
-
-def _write(old: Tensor, new: Tensor, address: int) -> None:
-    """Write elements to where those of `old` would be if its memory began at the address."""
-    if old.numel() == 0:
-        return
-    if old.is_meta or new.is_meta:
-        raise RuntimeError("replay: expected tensors with elements, got one on the meta device")
-    size = old.element_size()
-    if old.is_contiguous():
-        source = new.detach().contiguous()
-        start = address + old.storage_offset() * size
-        ctypes.memmove(start, source.data_ptr(), source.numel() * size)
-        return
-    whole, shape, new = _elements(old, address), list(old.shape), new.detach()
-    for dim, stride in enumerate(old.stride()):
-        if stride == 0:  # one element stands for all of them
-            shape[dim], new = 1, new.narrow(dim, 0, 1)
-    whole.as_strided(shape, old.stride(), old.storage_offset()).copy_(new)
-    ctypes.memmove(address, whole.data_ptr(), whole.numel() * size)
-
-
-def _elements(old: Tensor, address: int) -> Tensor:
-    """Return a copy of as many elements as the memory of `old` has, from an address on."""
-    size = old.element_size()
-    whole = _C.empty(old.untyped_storage().nbytes() // size, dtype=old.dtype, device="cpu")
-    ctypes.memmove(whole.data_ptr(), address, whole.numel() * size)
-    return whole
-
-
-def _dense_bytes(tensor: Tensor) -> bytes:
-    return _bytes_of(tensor.detach().contiguous().clone())
-
-
-def _check_agreement(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Refuse new contents that contradict each other where recorded inputs share elements."""
-    by_storage: dict[int, list[tuple[Tensor, Tensor]]] = {}
-    for pair in pairs:
-        by_storage.setdefault(_C._storage_id(pair[0]), []).append(pair)
-    for group in by_storage.values():
-        if len(group) == 1 and (group[0][0].is_contiguous() or 0 not in group[0][0].stride()):
-            continue
-        scratch = ctypes.create_string_buffer(_bytes_of(group[0][0]))
-        address = ctypes.addressof(scratch)
-        for old, new in group:
-            _write(old, new, address)
-        for old, new in group:
-            found = _elements(old, address)
-            found = found.as_strided(old.shape, old.stride(), old.storage_offset())
-            if _dense_bytes(found) != _dense_bytes(new):
-                raise ValueError(
-                    "replay: recorded inputs share memory, and the new ones differ there: no "
-                    f"tensor of shape {tuple(old.shape)} can hold what is given for it; pass one "
-                    "of them, or record the block with inputs of their own"
-                )

@@ -520,11 +520,12 @@ class TestGuards:
             z = y + 1 if y.sum().item() > 0 else y
 
         class Interrupted:
+            has_guards = True
+
             def replay(self):
                 raise KeyboardInterrupt
 
-        first, *others = t._replay._segments
-        monkeypatch.setattr(t._replay, "_segments", [(Interrupted(), *first[1:]), *others])
+        monkeypatch.setattr(t._replay, "_program", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             t.replay(torch.full((3,), 7.0))
         assert [each.tolist() for each in (x, y, z)] == [[1] * 3, [2] * 3, [3] * 3]

@@ -1,0 +1,64 @@
+#include "intercept/host_bytes.h"
+
+#include <cstring>
+
+namespace tapegrad {
+
+namespace {
+
+// Calls visit(address) for each element in order, whatever the strides.
+template <class Visit>
+void each_element(const TensorImpl& x, Visit&& visit) {
+  auto item = static_cast<int64_t>(itemsize(x.dtype()));
+  auto* data = static_cast<char*>(x.data());
+  DimVector index(static_cast<size_t>(x.dim()), 0);
+  for (int64_t count = x.numel(); count > 0; --count) {
+    int64_t place = 0;
+    for (size_t d = 0; d < index.size(); ++d) place += index[d] * x.stride(d);
+    visit(data + place * item);
+    for (size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < x.size(d)) break;
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<char> bytes_of(const TensorImpl& x) {
+  if (x.numel() == 0) return {};
+  size_t item = itemsize(x.dtype());
+  if (x.is_contiguous()) {
+    const auto* data = static_cast<const char*>(x.data());
+    return {data, data + static_cast<size_t>(x.numel()) * item};
+  }
+  std::vector<char> bytes;
+  bytes.reserve(static_cast<size_t>(x.numel()) * item);
+  each_element(x, [&](const char* element) { bytes.insert(bytes.end(), element, element + item); });
+  return bytes;
+}
+
+void put_bytes(const TensorImpl& x, const std::vector<char>& bytes) {
+  if (x.numel() == 0) return;
+  if (x.is_contiguous()) {
+    std::memcpy(x.data(), bytes.data(), bytes.size());
+    return;
+  }
+  size_t item = itemsize(x.dtype());
+  const char* from = bytes.data();
+  each_element(x, [&](char* element) {
+    std::memcpy(element, from, item);
+    from += item;
+  });
+}
+
+Tensor part_of_storage(const Ref<Storage>& storage, int64_t begin, int64_t end) {
+  const int64_t sizes[] = {end - begin}, strides[] = {1};
+  return Tensor(TensorImpl::create(storage, DType::UInt8, sizes, strides, begin));
+}
+
+Tensor whole_storage(const Ref<Storage>& storage) {
+  return part_of_storage(storage, 0, static_cast<int64_t>(storage->nbytes()));
+}
+
+}  // namespace tapegrad
