@@ -4046,6 +4046,9 @@ def _push_saved_hooks(pack: object, unpack: object) -> None:
 def _reaches_outside(tensors: Sequence[Tensor], transform: builtins.int) -> builtins.bool:
     """Whether somebody outside the transform may want a gradient through the tensors."""
 
+def _reads_frames_directly() -> builtins.bool:
+    """Whether source lines are taken without making frame objects."""
+
 def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
     """Makes a tensor from what __reduce_ex__ stored."""
 
@@ -4064,6 +4067,9 @@ _return_types: Any
 
 def _reveal_batch(tensor: Tensor, dim: builtins.int, level: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
+
+def _running_line() -> tuple[object, object]:
+    """The running (code, offset), as tape entries take it and by CPython's public calls."""
 
 def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
     """Multiplies tensors in place; False where that is composed."""
@@ -4100,6 +4106,9 @@ def _storage_id(tensor: Tensor) -> builtins.int:
 
 def _storage_uses(storage: builtins.int) -> builtins.int:
     """How many hold the memory with this number (_storage_id); the caller must."""
+
+def _subtracting_visit_is_known() -> builtins.bool:
+    """Whether cycles through entries with several owners can be collected."""
 
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""

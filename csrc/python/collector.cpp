@@ -9,15 +9,20 @@
 // The collector first subtracts from each object's count the references it is shown ("decref" visits);
 // an object with references left is alive. A C++ object with several owners must be shown through
 // exactly once, and only if all its owners are among the objects being collected; so we count how
-// many owners have come by and go through it when that is all of them. Later visits only spread
-// reachability: there the first owner suffices.
+// many owners have come by and go through it when that is all of them. Other visits only spread
+// reachability: there the first owner suffices. Note [Which visit subtracts] tells how the kinds of
+// visits are told apart.
 //
-// Which kind of visit it is: after a collection has started (gc.callbacks tells us), the first visit
-// function we meet is the subtracting one. A pass is over when a tensor is met a second time.
+// gc.callbacks tells when a collection starts and stops, and a pass within it is over when another visit
+// function or a tensor met before comes. Counts hold within one pass. In a collection that was not announced
+// (the interpreter makes such when it exits), and if the subtracting function is not known, we go through
+// objects with a single owner only: a cycle through others stays, and nothing is freed that is in use.
 //
 // A collection of young objects goes through young entries only, those made since the last one: else
 // each would walk the whole tape behind the newest tensor. What is behind an older entry just counts
-// as alive, until a collection of everything comes to it.
+// as alive, until a collection of everything comes to it. Where Python collects in increments, there is no
+// such collection unless the program asks for one; there an increment goes through old entries too whenever as
+// many have been recorded since the last that did as are alive, which keeps the work per entry constant.
 //
 // Tensors take part only if tracked: those with Python attributes, hooks, or behind an entry that holds
 // something of Python's (Node::is_collected). Others cannot be part of a cycle.
@@ -31,17 +36,18 @@
 #include "engine/sweep.h"
 #include "graph/record.h"
 #include "python/binding.h"
+#include "python/interpreter.h"
 #include "python/tensor_object.h"
+#include "python/visit_probe.h"
 
 namespace tapegrad::python {
 
 namespace {
 
 struct Pass {
-  visitproc subtracting = nullptr;  // learned in this collection
-  bool running = false;             // a collection is
-  visitproc visit = nullptr;        // of this pass
-  uint64_t oldest = 0;              // entries before this one are not gone through
+  bool running = false;       // an announced collection is
+  visitproc visit = nullptr;  // of this pass
+  uint64_t oldest = 0;        // entries before this one are not gone through
   std::unordered_set<const void*> roots;
   std::unordered_map<const void*, uint32_t> seen;
 
@@ -58,7 +64,10 @@ uint64_t entries_walked = 0;
 // One walk from a tracked object.
 class Walk {
  public:
-  Walk(visitproc visit, void* arg) : visit_(visit), arg_(arg) {}
+  Walk(visitproc visit, void* arg)
+      : visit_(visit),
+        arg_(arg),
+        may_subtract_(!subtracting_visit() || visit == subtracting_visit()) {}
 
   int from_tensor(const void* root, TensorImpl* tensor) {
     begin(root);
@@ -74,7 +83,6 @@ class Walk {
  private:
   void begin(const void* root) {
     if (!pass.running) return;
-    if (!pass.subtracting) pass.subtracting = visit_;
     if (pass.visit != visit_ || !pass.roots.insert(root).second) {
       pass.clear();
       pass.visit = visit_;
@@ -84,9 +92,9 @@ class Walk {
 
   // Whether to go through a C++ object that has `count` owners.
   bool enters(const void* object, uint32_t count) {
-    if (!pass.running) return seen_.insert(object).second;
-    uint32_t seen = ++pass.seen[object];
-    return pass.visit == pass.subtracting ? seen == count : seen == 1;
+    const bool counting = pass.running && subtracting_visit();
+    if (may_subtract_) return counting ? ++pass.seen[object] == count : count == 1;
+    return pass.running ? ++pass.seen[object] == 1 : seen_.insert(object).second;
   }
 
   void object(void* pointer) {
@@ -152,6 +160,7 @@ class Walk {
 
   visitproc visit_;
   void* arg_;
+  bool may_subtract_;
   int result_ = 0;
   std::vector<TensorImpl*> tensors_;
   std::vector<Node*> nodes_;
@@ -161,20 +170,28 @@ class Walk {
 constexpr int kGenerations = 3;
 // The sequence number at the end of the last collection of each generation.
 uint64_t collected_until[kGenerations] = {};
+// The same of the last collection that went through entries of any age.
+uint64_t deep_until = 0;
+
+bool goes_deep(long generation) {
+  if (generation == kGenerations - 1) return true;
+  return kCollectsInIncrements &&
+         next_sequence_number() - deep_until >= static_cast<uint64_t>(live_node_count());
+}
 
 PyObject* on_collection(PyObject*, PyObject* args) {
   const char* phase = nullptr;
   PyObject* info = nullptr;
   if (!PyArg_ParseTuple(args, "sO", &phase, &info)) return nullptr;
   pass.clear();
-  pass.subtracting = nullptr;
   pass.running = phase[0] == 's' && phase[2] == 'a';  // "start", not "stop"
   PyObject* number = PyDict_GetItemString(info, "generation");
   long found = number ? PyLong_AsLong(number) : kGenerations - 1;
   long generation = std::clamp<long>(found, 0, kGenerations - 1);
   if (pass.running) {
-    pass.oldest = generation < kGenerations - 1 ? collected_until[generation] : 0;
+    pass.oldest = goes_deep(generation) ? 0 : collected_until[generation];
   } else {
+    if (pass.oldest == 0) deep_until = next_sequence_number();
     for (long i = 0; i <= generation; ++i) collected_until[i] = next_sequence_number();
   }
   Py_RETURN_NONE;

@@ -238,8 +238,11 @@ void annotate(const Node& node) {
     error.names_entry = true;
   } catch (nb::python_error& error) {
     nb::handle value = error.value();
-    if (value.is_valid() && nb::hasattr(value, "add_note") && !nb::hasattr(value, "__notes__"))
-      value.attr("add_note")(text());
+    if (!value.is_valid() || nb::hasattr(value, "__notes__")) return;
+    // What add_note() does, which Python 3.10 does not have.
+    nb::list notes;
+    notes.append(text());
+    value.attr("__notes__") = notes;
   } catch (...) {
   }
 }

@@ -5,6 +5,7 @@
 #include "python/binding.h"
 #include "python/callback.h"
 #include "python/node_object.h"
+#include "python/visit_probe.h"
 
 namespace tapegrad::python {
 
@@ -72,6 +73,7 @@ NB_MODULE(_C, module) {
   bind_pooling(b);
   bind_profiler(b);
   bind_compress(b);
+  find_subtracting_visit();
   release_lock_in_kernels();
 }
 

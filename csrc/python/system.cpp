@@ -13,6 +13,7 @@
 #include "python/collector.h"
 #include "python/python_types.h"
 #include "python/source_line.h"
+#include "python/visit_probe.h"
 
 namespace tapegrad::python {
 
@@ -103,6 +104,8 @@ void bind_system(Binder& b) {
   b.function("_ops", ops_list, "(name, attributes, traits, devices) of every op, by name.");
   b.function("_walked_entries", walked_entries,
              "How many tape entries the collector of cycles has gone through so far.");
+  b.function("_subtracting_visit_is_known", [] { return subtracting_visit() != nullptr; },
+             "Whether cycles through entries with several owners can be collected.");
   b.function("live_counts", [] {
     return std::pair<int64_t, int64_t>(live_tensor_count(), live_node_count());
   }, "Live tensors and tape entries, for leak checks.");
@@ -110,6 +113,10 @@ void bind_system(Binder& b) {
              "path"_a, "Where the BLAS library lies.");
   b.function("install_source_lines", install_source_lines, "own_folder"_a,
              "Starts noting the source line of each tape entry.");
+  b.function("_reads_frames_directly", reads_frames_directly,
+             "Whether source lines are taken without making frame objects.");
+  b.function("_running_line", running_line_both_ways,
+             "The running (code, offset), as tape entries take it and by CPython's public calls.");
   b.function("_get_default_device", [] { return nb::borrow(device_object(default_device)); },
              "The device of new tensors on this thread.");
   b.function("_set_default_device", [](nb::handle device) {
