@@ -83,11 +83,11 @@ struct Attention {
   const TensorImpl* mask;
 };
 
-// Keys, or values, of a head the other way round: products with them run along keys, and every block
-// of queries needs them.
+// Keys, or values, of a head, transposed: products with them run along keys, and every block of
+// queries needs them.
 template <class T>
-void turn(const Matrix<T>& rows, int64_t count, int64_t width, T* turned) {
-  conv_kernels<T>().transpose(rows.data, rows.stride, count, width, turned, count);
+void transpose_head(const Matrix<T>& rows, int64_t count, int64_t width, T* transposed) {
+  conv_kernels<T>().transpose(rows.data, rows.stride, count, width, transposed, count);
 }
 
 // scores = scale * query key^T, of the keys [first, first + n)
@@ -138,7 +138,7 @@ struct Backward {
   const TensorImpl &grad, &query, &key, &value, &out, &log_sum;
   const TensorImpl &grad_query, &grad_key, &grad_value;
 
-  // `keys` and `values` are those of the head, turned.
+  // `keys` and `values` are those of the head, transposed.
   void run(int64_t b, int64_t h, int64_t first, const T* keys, const T* values, T* scores,
            T* grads) const {
     const int64_t rows = std::min(kQueries, a.queries - first), shared = h / a.shared;
@@ -193,12 +193,12 @@ void forward(const OpCall& call) {
     for (int64_t worker = begin; worker < end; ++worker) {
       T* scores = memory.get() + worker * scratch;
       T* keys = scores + kQueries * kKeys;
-      int64_t turned = -1;
+      int64_t transposed = -1;
       const auto run = [&](int64_t head, int64_t block) {
         const int64_t b = head / a.heads, h = head % a.heads;
-        if (turned != b * a.heads + h / a.shared)
-          turn(head_of<T>(call.in(1), b, h / a.shared), a.keys, a.width, keys);
-        turned = b * a.heads + h / a.shared;
+        if (transposed != b * a.heads + h / a.shared)
+          transpose_head(head_of<T>(call.in(1), b, h / a.shared), a.keys, a.width, keys);
+        transposed = b * a.heads + h / a.shared;
         attend(a, b, h, block * kQueries, call.in(0), keys, call.in(2), call.out(0), call.out(1),
                scores);
       };
@@ -245,8 +245,8 @@ void backward(const OpCall& call) {
           std::fill_n(dk.row(j), a.width, T(0));
           std::fill_n(dv.row(j), a.value_width, T(0));
         }
-        turn(head_of<T>(pass.key, b, shared), a.keys, a.width, keys);
-        turn(head_of<T>(pass.value, b, shared), a.keys, a.value_width, values);
+        transpose_head(head_of<T>(pass.key, b, shared), a.keys, a.width, keys);
+        transpose_head(head_of<T>(pass.value, b, shared), a.keys, a.value_width, values);
         for (int64_t h = shared * a.shared; h < (shared + 1) * a.shared; ++h)
           for (int64_t first = 0; first < a.queries; first += kQueries)
             pass.run(b, h, first, keys, values, scores, grads);

@@ -3,7 +3,7 @@
 // the output sees, under a given tap of the kernel, place q + offset(tap) of the plane, whatever q
 // is: so the inner loop of a matrix product can take its vectors straight from the plane.
 //
-// Which places make a vector is the *course* through the output. Where rows of the output are whole
+// Which places make a vector is the *tiling* of the output. Where rows of the output are whole
 // vectors, it takes them one by one; where they are halves or quarters of vectors, a vector is put
 // together from the same columns of two or four rows. Else the places are numbered by the plane's
 // rows, which are longer than the output's: some are computed in vain, and dropped when the results
@@ -211,7 +211,7 @@ Plan plan_grad_input(const ConvShape& s) {
 
 // The vectors of one image's part: where each begins in a plane, and the runs of its columns that are
 // places of the output.
-struct Course {
+struct Tiling {
   int64_t pieces = 1;
   std::vector<int64_t> places;
   std::vector<ConvRun> runs;
@@ -221,47 +221,47 @@ struct Course {
 };
 
 // Rows of the output in pieces of width / pieces places.
-Course course_by_rows(const Layout& layout, const Part& part, int64_t width, int64_t pieces) {
-  Course course;
-  course.pieces = pieces;
+Tiling tile_by_rows(const Layout& layout, const Part& part, int64_t width, int64_t pieces) {
+  Tiling tiling;
+  tiling.pieces = pieces;
   const int64_t piece = width / pieces, length = layout.length[2];
   for (int64_t d = 0; d < part.grid[0]; ++d)
     for (int64_t h = 0; h < part.grid[1]; h += pieces)
       for (int64_t w = 0; w < part.grid[2]; w += piece) {
-        course.first_run.push_back(static_cast<int64_t>(course.runs.size()));
-        course.places.push_back((d * layout.length[1] + h) * length + w);
+        tiling.first_run.push_back(static_cast<int64_t>(tiling.runs.size()));
+        tiling.places.push_back((d * layout.length[1] + h) * length + w);
         for (int64_t k = 0; k < std::min(pieces, part.grid[1] - h); ++k)
-          course.runs.push_back({k * piece, piece,
+          tiling.runs.push_back({k * piece, piece,
                                  part.target + d * part.out_stride[0] +
                                      (h + k) * part.out_stride[1] + w * part.out_stride[2]});
       }
-  course.first_run.push_back(static_cast<int64_t>(course.runs.size()));
-  return course;
+  tiling.first_run.push_back(static_cast<int64_t>(tiling.runs.size()));
+  return tiling;
 }
 
 // Places numbered by the plane's rows.
-Course course_by_number(const Layout& layout, const Part& part, int64_t width) {
-  Course course;
+Tiling tile_by_number(const Layout& layout, const Part& part, int64_t width) {
+  Tiling tiling;
   const int64_t columns = part.columns(layout), length = layout.length[2];
   for (int64_t first = 0; first < columns; first += width) {
     const int64_t last = std::min(first + width, columns);
-    course.first_run.push_back(static_cast<int64_t>(course.runs.size()));
-    course.places.push_back(first);
+    tiling.first_run.push_back(static_cast<int64_t>(tiling.runs.size()));
+    tiling.places.push_back(first);
     for (int64_t row = first / length; row * length < last; ++row) {
       const int64_t d = row / layout.length[1], h = row % layout.length[1];
       const int64_t begin = std::max(first, row * length);
       const int64_t end = std::min(last, row * length + part.grid[2]);
       if (d >= part.grid[0] || h >= part.grid[1] || begin >= end) continue;
-      course.runs.push_back({begin - first, end - begin,
+      tiling.runs.push_back({begin - first, end - begin,
                              part.target + d * part.out_stride[0] + h * part.out_stride[1] +
                                  (begin - row * length) * part.out_stride[2]});
     }
   }
-  course.first_run.push_back(static_cast<int64_t>(course.runs.size()));
-  return course;
+  tiling.first_run.push_back(static_cast<int64_t>(tiling.runs.size()));
+  return tiling;
 }
 
-// The places that a course would compute, with the price of its pieces; 0 pieces means by number.
+// The places that a tiling would compute, with the price of its pieces; 0 pieces means by number.
 double cost_of(const Layout& layout, const Part& part, int64_t width, int64_t pieces) {
   if (pieces == 0) return double((part.columns(layout) + width - 1) / width * width);
   return double(part.grid[0]) * ((part.grid[1] + pieces - 1) / pieces) * part.grid[2] * pieces *
@@ -283,18 +283,17 @@ Choice best_choice(const Layout& layout, const Part& part, int64_t width) {
   return best;
 }
 
-Course best_course(const Layout& layout, const Part& part, int64_t width) {
+Tiling best_tiling(const Layout& layout, const Part& part, int64_t width) {
   const int64_t pieces = best_choice(layout, part, width).pieces;
-  return pieces ? course_by_rows(layout, part, width, pieces)
-                : course_by_number(layout, part, width);
+  return pieces ? tile_by_rows(layout, part, width, pieces) : tile_by_number(layout, part, width);
 }
 
 // What is the same for every image: which weights make the rows of a part, where their elements meet
-// the planes, and the course through its places.
+// the planes, and the tiling of its places.
 struct Rows {
   const Part* part;
   int64_t row_stride, depth;  // of the weights; elements of a row
-  Course course;
+  Tiling tiling;
   std::vector<int64_t> weights, offsets;  // of each element of a row, in the weights and the planes
 };
 
@@ -314,12 +313,12 @@ template <class T>
 void run_panels(const Layout& layout, const Rows& rows, int64_t m, const Block<T>& block,
                 int64_t share, int64_t shares, T* c) {
   const ConvKernels<T>& kernels = conv_kernels<T>();
-  const Course& course = rows.course;
-  const int64_t vectors = course.vectors() * block.images;
+  const Tiling& tiling = rows.tiling;
+  const int64_t vectors = tiling.vectors() * block.images;
   const int64_t panels = (vectors + kernels.vectors - 1) / kernels.vectors;
   const int64_t c_stride = kernels.vectors * kernels.width;
   // Vectors in pieces are put together once, for all rows.
-  const bool gathers = course.pieces > 1 && m >= kRowsToGather;
+  const bool gathers = tiling.pieces > 1 && m >= kRowsToGather;
   T* panel_memory = c + m * c_stride;
   std::vector<int64_t> dense(gathers ? std::min(kDepthOfBlock, rows.depth) : 0);
   for (size_t k = 0; k < dense.size(); ++k) dense[k] = static_cast<int64_t>(k) * c_stride;
@@ -331,11 +330,11 @@ void run_panels(const Layout& layout, const Rows& rows, int64_t m, const Block<T
     const int64_t first = vectors * panel / panels, last = vectors * (panel + 1) / panels;
     int64_t count = 0;
     for (int64_t k = first; k < last; ++k) {
-      const int64_t image = k / course.vectors(), vector = k % course.vectors();
-      places[k - first] = image * block.planes_size + course.places[vector];
-      for (int64_t r = course.first_run[vector]; r < course.first_run[vector + 1]; ++r)
-        runs[count++] = {course.runs[r].column + (k - first) * kernels.width, course.runs[r].length,
-                         course.runs[r].target + image * block.out_image};
+      const int64_t image = k / tiling.vectors(), vector = k % tiling.vectors();
+      places[k - first] = image * block.planes_size + tiling.places[vector];
+      for (int64_t r = tiling.first_run[vector]; r < tiling.first_run[vector + 1]; ++r)
+        runs[count++] = {tiling.runs[r].column + (k - first) * kernels.width, tiling.runs[r].length,
+                         tiling.runs[r].target + image * block.out_image};
     }
     for (int64_t k = 0; k == 0 || k < rows.depth; k += kDepthOfBlock) {
       PlaneProduct<T> product{m,
@@ -347,7 +346,7 @@ void run_panels(const Layout& layout, const Rows& rows, int64_t m, const Block<T
                               block.planes,
                               rows.offsets.data() + k,
                               places,
-                              course.pieces,
+                              tiling.pieces,
                               layout.length[2],
                               c,
                               c_stride,
@@ -391,7 +390,7 @@ void share_units(int64_t units, double work, Body&& body, int64_t workers) {
 template <class T>
 int64_t images_together(const ConvShape& s, const std::vector<Rows>& all, int64_t image_size) {
   int64_t vectors = 1;
-  for (const Rows& rows : all) vectors = std::max(vectors, rows.course.vectors());
+  for (const Rows& rows : all) vectors = std::max(vectors, rows.tiling.vectors());
   const int64_t wanted = (kVectorsWanted + vectors - 1) / vectors;
   const int64_t fits = kBlockBytes / static_cast<int64_t>(image_size * sizeof(T));
   return std::clamp<int64_t>(std::min(wanted, fits), 1,
@@ -650,7 +649,7 @@ void conv_by_planes(const ConvShape& s, const T* x, const T* w, const T* bias, T
   if (s.is_depthwise()) return run_depthwise(s, plan, x, volume(s.in), w, bias, y, volume(s.out));
   const Part& part = plan.parts[0];
   std::vector<Rows> all(1);
-  all[0] = {&part, s.depth(), s.depth(), best_course(plan.layout, part, conv_kernels<T>().width),
+  all[0] = {&part, s.depth(), s.depth(), best_tiling(plan.layout, part, conv_kernels<T>().width),
             {},    {}};
   for (int64_t k = 0; k < s.depth(); ++k) {
     all[0].weights.push_back(k);
@@ -670,7 +669,7 @@ void conv_grad_input_by_planes(const ConvShape& s, const T* g, const T* w, const
     Rows rows{&part,
               s.taps(),
               s.out_channels * taps,
-              best_course(plan.layout, part, conv_kernels<T>().width),
+              best_tiling(plan.layout, part, conv_kernels<T>().width),
               {},
               {}};
     for (int64_t o = 0; o < s.out_channels; ++o)

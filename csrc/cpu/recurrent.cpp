@@ -29,8 +29,9 @@ const RecurrentKernels<T>& kernels() {
   else return best_recurrent_table().float64;
 }
 
-struct Course {
-  explicit Course(const OpCall& call)
+// Which sequences run at each step, and where their rows lie.
+struct Schedule {
+  explicit Schedule(const OpCall& call)
       : cell(static_cast<Cell>(call.integer(0))), reverse(call.integer(1) != 0) {
     int64_t offset = 0;
     for (size_t t = 2; t < call.attributes.size(); ++t) {
@@ -70,19 +71,19 @@ void share_sequences(int64_t sequences, double work_of_one, Body&& body) {
 
 template <class T>
 struct Forward {
-  const Course& course;
+  const Schedule& schedule;
   int64_t n, gates, memory_size;
   const T *x, *weight, *bias;  // the weight transposed
   T *out, *memory, *h, *c, *hg;
 
   void step(size_t t, int64_t begin, int64_t count) const {
-    const int64_t row = course.offsets[t] + begin, wide = gates * n;
+    const int64_t row = schedule.offsets[t] + begin, wide = gates * n;
     T *state = h + begin * n, *sums = hg + begin * wide;
     gemm<T>(false, false, count, wide, n, T(1), state, n, weight, wide, T(0), sums, wide);
     for (int64_t k = 0; k < count; ++k) {
       const T *xk = x + (row + k) * wide, *hk = sums + k * wide;
       T *own = state + k * n, *kept = memory + (row + k) * memory_size * n;
-      switch (course.cell) {
+      switch (schedule.cell) {
         case Cell::Lstm:
           kernels<T>().lstm(n, xk, hk, kept, c + (begin + k) * n, own);
           break;
@@ -103,18 +104,18 @@ struct Forward {
 
 template <class T>
 void forward(const OpCall& call) {
-  const Course course(call);
-  const bool lstm = course.cell == Cell::Lstm;
-  const bool has_bias = course.cell == Cell::Gru && call.inputs.size() > 3;
+  const Schedule schedule(call);
+  const bool lstm = schedule.cell == Cell::Lstm;
+  const bool has_bias = schedule.cell == Cell::Gru && call.inputs.size() > 3;
   const int64_t sequences = call.in(2).size(0), n = call.in(2).size(1);
-  const int64_t gates = gates_of(course.cell);
+  const int64_t gates = gates_of(schedule.cell);
   Workspace<T> weight(gates * n * n), hg(sequences * gates * n);
   BlockingSection blocking;
   conv_kernels<T>().transpose(call.in(1).data_as<T>(), n, gates * n, n, weight.get(), gates * n);
-  const Forward<T> pass{course,
+  const Forward<T> pass{schedule,
                         n,
                         gates,
-                        memory_of(course.cell),
+                        memory_of(schedule.cell),
                         call.in(0).data_as<T>(),
                         weight.get(),
                         has_bias ? call.in(3).data_as<T>() : nullptr,
@@ -126,24 +127,24 @@ void forward(const OpCall& call) {
   std::copy_n(call.in(2).data_as<T>(), sequences * n, pass.h);
   if (lstm) std::copy_n(call.in(3).data_as<T>(), sequences * n, pass.c);
   share_sequences(sequences, double(gates) * n * n, [&](int64_t begin, int64_t end) {
-    for (size_t t = 0; t < course.steps(); ++t)
-      if (const int64_t count = course.running(t, begin, end)) pass.step(t, begin, count);
+    for (size_t t = 0; t < schedule.steps(); ++t)
+      if (const int64_t count = schedule.running(t, begin, end)) pass.step(t, begin, count);
   });
 }
 
 // Per row of the packed layout: the hidden state before the step, and where its cell state stands.
 template <class T>
 struct Before {
-  Before(const Course& course, int64_t n, const T* out, const T* h0, T* h) : row_of(0) {
+  Before(const Schedule& schedule, int64_t n, const T* out, const T* h0, T* h) : row_of(0) {
     // The row of each sequence's latest step, or none.
-    const int64_t sequences = *std::max_element(course.counts.begin(), course.counts.end());
+    const int64_t sequences = *std::max_element(schedule.counts.begin(), schedule.counts.end());
     std::vector<int64_t> latest(sequences, -1);
     int64_t rows = 0;
-    for (int64_t count : course.counts) rows += count;
+    for (int64_t count : schedule.counts) rows += count;
     row_of.resize(rows);
-    for (size_t t = 0; t < course.steps(); ++t)
-      for (int64_t k = 0; k < course.counts[t]; ++k) {
-        const int64_t row = course.offsets[t] + k;
+    for (size_t t = 0; t < schedule.steps(); ++t)
+      for (int64_t k = 0; k < schedule.counts[t]; ++k) {
+        const int64_t row = schedule.offsets[t] + k;
         row_of[row] = latest[k];
         std::copy_n(latest[k] < 0 ? h0 + k * n : out + latest[k] * n, n, h + row * n);
         latest[k] = row;
@@ -154,14 +155,14 @@ struct Before {
 
 template <class T>
 struct Backward {
-  const Course& course;
+  const Schedule& schedule;
   int64_t n, gates, memory_size;
   const T *grad, *out, *memory, *weight, *c0, *h_before;
   const std::vector<int64_t>& row_before;
   T *grad_x, *grad_hg, *grad_h, *grad_c;
 
   void step(size_t t, int64_t begin, int64_t count) const {
-    const int64_t row = course.offsets[t] + begin, wide = gates * n;
+    const int64_t row = schedule.offsets[t] + begin, wide = gates * n;
     T* states = grad_h + begin * n;
     const RecurrentKernels<T>& rows = kernels<T>();
     for (int64_t k = 0; k < count; ++k) {
@@ -169,7 +170,7 @@ struct Backward {
       T *gh = states + k * n, *gx = grad_x + at * wide;
       const T* kept = memory + at * memory_size * n;
       rows.add(n, grad + at * n, gh);
-      switch (course.cell) {
+      switch (schedule.cell) {
         case Cell::Lstm: {
           const int64_t before = row_before[at];
           const T* c = before < 0 ? c0 + (begin + k) * n : memory + (before * memory_size + 4) * n;
@@ -189,26 +190,26 @@ struct Backward {
     }
     // What goes back through the weights; a GRU's also goes straight.
     gemm<T>(false, false, count, n, wide, T(1), grad_hg + row * wide, wide, weight, n,
-            course.cell == Cell::Gru ? T(1) : T(0), states, n);
+            schedule.cell == Cell::Gru ? T(1) : T(0), states, n);
   }
 };
 
 template <class T>
 void backward(const OpCall& call) {
-  const Course course(call);
-  const bool lstm = course.cell == Cell::Lstm, gru = course.cell == Cell::Gru;
+  const Schedule schedule(call);
+  const bool lstm = schedule.cell == Cell::Lstm, gru = schedule.cell == Cell::Gru;
   const size_t next = lstm ? 3 : 2;  // behind the gradients
   const TensorImpl& h0 = call.in(next + 3);
-  const int64_t sequences = h0.size(0), n = h0.size(1), gates = gates_of(course.cell);
+  const int64_t sequences = h0.size(0), n = h0.size(1), gates = gates_of(schedule.cell);
   const int64_t rows = call.in(0).size(0), wide = gates * n;
   Workspace<T> h_before(rows * n), hg(gru ? rows * wide : 0);
   BlockingSection blocking;
   T *grad_x = call.out(0).data_as<T>(), *grad_h = call.out(2).data_as<T>();
-  const Before<T> before(course, n, call.in(next).data_as<T>(), h0.data_as<T>(), h_before.get());
-  const Backward<T> pass{course,
+  const Before<T> before(schedule, n, call.in(next).data_as<T>(), h0.data_as<T>(), h_before.get());
+  const Backward<T> pass{schedule,
                          n,
                          gates,
-                         memory_of(course.cell),
+                         memory_of(schedule.cell),
                          call.in(0).data_as<T>(),
                          call.in(next).data_as<T>(),
                          call.in(next + 1).data_as<T>(),
@@ -223,8 +224,8 @@ void backward(const OpCall& call) {
   std::copy_n(call.in(1).data_as<T>(), sequences * n, grad_h);
   if (lstm) std::copy_n(call.in(2).data_as<T>(), sequences * n, pass.grad_c);
   share_sequences(sequences, double(wide) * n, [&](int64_t begin, int64_t end) {
-    for (size_t t = course.steps(); t-- > 0;)
-      if (const int64_t count = course.running(t, begin, end)) pass.step(t, begin, count);
+    for (size_t t = schedule.steps(); t-- > 0;)
+      if (const int64_t count = schedule.running(t, begin, end)) pass.step(t, begin, count);
   });
   gemm<T>(true, false, wide, n, rows, T(1), pass.grad_hg, wide, h_before.get(), n, T(0),
           call.out(1).data_as<T>(), n);

@@ -38,10 +38,10 @@ uint64_t keys(const void* x, int64_t n, bool descending, void* out) {
   using Key = UnsignedOf<sizeof(T)>;
   auto* source = static_cast<const T*>(x);
   auto* target = static_cast<Key*>(out);
-  Key turn = descending ? static_cast<Key>(~Key(0)) : Key(0);
+  Key flip = descending ? static_cast<Key>(~Key(0)) : Key(0);
   Key smallest = static_cast<Key>(~Key(0));
   for (int64_t i = 0; i < n; ++i) {
-    Key key = static_cast<Key>(key_of(source[i]) ^ turn);
+    Key key = static_cast<Key>(key_of(source[i]) ^ flip);
     target[i] = key;
     smallest = key < smallest ? key : smallest;
   }

@@ -68,7 +68,7 @@ int64_t peak_before = 0;  // of saved bytes, before the last budget began
 uint32_t evicted = 0;
 Reasons may_evict{Interceptor::Budget};
 
-// Lets the peak start again at what is live, and notes how high it was for all whom it concerns.
+// Restarts the peak at what is live now, after recording it for every active budget.
 void restart_peak() {
   for (Limit& active : limits) active.peak = std::max(active.peak, saved_bytes.peak);
   peak_before = std::max(peak_before, saved_bytes.peak);

@@ -47,7 +47,7 @@ bool are_disjoint(std::span<const Tensor> tensors) {
 
 std::optional<Tensor> total_norm(std::span<const Tensor> tensors, double p) {
   if (!are_plain(tensors) || (p != 1 && p != 2 && p != INFINITY)) return std::nullopt;
-  // The largest of nothing: the composed functions say what they think of it.
+  // The maximum of no elements is left to the composed functions, which raise the right error.
   const bool empty =
       std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.numel() == 0; });
   if (empty && p == INFINITY) return std::nullopt;

@@ -24,8 +24,8 @@ bool read_index(PyObject* object, int64_t* value) {
   return overflow == 0;
 }
 
-Arguments::Arguments(const Signature& signature, PyObject* self, PyObject* const* args,
-                     Py_ssize_t count, PyObject* keywords)
+ParsedArguments::ParsedArguments(const Signature& signature, PyObject* self, PyObject* const* args,
+                                 Py_ssize_t count, PyObject* keywords)
     : signature_(signature), self_(self) {
   if (signature.variadic) {
     positions_ = {args, static_cast<size_t>(count)};
@@ -48,7 +48,7 @@ Arguments::Arguments(const Signature& signature, PyObject* self, PyObject* const
   }
 }
 
-int Arguments::find(PyObject* name) const {
+int ParsedArguments::find(PyObject* name) const {
   for (int i = 0; i < Signature::kMax && signature_.names[i]; ++i)
     if (signature_.interned[i] == name) return i;
   for (int i = 0; i < Signature::kMax && signature_.names[i]; ++i)
@@ -56,21 +56,21 @@ int Arguments::find(PyObject* name) const {
   fail<TypeError>(function(), "() got an unexpected keyword argument '", utf8(name), "'");
 }
 
-void Arguments::fail_type(int i, const char* expected) const {
+void ParsedArguments::fail_type(int i, const char* expected) const {
   fail<TypeError>(function(), "(): argument '", signature_.names[i], "' must be ", expected,
                   ", not ", Py_TYPE(values_[i])->tp_name);
 }
 
-void Arguments::fail_missing(int i) const {
+void ParsedArguments::fail_missing(int i) const {
   fail<TypeError>(function(), "() missing required argument: '", signature_.names[i], "'");
 }
 
-PyObject* Arguments::required(int i) const {
+PyObject* ParsedArguments::required(int i) const {
   if (!values_[i]) fail_missing(i);
   return values_[i];
 }
 
-DimVector Arguments::sizes() const {
+DimVector ParsedArguments::sizes() const {
   DimVector sizes;
   if (positions_.empty()) {
     if (!int_list_from_object(required(0), &sizes)) fail_type(0, "tuple of ints");
@@ -89,14 +89,14 @@ DimVector Arguments::sizes() const {
   return sizes;
 }
 
-DimVector Arguments::int_tuple(int i) const {
+DimVector ParsedArguments::int_tuple(int i) const {
   DimVector values;
   bool sequence = PySequence_Check(required(i)) && !is_tensor(values_[i]);
   if (!sequence || !int_list_from_object(values_[i], &values)) fail_type(i, "tuple of ints");
   return values;
 }
 
-int64_t Arguments::integer(int i) const {
+int64_t ParsedArguments::integer(int i) const {
   int64_t value;
   if (!read_index(required(i), &value)) {
     if (PyLong_Check(values_[i]) && !PyBool_Check(values_[i]))
@@ -107,11 +107,11 @@ int64_t Arguments::integer(int i) const {
   return value;
 }
 
-std::optional<int64_t> Arguments::optional_integer(int i) const {
+std::optional<int64_t> ParsedArguments::optional_integer(int i) const {
   return has(i) ? std::optional(integer(i)) : std::nullopt;
 }
 
-Scalar Arguments::scalar(int i) const {
+Scalar ParsedArguments::scalar(int i) const {
   PyObject* object = required(i);
   Scalar value;
   if (scalar_from_object(object, &value)) return value;
@@ -119,29 +119,29 @@ Scalar Arguments::scalar(int i) const {
   fail_type(i, "Number");
 }
 
-double Arguments::real(int i, double otherwise) const {
+double ParsedArguments::real(int i, double otherwise) const {
   return values_[i] ? scalar(i).as_double() : otherwise;
 }
 
-bool Arguments::flag(int i) const {
+bool ParsedArguments::flag(int i) const {
   if (!has(i)) return false;
   if (!PyBool_Check(values_[i])) fail_type(i, "bool");
   return values_[i] == Py_True;
 }
 
-DType Arguments::dtype(int i, DType otherwise) const {
+DType ParsedArguments::dtype(int i, DType otherwise) const {
   if (!has(i)) return otherwise;
   DType dtype;
   if (!dtype_from_object(values_[i], &dtype)) fail_type(i, "torch.dtype");
   return dtype;
 }
 
-const Tensor& Arguments::tensor(int i) const {
+const Tensor& ParsedArguments::tensor(int i) const {
   if (!is_tensor(required(i))) fail_type(i, "Tensor");
   return tensor_of(values_[i]);
 }
 
-std::optional<Tensor> Arguments::optional_tensor(int i) const {
+std::optional<Tensor> ParsedArguments::optional_tensor(int i) const {
   return has(i) ? std::optional(tensor(i)) : std::nullopt;
 }
 
@@ -156,7 +156,7 @@ PyMethodDef* make_definition(const Signature& signature, FastFunction function, 
                          METH_FASTCALL | METH_KEYWORDS, doc};
 }
 
-void check_layout(const Arguments& arguments, int i) {
+void check_layout(const ParsedArguments& arguments, int i) {
   if (!arguments.has(i) || arguments.object(i) == python_types.strided) return;
   fail<NotImplementedError>(arguments.function(), ": expected layout strided, got ",
                             str_of(arguments.object(i)));
@@ -179,7 +179,7 @@ void define_fast_method(Binder& b, const Signature& signature, FastFunction func
   nb::setattr(b.tensor_type(), signature.function, nb::steal(PyDescr_NewMethod(type, definition)));
 }
 
-CreationOptions::CreationOptions(const Arguments& arguments, int first, DType default_dtype,
+CreationOptions::CreationOptions(const ParsedArguments& arguments, int first, DType default_dtype,
                                  Device default_device)
     : dtype(arguments.dtype(first, default_dtype)),
       device(default_device),
@@ -194,7 +194,7 @@ CreationOptions::CreationOptions(const Arguments& arguments, int first, DType de
                  ": only Tensors of floating point dtype can require gradients, got ", name(dtype));
 }
 
-Device CreationOptions::result_device(const Arguments& arguments, int out) const {
+Device CreationOptions::result_device(const ParsedArguments& arguments, int out) const {
   if (!arguments.has(out)) return device;
   const Device given = arguments.tensor(out)->device();
   TAPEGRAD_CHECK(!has_device || device == given, arguments.function(), ": device ",
@@ -208,13 +208,13 @@ Tensor CreationOptions::finish(Tensor tensor) const {
   return tensor;
 }
 
-Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
+Tensor creation_like(const ParsedArguments& arguments, const Tensor& x, int memory_format,
                      const CreationOptions& options) {
   MemoryFormat format = memory_format_of(arguments.function(), arguments.object(memory_format));
   return empty_like_layout(x, options.dtype, format, options.device);
 }
 
-Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
+Tensor creation_target(const ParsedArguments& arguments, int out, Sizes sizes,
                        const CreationOptions& options, bool dtype_given) {
   if (!arguments.has(out)) return empty(arguments.function(), sizes, options.dtype, options.device);
   const Tensor& target = arguments.tensor(out);

@@ -1,5 +1,5 @@
 // Arguments of the functions that do not go through nanobind because a call must cost next to
-// nothing: creation and random functions. A Signature names the parameters, Arguments sorts the
+// nothing: creation and random functions. A Signature names the parameters, ParsedArguments sorts the
 // objects of one call by it and reads them with errors that name function and parameter.
 #pragma once
 
@@ -21,10 +21,10 @@ struct Signature {
   mutable PyObject* interned[kMax] = {};  // set when the function is defined
 };
 
-class Arguments {
+class ParsedArguments {
  public:
-  Arguments(const Signature& signature, PyObject* self, PyObject* const* args, Py_ssize_t count,
-            PyObject* keywords);
+  ParsedArguments(const Signature& signature, PyObject* self, PyObject* const* args,
+                  Py_ssize_t count, PyObject* keywords);
 
   const char* function() const { return signature_.function; }
   const Tensor& self() const { return tensor_of(self_); }
@@ -67,15 +67,16 @@ bool read_index(PyObject* object, int64_t* value);
 using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* args, Py_ssize_t count,
                                    PyObject* keywords);
 
-// A body takes Arguments and returns a Tensor.
+// A body takes ParsedArguments and returns a Tensor.
 template <const Signature& kSignature, auto kBody>
 PyObject* fast_function(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   return guarded(
-      [&] { return wrap(kBody(Arguments(kSignature, nullptr, args, count, keywords))); });
+      [&] { return wrap(kBody(ParsedArguments(kSignature, nullptr, args, count, keywords))); });
 }
 template <const Signature& kSignature, auto kBody>
 PyObject* fast_method(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
-  return guarded([&] { return wrap(kBody(Arguments(kSignature, self, args, count, keywords))); });
+  return guarded(
+      [&] { return wrap(kBody(ParsedArguments(kSignature, self, args, count, keywords))); });
 }
 
 void define_fast_function(Binder& b, const Signature& signature, FastFunction function,
@@ -102,25 +103,25 @@ struct CreationOptions {
   bool has_device = false;  // whether the caller named it
   bool requires_grad;
 
-  CreationOptions(const Arguments& arguments, int first, DType default_dtype)
+  CreationOptions(const ParsedArguments& arguments, int first, DType default_dtype)
       : CreationOptions(arguments, first, default_dtype, default_device) {}
   // What is not given is as with `like`.
-  CreationOptions(const Arguments& arguments, int first, const Tensor& like)
+  CreationOptions(const ParsedArguments& arguments, int first, const Tensor& like)
       : CreationOptions(arguments, first, like.dtype(), like->device()) {}
-  CreationOptions(const Arguments& arguments, int first, DType default_dtype, Device device);
+  CreationOptions(const ParsedArguments& arguments, int first, DType default_dtype, Device device);
   // Where the result goes: parameter `out` decides if it is there, whatever the default device is.
-  Device result_device(const Arguments& arguments, int out) const;
+  Device result_device(const ParsedArguments& arguments, int out) const;
   // Sets requires_grad.
   Tensor finish(Tensor tensor) const;
 };
 
 // An uninitialised tensor in the shape of x, in the order that parameter `memory_format` asks for,
 // else in that of x.
-Tensor creation_like(const Arguments& arguments, const Tensor& x, int memory_format,
+Tensor creation_like(const ParsedArguments& arguments, const Tensor& x, int memory_format,
                      const CreationOptions& options);
 
 // Where a creation function writes: out=, resized and checked, or a fresh tensor.
-Tensor creation_target(const Arguments& arguments, int out, Sizes sizes,
+Tensor creation_target(const ParsedArguments& arguments, int out, Sizes sizes,
                        const CreationOptions& options, bool dtype_given);
 
 }  // namespace tapegrad::python

@@ -20,12 +20,12 @@ namespace tapegrad::python {
 
 namespace {
 
-std::optional<DType> given_dtype(const Arguments& a, int i) {
+std::optional<DType> given_dtype(const ParsedArguments& a, int i) {
   return a.has(i) ? std::optional(a.dtype(i, DType::Float32)) : std::nullopt;
 }
 
 // Where asarray() and as_tensor() put something: a tensor stays where it is, other data goes to the default.
-Device given_device(const Arguments& a, int i, const Tensor& result, PyObject* data) {
+Device given_device(const ParsedArguments& a, int i, const Tensor& result, PyObject* data) {
   if (a.has(i)) return device_of(a.object(i));
   return is_tensor(data) ? result->device() : default_device;
 }
@@ -39,7 +39,7 @@ const Signature kEmpty{
 const Signature kFull{"full", 2, false, {"size", "fill_value", "out", TAPEGRAD_CREATION_OPTIONS}};
 
 template <int kValue>
-Tensor constant(const Arguments& a) {
+Tensor constant(const ParsedArguments& a) {
   DimVector sizes = a.sizes();
   CreationOptions options(a, 2, default_dtype());
   Tensor out = creation_target(a, 1, sizes, options, a.has(2));
@@ -47,7 +47,7 @@ Tensor constant(const Arguments& a) {
   return options.finish(std::move(out));
 }
 
-Tensor make_empty(const Arguments& a) {
+Tensor make_empty(const ParsedArguments& a) {
   DimVector sizes = a.sizes();
   CreationOptions options(a, 2, default_dtype());
   Tensor out = creation_target(a, 1, sizes, options, a.has(2));
@@ -66,7 +66,7 @@ void check_fill(const char* op, Scalar value, const Tensor& out) {
   (out.numel() == 1 ? check_element_fits : check_fits)(op, value, out.dtype());
 }
 
-Tensor make_full(const Arguments& a) {
+Tensor make_full(const ParsedArguments& a) {
   DimVector sizes = a.int_tuple(0);
   Scalar value = a.scalar(1);
   CreationOptions options(a, 3, value.dtype());
@@ -87,20 +87,20 @@ const Signature kEmptyLike{
 const Signature kFullLike{
     "full_like", 2, false, {"input", "fill_value", TAPEGRAD_CREATION_OPTIONS, "memory_format"}};
 
-Tensor make_empty_like(const Arguments& a) {
+Tensor make_empty_like(const ParsedArguments& a) {
   CreationOptions options(a, 1, a.tensor(0));
   return options.finish(creation_like(a, a.tensor(0), 6, options));
 }
 
 template <int kValue>
-Tensor constant_like(const Arguments& a) {
+Tensor constant_like(const ParsedArguments& a) {
   CreationOptions options(a, 1, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 6, options);
   fill_into(out, kValue);
   return options.finish(std::move(out));
 }
 
-Tensor full_like(const Arguments& a) {
+Tensor full_like(const ParsedArguments& a) {
   CreationOptions options(a, 2, a.tensor(0));
   Scalar value = a.scalar(1);
   check_fits("full_like", value, options.dtype);
@@ -120,19 +120,19 @@ const Signature kNewEmptyStrided{
 const Signature kNewTensor{"new_tensor", 1, false, {"data", TAPEGRAD_CREATION_OPTIONS}};
 
 template <int kValue>
-Tensor new_constant(const Arguments& a) {
+Tensor new_constant(const ParsedArguments& a) {
   CreationOptions options(a, 1, a.self());
   Tensor out = empty(a.function(), a.sizes(), options.dtype, options.device);
   fill_into(out, kValue);
   return options.finish(std::move(out));
 }
 
-Tensor new_empty(const Arguments& a) {
+Tensor new_empty(const ParsedArguments& a) {
   CreationOptions options(a, 1, a.self());
   return options.finish(empty(a.function(), a.sizes(), options.dtype, options.device));
 }
 
-Tensor new_full(const Arguments& a) {
+Tensor new_full(const ParsedArguments& a) {
   CreationOptions options(a, 2, a.self());
   Scalar value = a.scalar(1);
   Tensor out = empty(a.function(), a.int_tuple(0), options.dtype, options.device);
@@ -146,7 +146,7 @@ Tensor new_full(const Arguments& a) {
 const Signature kEmptyStrided{
     "empty_strided", 2, false, {"size", "stride", TAPEGRAD_CREATION_OPTIONS}};
 
-Tensor strided(const Arguments& a, const CreationOptions& options) {
+Tensor strided(const ParsedArguments& a, const CreationOptions& options) {
   DimVector sizes = a.int_tuple(0), strides = a.int_tuple(1);
   TAPEGRAD_CHECK(sizes.size() == strides.size(), a.function(), ": dimensionality of sizes (",
                  sizes.size(), ") must match dimensionality of strides (", strides.size(), ")");
@@ -167,8 +167,8 @@ Tensor strided(const Arguments& a, const CreationOptions& options) {
   return options.finish(std::move(out));
 }
 
-Tensor empty_strided(const Arguments& a) { return strided(a, {a, 2, default_dtype()}); }
-Tensor new_empty_strided(const Arguments& a) { return strided(a, {a, 2, a.self()}); }
+Tensor empty_strided(const ParsedArguments& a) { return strided(a, {a, 2, default_dtype()}); }
+Tensor new_empty_strided(const ParsedArguments& a) { return strided(a, {a, 2, a.self()}); }
 
 // ---- from data
 
@@ -186,7 +186,7 @@ void warn_copy_construct(const char* function) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
-Tensor copy_of_data(const Arguments& a, const char* spelling, std::optional<DType> dtype,
+Tensor copy_of_data(const ParsedArguments& a, const char* spelling, std::optional<DType> dtype,
                     const CreationOptions& options) {
   PyObject* data = a.object(0);
   if (!data) a.fail_missing(0);
@@ -195,16 +195,16 @@ Tensor copy_of_data(const Arguments& a, const char* spelling, std::optional<DTyp
   return options.finish(std::move(out));
 }
 
-Tensor make_tensor(const Arguments& a) {
+Tensor make_tensor(const ParsedArguments& a) {
   // The default dtype is only a placeholder here: the true one is known after reading.
   return copy_of_data(a, "torch.tensor", given_dtype(a, 1), {a, 1, default_dtype()});
 }
 
-Tensor new_tensor(const Arguments& a) {
+Tensor new_tensor(const ParsedArguments& a) {
   return copy_of_data(a, "tensor.new_tensor", a.dtype(1, a.self().dtype()), {a, 1, a.self()});
 }
 
-Tensor as_tensor(const Arguments& a) {
+Tensor as_tensor(const ParsedArguments& a) {
   if (!a.object(0)) a.fail_missing(0);
   Tensor result = tensor_over_data("as_tensor", a.object(0), given_dtype(a, 1));
   return to_device(result, given_device(a, 2, result, a.object(0)));
@@ -221,7 +221,7 @@ Tensor shared_source(PyObject* object, std::optional<DType> dtype) {
   return {};
 }
 
-Tensor as_array(const Arguments& a) {
+Tensor as_array(const ParsedArguments& a) {
   PyObject* object = a.object(0);
   if (!object) a.fail_missing(0);
   std::optional<DType> dtype = given_dtype(a, 1);
@@ -250,7 +250,7 @@ Tensor as_array(const Arguments& a) {
   return result;
 }
 
-Tensor make_scalar_tensor(const Arguments& a) {
+Tensor make_scalar_tensor(const ParsedArguments& a) {
   CreationOptions options(a, 1, default_dtype());
   Scalar value = a.scalar(0);
   check_element_fits("scalar_tensor", value, options.dtype);
@@ -270,19 +270,20 @@ const Signature kLogspace{
 const Signature kEye{"eye", 2, false, {"n", "m", "out", TAPEGRAD_CREATION_OPTIONS}};
 
 // Computed in out's dtype, then copied.
-Tensor into_given_out(const Arguments& a, int out, const CreationOptions& options, Tensor result) {
+Tensor into_given_out(const ParsedArguments& a, int out, const CreationOptions& options,
+                      Tensor result) {
   return options.finish(into_creation_out(a.function(), std::move(result), a.optional_tensor(out)));
 }
 
 // The same for a row of numbers: it fills an out= of any shape that has as many elements.
-Tensor row_into_given_out(const Arguments& a, int out, const CreationOptions& options,
+Tensor row_into_given_out(const ParsedArguments& a, int out, const CreationOptions& options,
                           Tensor result) {
   if (a.has(out) && a.tensor(out).numel() == result.numel())
     result = view(result, a.tensor(out).sizes());
   return into_given_out(a, out, options, std::move(result));
 }
 
-DType result_dtype(const Arguments& a, int out, const CreationOptions& options) {
+DType result_dtype(const ParsedArguments& a, int out, const CreationOptions& options) {
   if (!a.has(out)) return options.dtype;
   const Tensor& target = a.tensor(out);
   TAPEGRAD_CHECK(!a.has(out + 1) || options.dtype == target.dtype(), a.function(), ": dtype ",
@@ -303,7 +304,7 @@ void warn_arange_resizes(const Tensor& out, int64_t count) {
 }
 
 // arange(end), arange(start, end), arange(start, end, step), by position or name.
-Tensor make_arange(const Arguments& a) {
+Tensor make_arange(const ParsedArguments& a) {
   Scalar start(int64_t{0}), step(int64_t{1});
   bool only_end = !a.object(1);
   Scalar end = a.scalar(only_end ? 0 : 1);
@@ -319,7 +320,7 @@ Tensor make_arange(const Arguments& a) {
 }
 
 // The old closed interval.
-Tensor make_range(const Arguments& a) {
+Tensor make_range(const ParsedArguments& a) {
   if (PyErr_WarnEx(PyExc_UserWarning,
                    "torch.range is deprecated because its behavior is inconsistent with Python's "
                    "range builtin. Instead, use torch.arange, which produces values in "
@@ -346,7 +347,7 @@ Tensor make_range(const Arguments& a) {
   return row_into_given_out(a, 3, options, std::move(result));
 }
 
-Tensor make_linspace(const Arguments& a) {
+Tensor make_linspace(const ParsedArguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
@@ -354,7 +355,7 @@ Tensor make_linspace(const Arguments& a) {
                             linspace(start, end, a.integer(2), dtype, options.result_device(a, 3)));
 }
 
-Tensor make_logspace(const Arguments& a) {
+Tensor make_logspace(const ParsedArguments& a) {
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
@@ -363,7 +364,7 @@ Tensor make_logspace(const Arguments& a) {
   return row_into_given_out(a, 4, options, std::move(result));
 }
 
-Tensor make_eye(const Arguments& a) {
+Tensor make_eye(const ParsedArguments& a) {
   int64_t rows = a.integer(0), columns = a.has(1) ? a.integer(1) : rows;
   CreationOptions options(a, 3, default_dtype());
   return into_given_out(

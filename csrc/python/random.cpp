@@ -17,7 +17,7 @@ namespace tapegrad::python {
 namespace {
 
 // generator=, or the default one.
-Generator& generator_of(const Arguments& a, int i) {
+Generator& generator_of(const ParsedArguments& a, int i) {
   if (!a.has(i)) return default_generator();
   Generator* generator = nullptr;
   if (!nb::try_cast(nb::handle(a.object(i)), generator)) a.fail_type(i, "torch.Generator");
@@ -35,7 +35,7 @@ const Signature kRandnLike{
 
 // Uniform on [0, 1) and normal with mean 0 and standard deviation 1 have the same parameters.
 template <Distribution kDistribution>
-Tensor standard(const Arguments& a) {
+Tensor standard(const ParsedArguments& a) {
   DimVector sizes = a.sizes();
   CreationOptions options(a, 3, default_dtype());
   Tensor out = creation_target(a, 2, sizes, options, a.has(3));
@@ -44,7 +44,7 @@ Tensor standard(const Arguments& a) {
 }
 
 template <Distribution kDistribution>
-Tensor standard_like(const Arguments& a) {
+Tensor standard_like(const ParsedArguments& a) {
   CreationOptions options(a, 1, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 6, options);
   sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 7));
@@ -69,12 +69,12 @@ struct Bounds {
 };
 
 // With one number the first slot is `high`, unless high was named.
-Bounds bounds_of(const Arguments& a, int low, bool two) {
+Bounds bounds_of(const ParsedArguments& a, int low, bool two) {
   if (two) return {a.object(low) ? a.integer(low) : 0, a.integer(low + 1)};
   return {0, a.integer(low)};
 }
 
-Tensor randint(const Arguments& a) {
+Tensor randint(const ParsedArguments& a) {
   bool size_second = a.object(1) && PySequence_Check(a.object(1)) && !is_tensor(a.object(1));
   Bounds bounds = bounds_of(a, 0, !size_second && a.object(1));
   DimVector sizes = a.int_tuple(size_second ? 1 : 2);
@@ -84,7 +84,7 @@ Tensor randint(const Arguments& a) {
   return options.finish(std::move(out));
 }
 
-Tensor randint_like(const Arguments& a) {
+Tensor randint_like(const ParsedArguments& a) {
   Bounds bounds = bounds_of(a, 1, a.object(2));
   CreationOptions options(a, 3, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 8, options);
@@ -92,7 +92,7 @@ Tensor randint_like(const Arguments& a) {
   return options.finish(std::move(out));
 }
 
-Tensor make_randperm(const Arguments& a) {
+Tensor make_randperm(const ParsedArguments& a) {
   CreationOptions options(a, 3, DType::Int64);
   DType dtype = a.has(2) ? a.tensor(2).dtype() : options.dtype;
   Tensor result = randperm(a.integer(0), dtype, options.result_device(a, 2), generator_of(a, 1));
@@ -111,7 +111,7 @@ const Signature kMultinomialMethod{
     "multinomial", 2, false, {"num_samples", "replacement", "generator"}};
 const Signature kPoisson{"poisson", 2, false, {"input", "generator"}};
 
-Tensor normal_of_size(const Arguments& a) {
+Tensor normal_of_size(const ParsedArguments& a) {
   double mean = a.scalar(0).as_double(), std = a.real(1, 1.0);
   if (!a.object(2)) a.fail_missing(2);
   DimVector sizes = a.int_tuple(2);
@@ -121,7 +121,7 @@ Tensor normal_of_size(const Arguments& a) {
   return options.finish(std::move(out));
 }
 
-Tensor make_normal(const Arguments& a) {
+Tensor make_normal(const ParsedArguments& a) {
   bool tensor_mean = a.object(0) && is_tensor(a.object(0));
   bool tensor_std = a.object(1) && is_tensor(a.object(1));
   if (!tensor_mean && !tensor_std) return normal_of_size(a);
@@ -133,33 +133,33 @@ Tensor make_normal(const Arguments& a) {
 }
 
 // bernoulli(input) takes the probabilities from input, bernoulli(input, p) only its shape.
-Tensor bernoulli_with(const Tensor& input, const Arguments& a, int p, Generator& generator) {
+Tensor bernoulli_with(const Tensor& input, const ParsedArguments& a, int p, Generator& generator) {
   if (!a.has(p)) return bernoulli(input, generator);
   Tensor out = empty_like(input);
   sample_into("bernoulli", out, Distribution::Bernoulli, a.real(p, 0.5), 0, generator);
   return out;
 }
 
-Tensor make_bernoulli(const Arguments& a) {
+Tensor make_bernoulli(const ParsedArguments& a) {
   Tensor result = bernoulli_with(a.tensor(0), a, 1, generator_of(a, 2));
   if (a.has(3)) result = cast(result, a.tensor(3).dtype());
   return into_out("bernoulli", std::move(result), a.optional_tensor(3));
 }
 
-Tensor bernoulli_method(const Arguments& a) {
+Tensor bernoulli_method(const ParsedArguments& a) {
   return bernoulli_with(a.self(), a, 0, generator_of(a, 1));
 }
 
-Tensor make_multinomial(const Arguments& a) {
+Tensor make_multinomial(const ParsedArguments& a) {
   Tensor result = multinomial(a.tensor(0), a.integer(1), a.flag(2), generator_of(a, 3));
   return into_out("multinomial", std::move(result), a.optional_tensor(4));
 }
 
-Tensor multinomial_method(const Arguments& a) {
+Tensor multinomial_method(const ParsedArguments& a) {
   return multinomial(a.self(), a.integer(0), a.flag(1), generator_of(a, 2));
 }
 
-Tensor make_poisson(const Arguments& a) { return poisson(a.tensor(0), generator_of(a, 1)); }
+Tensor make_poisson(const ParsedArguments& a) { return poisson(a.tensor(0), generator_of(a, 1)); }
 
 // ---- in-place methods
 
@@ -177,24 +177,24 @@ struct Defaults {
 };
 
 template <Distribution kDistribution, Defaults kDefaults>
-Tensor sample_two(const Arguments& a) {
+Tensor sample_two(const ParsedArguments& a) {
   sample_(a.function(), a.self(), kDistribution, a.real(0, kDefaults.a), a.real(1, kDefaults.b),
           generator_of(a, 2));
   return a.self();
 }
 
-Tensor exponential_(const Arguments& a) {
+Tensor exponential_(const ParsedArguments& a) {
   sample_(a.function(), a.self(), Distribution::Exponential, a.real(0, 1.0), 0, generator_of(a, 1));
   return a.self();
 }
 
-Tensor geometric_(const Arguments& a) {
+Tensor geometric_(const ParsedArguments& a) {
   sample_(a.function(), a.self(), Distribution::Geometric, a.scalar(0).as_double(), 0,
           generator_of(a, 1));
   return a.self();
 }
 
-Tensor bernoulli_inplace(const Arguments& a) {
+Tensor bernoulli_inplace(const ParsedArguments& a) {
   Generator& generator = generator_of(a, 1);
   if (a.object(0) && is_tensor(a.object(0))) bernoulli_(a.self(), a.tensor(0), generator);
   else sample_("bernoulli_", a.self(), Distribution::Bernoulli, a.real(0, 0.5), 0, generator);
@@ -202,7 +202,7 @@ Tensor bernoulli_inplace(const Arguments& a) {
 }
 
 // random_(), random_(to), random_(from, to), random_(from, None).
-Tensor random_inplace(const Arguments& a) {
+Tensor random_inplace(const ParsedArguments& a) {
   Generator& generator = generator_of(a, 2);
   bool only_to = a.object(0) && !a.object(1);
   auto from = only_to ? std::nullopt : a.optional_integer(0);

@@ -277,7 +277,7 @@ class _ModulePolicies:
             return
         while self._running:
             ended, self._policy.codec = self._running.pop()
-            if ended is module:  # others above it ended without a word
+            if ended is module:  # those above it never reached their own end
                 return
 
 
