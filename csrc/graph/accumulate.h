@@ -9,7 +9,7 @@ namespace tapegrad {
 // it, so it lives as long as some graph leads to it.
 Ref<Node> accumulator_of(const Tensor& leaf);
 
-// Set by the binding layer: whether something of Python's hangs on a tensor.
+// Set by the binding layer: whether a tensor holds any Python object.
 inline bool (*holds_objects)(const Tensor& tensor) = nullptr;
 
 // The leaf behind an entry with is_accumulator().

@@ -1,8 +1,8 @@
 // What a call costs, as far as a budget must know.
 //
 // Costs are estimated from the op's traits and the sizes of its operands, not measured: two runs of a
-// program then evict the same values, whatever else the machine does meanwhile. They are to be right
-// beside each other, not in themselves; the unit is about a nanosecond of one core.
+// program then evict the same values, whatever else the machine does meanwhile. Only their
+// ratios matter; the unit is about a nanosecond of one core.
 #pragma once
 
 #include <cstdint>

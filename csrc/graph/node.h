@@ -110,7 +110,7 @@ class Node {
   virtual Node* inner_entry() { return nullptr; }
   // Of an entry that stands for a write to a part of its output: that part of a value of its shape.
   virtual Tensor written_part(const Tensor&) { return {}; }
-  // Whether the collector of cycles must look into the entry: it, or one before it, holds something
+  // Whether the collector of cycles must go through the entry: it, or one before it, holds something
   // of Python's.
   bool is_collected() const { return is_collected_; }
   void set_collected() { is_collected_ = true; }
@@ -195,7 +195,7 @@ class Node {
                                std::span<const Tensor> outputs);
   void set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t saved_count,
               std::span<const Tensor> outputs);
-  // Frees this node and all that hangs on it alone, without recursion.
+  // Frees this node and all that only it keeps alive, without recursion.
   static void destroy(Node* node) noexcept;
   void free_now() noexcept;
   bool is_behind_transpose() const;
@@ -227,7 +227,7 @@ class Node {
 };
 
 int64_t live_node_count();
-// All entries that live, in no order.
+// All live entries, in no particular order.
 std::vector<Node*> live_nodes();
 // Entries made from now on have this sequence number or a larger one.
 uint64_t next_sequence_number();

@@ -40,12 +40,12 @@ struct Extra {
   Tensor primal;  // shares its memory, but not what a write to this one does to its tangents
 };
 
-// Set by the binding layer: something of Python's hangs on the tensor's history, which may lead back to
+// Set by the binding layer: the tensor's history holds something of Python's, which may lead back to
 // the tensor.
 inline void (*track_tensor)(const Tensor& tensor) = nullptr;
 // The sequence number at which the innermost reverse-mode transform of this thread began.
 inline thread_local uint64_t transform_start = 0;
-// Set while anomaly mode is on, on any thread: looks at what a recorded op has made.
+// Set while anomaly mode is on, on any thread: checks what a recorded op has made.
 inline void (*check_forward)(const Tensor& output, const Node& node) = nullptr;
 
 AutogradMeta& ensure_meta(const Tensor& tensor);

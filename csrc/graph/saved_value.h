@@ -2,8 +2,8 @@
 //
 // Note [What a saved value keeps alive]
 // The bytes, and as little else as possible. An input that an edge of the entry leads to is kept as
-// a bare alias: its history can be had back from the edge, so neither the Python object nor what
-// autograd attached to it must live on. An output is kept likewise, because its history *is* the entry.
+// a bare alias: its history can be recovered from the edge, so neither the Python object nor what
+// autograd attached to it needs to live on. An output is kept likewise, because its history *is* the entry.
 // Leaves and values without history are kept as they are. Under saved_tensors_hooks, what the pack
 // hook returned is kept instead of the tensor. Under a coding policy (graph/coding.h), the codes are.
 #pragma once
@@ -21,7 +21,7 @@ namespace tapegrad {
 class Node;
 struct Coded;
 
-// What an entry tells of a value that it saves, for codings.
+// What an entry says about a value that it saves, for codings.
 struct SavedReading {
   SavedUse use = SavedUse::Smooth;
   Tensor sides{};                 // of a Test: a value of two kinds that tells the sides apart
@@ -71,18 +71,18 @@ class SavedValue {
   // Whether it is a Python number that took part in the op.
   bool is_number() const { return kind_ == Kind::Whole && content_ && impl()->is_wrapped_number(); }
   // Shows the held tensor, if there is one, without counting a reference.
-  template <class Look>
-  void with_tensor(Look&& look) const {
+  template <class Visit>
+  void with_tensor(Visit&& visit) const {
     static_assert(sizeof(Tensor) == sizeof(void*));
     if ((kind_ == Kind::Whole || kind_ == Kind::Overwritten) && content_)
-      look(*reinterpret_cast<const Tensor*>(&content_));
+      visit(*reinterpret_cast<const Tensor*>(&content_));
   }
   // Shows each tensor that the value keeps alive: the tensor, or its codes.
-  template <class Look>
-  void with_stored(Look&& look) const {
-    with_tensor(look);
+  template <class Visit>
+  void with_stored(Visit&& visit) const {
+    with_tensor(visit);
     if (kind_ == Kind::Coded && content_)
-      for (const Tensor& part : coded_parts()) look(part);
+      for (const Tensor& part : coded_parts()) visit(part);
   }
   // The codes, or null.
   const Coded* coded() const {

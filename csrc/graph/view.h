@@ -1,5 +1,5 @@
 // Views and in-place writes in the graph. The rules and their reasons are told once, in
-// ops/view_history.cpp, Note [In-place on views]; the functions are declared down here because
+// ops/view_history.cpp, Note [In-place on views]; the functions are declared in this layer because
 // the graph itself must call them.
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 
 PyObject* dtype_objects[kDTypeCount];
 
-// torch.float32 and its like.
+// torch.float32 and the like.
 struct DTypeObject {
   DType dtype;
 };
@@ -118,7 +118,7 @@ bool scalar_from_object(PyObject* object, Scalar* scalar) {
     return true;
   }
   if (is_tensor(object) || PyUnicode_Check(object) || object == Py_None) return false;
-  // NumPy scalars and their like.
+  // NumPy scalars and the like.
   if (PyIndex_Check(object)) {
     int64_t value;
     if (!read_int(object, &value)) return false;

@@ -33,21 +33,20 @@ struct IntList {
 nb::handle dtype_object(DType dtype);
 bool dtype_from_object(PyObject* object, DType* dtype);
 
-// Reads a Python number; false if it is none.
+// Reads a Python number; false if the object is not one.
 bool scalar_from_object(PyObject* object, Scalar* scalar);
 bool int_list_from_object(PyObject* object, DimVector* values);
 // x.view(2, 3) and x.view((2, 3)): the same.
 DimVector int_list_from_args(const char* op, const nb::args& args);
 
-// None stands for preserve_format; TypeError for what is no memory format.
+// None stands for preserve_format; anything but a memory format raises TypeError.
 MemoryFormat memory_format_of(const char* op, nb::handle format);
 
-// Accepts None, "cpu", torch.device("cpu") and refuses others with the reason.
 // "cpu", "meta", a torch.device; None is the default device.
 Device device_of(nb::handle device);
 
 // Copies a result into out= and returns it, or returns the result itself. `operands` are what it was
-// computed from: out= must not overlap them half-way.
+// computed from: out= must not overlap them in part.
 Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
                 std::initializer_list<const Tensor*> operands = {});
 

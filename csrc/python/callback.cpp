@@ -39,8 +39,8 @@ template <class Body>
 // Note [Callbacks and the stack]
 // A hook may call backward, which calls the hook. Python counts its own frames, but between two of
 // them lie those of the sweep and of nanobind, so that on a small stack (a thread's, or under
-// ulimit -s) the stack ends before Python's count does. Every such circle passes call_object, which
-// therefore looks at the room that is left.
+// ulimit -s) the stack ends before Python's count does. Every such cycle passes through
+// call_object, which therefore checks how much room is left.
 constexpr size_t kMostRoom = size_t{256} << 10;
 
 // The part of this thread's stack that is too near its end for another callback.
@@ -60,7 +60,7 @@ struct StackEnd {
     pthread_attr_destroy(&attributes);
 #endif
   }
-  // Frames outside the thread's own stack belong to a coroutine, of whose stack nothing is known.
+  // Frames outside the thread's own stack belong to a coroutine, whose stack we know nothing about.
   bool contains(uintptr_t frame) const { return lowest <= frame && frame < limit; }
 };
 

@@ -1,4 +1,4 @@
-// Calling the user's Python code from C++: hooks, custom functions, whoever decides.
+// Calling the user's Python code from C++: hooks, custom functions, policies.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -129,7 +129,7 @@ class Walk {
     for (const Edge& edge : node.edges()) entry(edge.node.get());
     for (const SavedValue& value : node.saved_values()) {
       object(value.packed());
-      // A borrowed look: peek() would count a reference of its own.
+      // Borrowed: peek() would take a reference of its own.
       value.with_tensor([this](const Tensor& x) { tensor(x); });
     }
     if (const NodeHooks* hooks = find_hooks(node)) {

@@ -8,12 +8,12 @@
 
 namespace tapegrad::python {
 
-// Makes the collector look at a tensor: call it when something of Python's is attached to the graph
+// Makes the collector track a tensor: call it when something of Python's is attached to the graph
 // before or behind it.
 void track(const Tensor& tensor);
 // Whether the tensor has attributes or hooks.
 bool holds_python_objects(const Tensor& tensor);
-// A leaf has got an attribute or a hook: what is computed from it must be looked at.
+// A leaf has got an attribute or a hook: what is computed from it must be tracked.
 void track_leaf(const Tensor& leaf);
 // The same for all tensors that a Python object refers to, directly or through a few containers.
 void track_referents(PyObject* object);
@@ -27,7 +27,7 @@ void clear_tensor(TensorImpl* tensor);
 // How many entries all walks have gone through, for tests of what a collection costs.
 uint64_t walked_entries();
 
-// Begins to listen to the collector: entries have Python objects from now on.
+// Starts listening to the collector: entries have Python objects from now on.
 void install_collector();
 
 }  // namespace tapegrad::python

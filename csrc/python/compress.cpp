@@ -1,4 +1,4 @@
-// Coding policies in Python: what tapegrad/tape/compress.py stands on.
+// Coding policies in Python: what tapegrad/tape/compress.py is built on.
 #include "ops/compress.h"
 
 #include "python/binding.h"

@@ -319,7 +319,7 @@ Tensor make_arange(const ParsedArguments& a) {
   return row_into_given_out(a, 3, options, std::move(result));
 }
 
-// The old closed interval.
+// PyTorch's deprecated range(), which includes its end.
 Tensor make_range(const ParsedArguments& a) {
   if (PyErr_WarnEx(PyExc_UserWarning,
                    "torch.range is deprecated because its behavior is inconsistent with Python's "

@@ -54,7 +54,7 @@ PyObject* to_list(const Tensor& x, size_t d, const char* data) {
   return list;
 }
 
-// A tensor without elements can still be lists without number.
+// A tensor without elements can still become any number of empty lists.
 void check_list_count(Sizes sizes) {
   int64_t lists = 1;
   for (size_t d = 0; d + 1 < sizes.size() && sizes[d] != 0; ++d)

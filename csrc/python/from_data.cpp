@@ -126,7 +126,7 @@ T to_integer(const char* op, PyObject* object) {
   return static_cast<T>(value);
 }
 
-// The commonest elements of the commonest dtypes, without detours.
+// The fast path, for the most common elements of the most common dtypes.
 template <class T>
 bool store_plain(PyObject* item, T* to) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {

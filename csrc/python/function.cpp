@@ -83,7 +83,7 @@ nb::list record_function(nb::object context, const std::string& name,
   for (Tensor& output : outputs)
     if (contains(inputs, output) && !contains(dirty, output))
       output = alias(output, output.sizes(), output.strides(), output->offset());
-  // What is saved of them gets the tangents too that a jvp makes afterwards.
+  // What is saved of them also gets the tangents that a jvp makes afterwards.
   if (awaits_tangents)
     for (const Tensor& output : outputs) await_tangents(output);
   if (recording) {

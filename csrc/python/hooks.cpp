@@ -185,7 +185,7 @@ void pop_saved_hooks() {
   pack_hooks->pop_back();
 }
 
-// Lifts the hooks of this thread, or puts them back in force; returns whether they were.
+// Suspends the hooks of this thread, or restores them; returns whether they were in force.
 bool set_packing(bool on) {
   const bool any = pack_hooks && !pack_hooks->empty();
   return std::exchange(packing, on && any);
@@ -211,7 +211,7 @@ void set_before_write(nb::object hook) {
 
 // ---- errors
 
-// ", module blocks.0" where somebody knows it; looking must not fail.
+// ", module blocks.0" where it is known; finding out must not fail.
 std::string module_of(const Node& node) {
   try {
     nb::object errors = nb::module_::import_("tapegrad.tape.errors");
@@ -267,7 +267,7 @@ void bind_hooks(Binder& b) {
              "The dict of a leaf's hooks that run after its gradient has arrived.");
   b.function("_node_hooks", node_hooks, "node"_a, "before"_a, "The dict of an entry's hooks.");
   b.function("_track_referents", [](nb::handle object) { track_referents(object.ptr()); },
-             "object"_a, "Makes the collector of cycles look at the tensors an object refers to.");
+             "object"_a, "Makes the collector of cycles track the tensors an object refers to.");
   b.function("_push_saved_hooks", push_saved_hooks, "pack"_a, "unpack"_a,
              "Packs what the tape saves from now on.");
   b.function("_pop_saved_hooks", pop_saved_hooks, "Ends the innermost packing.");
@@ -289,7 +289,7 @@ void bind_hooks(Binder& b) {
     return reinterpret_cast<uintptr_t>(&x->storage());
   }, "tensor"_a, "A number that tensors over the same memory share.");
   b.function("_set_anomaly", set_anomaly, "enabled"_a, "check_nan"_a,
-             "Turns anomaly detection on or off .");
+             "Turns anomaly detection on or off.");
   b.function("_anomaly", [] { return std::pair(anomaly.enabled, anomaly.check_nan); },
              "(enabled, check_nan) of anomaly detection.");
   b.function("_set_inference", [](bool on) {

@@ -81,7 +81,7 @@ PyObject* matrix_multiply(PyObject* a, PyObject* b) {
   return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
 }
 
-// Equality alone is asked of arrays too: left to NumPy, it would end as one bool.
+// Only equality takes arrays, too: NumPy would reduce the result to one bool.
 template <PointwiseId kId>
 PyObject* equality(PyObject* a, PyObject* b) {
   if (is_tensor(b) || !is_numpy_array(b)) return binary<kId>(a, b);

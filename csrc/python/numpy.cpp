@@ -32,7 +32,7 @@ class BufferView {
   Py_buffer view_;
 };
 
-// numpy.<name>, if NumPy has been imported by anybody.
+// numpy.<name>, if NumPy has been imported.
 PyObject* find_numpy_type(const char* name) {
   nb::handle modules(PyImport_GetModuleDict());
   PyObject* numpy = PyDict_GetItemString(modules.ptr(), "numpy");

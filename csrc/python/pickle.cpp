@@ -2,7 +2,7 @@
 //
 // A tensor is pickled as the bytes of its elements with dtype, sizes, strides (a dense memory order
 // is kept), requires_grad, class and attributes. Tensors that share memory are stored one by one
-// and come back apart.
+// and no longer share it when they are loaded.
 #include "python/pickle.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Profiles in Python: what tapegrad/profiler stands on.
+// Profiles in Python: what tapegrad/profiler is built on.
 #include "intercept/profile.h"
 #include "python/binding.h"
 

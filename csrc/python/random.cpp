@@ -24,7 +24,7 @@ Generator& generator_of(const ParsedArguments& a, int i) {
   return *generator;
 }
 
-// ---- rand, randn and their like
+// ---- rand, randn and the like
 
 const Signature kRand{"rand", 0, true, {"size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
 const Signature kRandn{"randn", 0, true, {"size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
@@ -53,7 +53,7 @@ Tensor standard_like(const ParsedArguments& a) {
 
 // ---- integers
 
-// randint(high, size) and randint(low, high, size): which one is seen by where the size stands.
+// randint(high, size) and randint(low, high, size): told apart by where the size is.
 const Signature kRandint{
     "randint", 3, false, {"low", "high", "size", "generator", "out", TAPEGRAD_CREATION_OPTIONS}};
 const Signature kRandintLike{

@@ -55,7 +55,7 @@ MaybeDType total_dtype(MaybeDType dtype, const Out& out) {
   return dtype || !out ? dtype : out->dtype();
 }
 
-// any and all write bool, and uint8 as they once did.
+// any and all write bool, and uint8, as older versions did.
 Tensor into_truth_out(const char* op, Tensor result, const Out& out) {
   TAPEGRAD_CHECK(!out || out->dtype() == DType::Bool || out->dtype() == DType::UInt8, op,
                  ": expected out tensor to have dtype bool or uint8, but got ",
@@ -313,7 +313,7 @@ Example:
 
 // ---- variance and norm
 
-// PyTorch's two ways to say it: correction=1, or unbiased=True, which may also take dim's place.
+// PyTorch's two spellings: correction=1, or unbiased=True, which may also take dim's place.
 struct MomentArguments {
   DimVector dims;
   double correction = 1;

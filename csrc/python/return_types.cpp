@@ -7,7 +7,7 @@ namespace tapegrad::python {
 
 namespace {
 
-// One field a line, as PyTorch prints them.
+// One field per line, as PyTorch prints them.
 PyObject* repr(PyObject* self) {
   nb::handle object(self);
   std::string text = str_of(object.type().attr("__module__")) + "." +

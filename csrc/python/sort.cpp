@@ -125,7 +125,7 @@ Example:
 )");
 }
 
-// `side` says the same as `right`, in NumPy's words.
+// `side` is NumPy's spelling of `right`.
 bool right_of(bool right, const std::optional<std::string>& side) {
   if (!side) return right;
   TAPEGRAD_CHECK(*side == "left" || *side == "right",

@@ -74,7 +74,7 @@ bool is_mask(const Tensor& tensor) {
   return tensor.dtype() == DType::Bool || tensor.dtype() == DType::UInt8;
 }
 
-// A key taken apart: the view, and index tensors for some of the view's dimensions.
+// A parsed key: the view, and index tensors for some of the view's dimensions.
 class Key {
  public:
   Key(const Tensor& x, PyObject* key) : subscript_(x) {
@@ -178,7 +178,7 @@ class Key {
   int64_t covered_ = 0;
 };
 
-// The commonest keys, x[3] and x[1:5] and x[i, j], without taking anything apart. False: not one of them.
+// The commonest keys, x[3] and x[1:5] and x[i, j], without parsing. False for any other key.
 bool apply_simple(Subscript& subscript, PyObject* key) {
   auto one = [&](PyObject* item) {
     if (PyLong_CheckExact(item)) subscript.select(as_int64(item));
@@ -224,7 +224,7 @@ Tensor value_tensor(const Tensor& self, PyObject* value) {
 Tensor target_of(const Tensor& self, const Subscript& subscript, const Tensor& value) {
   if (subscript.is_identity()) return self;
   if (!should_record(self, value)) return subscript.alias();
-  // Asked of self: its views are no leaves.
+  // Checked on self: its views are not leaves.
   if (requires_grad(self) && is_leaf(self)) check_inplace("assignment", self, true);
   return subscript.view();
 }

@@ -1,5 +1,5 @@
 // The tape seen from outside: which entries there are, and what each of them is and keeps. What
-// tapegrad/tape stands on.
+// tapegrad/tape is built on.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -60,7 +60,7 @@ nb::list tape_of(const std::vector<Tensor>& tensors) {
   return to_list(std::move(found));
 }
 
-// All entries that live and whose sequence number lies in [first, last).
+// All live entries whose sequence number lies in [first, last).
 nb::list tape_live(uint64_t first, uint64_t last) {
   Nodes found;
   for (Node* node : live_nodes())
@@ -184,7 +184,7 @@ nb::dict budget_stats() {
   return result;
 }
 
-// What an out-of-memory error says besides: the largest entries, found by tapegrad.tape.
+// What an out-of-memory error adds: the largest entries, found by tapegrad.tape.
 std::string explain() {
   if (!Py_IsInitialized() || !PyGILState_Check()) return {};
   try {

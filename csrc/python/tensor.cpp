@@ -27,7 +27,7 @@ nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
   return nb::int_(self.stride(wrap_dim("stride", *dim, self.dim())));
 }
 
-// to(dtype), to(device), to(device, dtype), to(other): whichever way it is said.
+// to(dtype), to(device), to(device, dtype), to(other): all of its forms.
 Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
   DType dtype = self.dtype();
   Device device = self->device();

@@ -1,4 +1,4 @@
-// What the function transforms stand on: dual levels, batches, and the edges of a transform.
+// What the function transforms are built on: dual levels, batches, and the edges of a transform.
 #include <unordered_set>
 
 #include "core/error.h"
@@ -22,7 +22,7 @@ bool is_followed(const Tensor& x) {
   return is_view && is_followed(meta->extra->base);
 }
 
-// A tensor over the memory of x with its history, but no view of x: a write to it must not give x the
+// A tensor over the memory of x with its history, but not a view of x: a write to it must not give x the
 // tangent that it will get.
 Tensor dual_of(const Tensor& x) {
   if (!is_followed(x)) return alias(x, x.sizes(), x.strides(), x->offset());
@@ -46,7 +46,7 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
                  "make_dual: the tensor has a tangent at this level already");
   Tensor dual = dual_of(x);
   std::vector<Tangent> tangents = tangents_of(dual);
-  // A write to the dual must leave a direction alone that lies in the same memory.
+  // A write to the dual must not change a tangent that lies in the same memory.
   bool shared = tangent->storage_ref() == x->storage_ref();
   tangents.push_back({level, shared ? clone(tangent) : tangent});
   set_tangents(dual, std::move(tangents));
