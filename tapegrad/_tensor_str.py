@@ -235,7 +235,7 @@ def _suffixes(tensor: Any) -> list[str]:
     hidden = (empty and tensor.dim() != 1) or (not empty and _options["edgeitems"] == 0)
     if hidden or tensor.is_meta:
         suffixes.append(f"size={tuple(tensor.shape)}")
-    # A reader can tell int64 and bool from the elements; where there are none, nothing tells.
+    # int64 and bool show in the elements; where there are none, the dtype must be printed.
     evident = [_C.get_default_dtype()] if empty else [_C.get_default_dtype(), _C.int64, _C.bool]
     if tensor.dtype not in evident:
         suffixes.append(f"dtype={tensor.dtype}")

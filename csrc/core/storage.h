@@ -17,7 +17,7 @@ namespace tapegrad {
 
 // What storages made on this thread are born with.
 struct StorageContext {
-  uint32_t level = 0;  // the innermost vmap that is running, see intercept/batch.h
+  uint32_t vmap = 0;  // the innermost vmap that is running, see intercept/batch.h
   uint16_t flags = 0;
   Device device;           // of the storage; on a thread, the CPU
   uint32_t transform = 0;  // the innermost reverse-mode transform that is running
@@ -104,7 +104,7 @@ class Storage {
   void set_savers(uint32_t count) { savers_ = count; }
   void mark_leaf() { set(kLeaf); }
 
-  uint32_t birth_level() const { return context_.level; }
+  uint32_t birth_vmap() const { return context_.vmap; }
   uint32_t birth_transform() const { return context_.transform; }
   // What the budget knows of the bytes, while kTracked is set; never of borrowed ones.
   void* tracker() const { return tracker_; }

@@ -148,7 +148,7 @@ void annotated(const Node& node, Body&& body) {
 void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
   const ProfileScope profiled(node.name(), Profile::Kind::Backward, node.sequence());
   // What it makes belongs to the vmap in which the entry was recorded.
-  LevelScope scope(std::max(node.level(), storage_context.level));
+  VmapScope scope(std::max(node.vmap(), storage_context.vmap));
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before)
     annotated(node, [&] { HookList::calls.before(hooks->before.object(), grads); });
@@ -223,7 +223,7 @@ void run_accumulator(Pending& pending, bool create_graph) {
   Tensor leaf = leaf_of(node);
   if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
-  if (const Extra* extra = leaf->meta()->extra; extra && extra->accumulate_hooks)
+  if (const AutogradExtras* extra = leaf->meta()->extra; extra && extra->accumulate_hooks)
     HookList::calls.notify(extra->accumulate_hooks.object(), leaf);
   hooks = find_hooks(node);
   if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), {}, pending.buffers());

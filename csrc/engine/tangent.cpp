@@ -40,7 +40,7 @@ Tensor tangent_at(const Placeholder& placeholder, uint32_t level) {
 Tensor transpose_input(Sizes sizes, DType dtype, Device device) {
   Tensor g = zeros(sizes, dtype, device);
   set_requires_grad(g, true);
-  ensure_extra(g).takes_tangent = true;
+  ensure_extras(g).takes_tangent = true;
   return g;
 }
 
@@ -112,7 +112,7 @@ void resolve_level(const PendingTangent& pending, uint32_t level) {
 class OpScope {
  public:
   explicit OpScope(const PendingTangent& pending) : context_(storage_context), packing_(packing) {
-    storage_context.level = std::max(pending.node->level(), pending.vmap);
+    storage_context.vmap = std::max(pending.node->vmap(), pending.vmap);
     storage_context.flags &= ~uint32_t{Storage::kInference};
     // What serves forward mode alone is no saved value that a user's hook should see.
     packing &= pending.recorded;

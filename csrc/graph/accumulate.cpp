@@ -11,7 +11,7 @@ namespace {
 class AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf) : leaf(leaf) { is_accumulator_ = true; }
-  void set_innermost() { level_ = kInnermost; }
+  void set_innermost() { vmap_ = kInnermost; }
   ~AccumulateGrad() override {
     // The leaf may have become something else meanwhile: its own entry stays.
     if (leaf->meta() && leaf->meta()->node == this) leaf->meta()->node = nullptr;

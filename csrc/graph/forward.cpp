@@ -96,7 +96,7 @@ Tensor tangent_of(const Tensor& x, uint32_t level) {
 }
 
 void await_tangents(const Tensor& x) {
-  Ref<Tangents>& tangents = ensure_extra(x).tangents;
+  Ref<Tangents>& tangents = ensure_extras(x).tangents;
   tangents = Ref<Tangents>::adopt(new Tangents());
   tangents->waiting = true;
 }
@@ -111,7 +111,7 @@ void stop_waiting(const Tensor& x) {
 }
 
 void set_tangents(const Tensor& x, std::vector<Tangent> tangents) {
-  Extra& extra = ensure_extra(x);
+  AutogradExtras& extra = ensure_extras(x);
   extra.tangents = Ref<Tangents>::adopt(new Tangents());
   extra.tangents->entries = std::move(tangents);
 }
@@ -119,7 +119,7 @@ void set_tangents(const Tensor& x, std::vector<Tangent> tangents) {
 void share_tangents(const Tensor& to, const Tensor& from) {
   const AutogradMeta* meta = from->meta();
   if (!meta || !meta->extra || !meta->extra->tangents) return;
-  ensure_extra(to).tangents = meta->extra->tangents;
+  ensure_extras(to).tangents = meta->extra->tangents;
 }
 
 Edge placeholder_edge(const Tensor& x, Edge real) {
@@ -153,7 +153,7 @@ Sources sources_of(const Node& node) {
 void wait_for_tangents(const Tensor& tensor, const Ref<Node>& node, uint32_t output_number) {
   if (!is_waiting(tensor)) await_tangents(tensor);
   if (pending_tangents.empty() || pending_tangents.back().node != node)
-    pending_tangents.push_back({node, {}, {}, grad_enabled, visible_levels, storage_context.level});
+    pending_tangents.push_back({node, {}, {}, grad_enabled, visible_levels, storage_context.vmap});
   pending_tangents.back().outputs.push_back({output_number, tensor});
   intercept_here(Interceptor::Tangents, true);
 }

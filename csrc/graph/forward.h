@@ -85,7 +85,7 @@ struct Placeholder final : Node {
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
   const Edge& real() const { return edges()[0]; }
   // Tangents that differ over a batch belong to each of its elements: nothing is to be summed here.
-  void set_innermost() { level_ = kInnermost; }
+  void set_innermost() { vmap_ = kInnermost; }
   std::vector<Tangent> tangents;
 };
 Edge placeholder_edge(const Tensor& x, Edge real);

@@ -42,7 +42,7 @@ void retain_grad(const Tensor& tensor) {
 
 void run_tensor_hooks(Node& node, Gradients grads) {
   if (node.is_accumulator()) {
-    const Extra* extra = leaf_of(node)->meta()->extra;
+    const AutogradExtras* extra = leaf_of(node)->meta()->extra;
     if (extra && extra->hooks && grads[0].defined())
       grads[0] = HookList::calls.call(extra->hooks.object(), grads[0]);
   }

@@ -75,7 +75,7 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   saved_count_ = static_cast<uint16_t>(saved_count);
   output_count_ = static_cast<uint32_t>(outputs.size());
   if (batched_storages) [[unlikely]]
-    note_levels(outputs);
+    note_vmaps(outputs);
   for (Edge& edge : edges()) new (&edge) Edge();
   for (SavedValue& value : saved_values()) new (&value) SavedValue();
   auto begin = static_cast<uint32_t>(outputs.size());
@@ -89,19 +89,19 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   }
 }
 
-void Node::note_levels(std::span<const Tensor> outputs) {
-  std::vector<uint32_t> levels;
+void Node::note_vmaps(std::span<const Tensor> outputs) {
+  std::vector<uint32_t> vmaps;
   for (const Tensor& output : outputs)
-    for (const BatchDim& dim : Batches::of(output->storage())) levels.push_back(dim.level);
-  for (uint32_t level : levels) level_ = std::max(level_, level);
-  has_outer_levels_ =
-      std::any_of(levels.begin(), levels.end(), [this](uint32_t level) { return level != level_; });
-  if (has_outer_levels_) batches_of_entries[this] = std::move(levels);
+    for (const BatchDim& dim : Batches::of(output->storage())) vmaps.push_back(dim.vmap);
+  for (uint32_t vmap : vmaps) vmap_ = std::max(vmap_, vmap);
+  has_outer_vmaps_ =
+      std::any_of(vmaps.begin(), vmaps.end(), [this](uint32_t vmap) { return vmap != vmap_; });
+  if (has_outer_vmaps_) batches_of_entries[this] = std::move(vmaps);
 }
 
-bool Node::is_outer_level(uint32_t vmap) const {
-  const std::vector<uint32_t>& levels = batches_of_entries.find(this)->second;
-  return std::find(levels.begin(), levels.end(), vmap) != levels.end();
+bool Node::is_outer_vmap(uint32_t vmap) const {
+  const std::vector<uint32_t>& vmaps = batches_of_entries.find(this)->second;
+  return std::find(vmaps.begin(), vmaps.end(), vmap) != vmaps.end();
 }
 
 bool Node::is_behind_transpose() const {
@@ -109,7 +109,7 @@ bool Node::is_behind_transpose() const {
     const Node* node = edge.node.get();
     // What stands for an input with tangents is innermost for another reason: the input's own entry tells.
     if (node && node->is_placeholder()) node = node->edges()[0].node.get();
-    if (node && node->level_ == kInnermost) return true;
+    if (node && node->vmap_ == kInnermost) return true;
   }
   return false;
 }
@@ -118,7 +118,7 @@ void Node::stamp() {
   sequence_ = next_sequence++;
   line_ = SourceLine::here();
   if (batched_storages && is_behind_transpose()) [[unlikely]]
-    level_ = kInnermost;
+    vmap_ = kInnermost;
   for (const Edge& edge : edges())
     if (edge.node && edge.node->is_collected_) is_collected_ = true;
 }
@@ -147,7 +147,7 @@ void Node::release_saved(const SourceLine& sweep_line) {
 
 void Node::free_now() noexcept {
   if (has_hooks_) forget_hooks(this);
-  if (has_outer_levels_) [[unlikely]]
+  if (has_outer_vmaps_) [[unlikely]]
     batches_of_entries.erase(this);
   for (SavedValue& value : saved_values()) value.~SavedValue();
   for (Edge& edge : edges()) edge.~Edge();

@@ -138,13 +138,13 @@ class Node {
   void set_has_hooks(bool value) { has_hooks_ = value; }
 
   // The innermost vmap over whose batch an output differs, see intercept/batch.h.
-  uint32_t level() const { return level_; }
+  uint32_t vmap() const { return vmap_; }
   // Whether an output differs over the batch of a vmap. Gradients that differ over a finished one which
   // the outputs do not differ over are summed before they get here.
   bool differs_over(uint32_t vmap) const {
-    return level_ == vmap || level_ == kInnermost || (has_outer_levels_ && is_outer_level(vmap));
+    return vmap_ == vmap || vmap_ == kInnermost || (has_outer_vmaps_ && is_outer_vmap(vmap));
   }
-  // The level of entries behind the input of a transposed vjp (engine/tangent.cpp), whose gradient is a
+  // The vmap() of entries behind the input of a transposed vjp (engine/tangent.cpp), whose gradient is a
   // tangent: each element of any batch has its own, nothing is summed.
   static constexpr uint32_t kInnermost = UINT32_MAX;
 
@@ -199,8 +199,8 @@ class Node {
   static void destroy(Node* node) noexcept;
   void free_now() noexcept;
   bool is_behind_transpose() const;
-  void note_levels(std::span<const Tensor> outputs);
-  bool is_outer_level(uint32_t vmap) const;
+  void note_vmaps(std::span<const Tensor> outputs);
+  bool is_outer_vmap(uint32_t vmap) const;
 
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;
@@ -213,7 +213,7 @@ class Node {
   uint16_t saved_count_ = 0;
 
  protected:
-  uint32_t level_ = 0;
+  uint32_t vmap_ = 0;
   bool is_accumulator_ = false;
   bool is_placeholder_ = false;
   bool is_transform_input_ = false;
@@ -223,7 +223,7 @@ class Node {
   bool has_hooks_ = false;
   bool is_forward_only_ = false;
   bool is_collected_ = false;
-  bool has_outer_levels_ = false;  // outputs differ over several batches
+  bool has_outer_vmaps_ = false;  // outputs differ over several batches
 };
 
 int64_t live_node_count();

@@ -12,8 +12,8 @@ void destroy_meta(TensorImpl* tensor, AutogradMeta* meta) noexcept {
   if (meta->retains_grad) forget_retained(meta->node, tensor);
   if (!meta->is_leaf && meta->node) meta->node->release();
   if (meta->extra) {
-    meta->extra->~Extra();
-    pool_free(meta->extra, sizeof(Extra));
+    meta->extra->~AutogradExtras();
+    pool_free(meta->extra, sizeof(AutogradExtras));
   }
   meta->~AutogradMeta();
   pool_free(meta, sizeof(AutogradMeta));
@@ -31,9 +31,9 @@ AutogradMeta& ensure_meta(const Tensor& tensor) {
   return *tensor->meta();
 }
 
-Extra& ensure_extra(const Tensor& tensor) {
+AutogradExtras& ensure_extras(const Tensor& tensor) {
   AutogradMeta& meta = ensure_meta(tensor);
-  if (!meta.extra) meta.extra = new (pool_allocate(sizeof(Extra))) Extra();
+  if (!meta.extra) meta.extra = new (pool_allocate(sizeof(AutogradExtras))) AutogradExtras();
   return *meta.extra;
 }
 

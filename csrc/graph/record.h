@@ -21,11 +21,11 @@ struct AutogradMeta {
   bool requires_grad = false;
   bool retains_grad = false;
   Tensor grad;
-  struct Extra* extra = nullptr;
+  struct AutogradExtras* extra = nullptr;
 };
 
-// The rarer parts.
-struct Extra {
+// The parts of AutogradMeta that few tensors need.
+struct AutogradExtras {
   Tensor base;                 // of a view: the tensor whose memory it shows
   uint32_t base_rewrites = 0;  // the base's, as of the view's history
   uint32_t view_version = 0;   // the storage's, as of the view's history
@@ -49,14 +49,14 @@ inline thread_local uint64_t transform_start = 0;
 inline void (*check_forward)(const Tensor& output, const Node& node) = nullptr;
 
 AutogradMeta& ensure_meta(const Tensor& tensor);
-Extra& ensure_extra(const Tensor& tensor);
+AutogradExtras& ensure_extras(const Tensor& tensor);
 
 inline bool requires_grad(const Tensor& tensor) {
   const AutogradMeta* meta = tensor->meta();
   if (!meta) return false;
   if (meta->requires_grad) return true;
   // A view whose base got a history after the view was made.
-  const Extra* extra = meta->extra;
+  const AutogradExtras* extra = meta->extra;
   return extra && extra->base.defined() && !extra->no_grad_view && requires_grad(extra->base);
 }
 

@@ -14,14 +14,14 @@ namespace tapegrad {
 namespace {
 
 struct Batch {
-  std::vector<BatchDim> dims;   // outermost level first
+  std::vector<BatchDim> dims;   // outermost vmap first
   void* narrow_data = nullptr;  // of a widened storage: where its bytes lay before
   size_t wide_nbytes = 0;
   Ref<Storage> parent;  // of a hidden or revealed one: whose bytes these are
 };
 
 auto& table = *new std::unordered_map<const Storage*, Batch>();
-uint32_t last_level = 0;
+uint32_t last_vmap = 0;
 
 void free_parent(void* parent) { static_cast<Storage*>(parent)->release(); }
 
@@ -38,17 +38,17 @@ Ref<Storage> lend(Storage& storage, size_t nbytes) {
                          [](void* held) { delete static_cast<Loan*>(held); });
 }
 
-const BatchDim* find(std::span<const BatchDim> dims, uint32_t level) {
+const BatchDim* find(std::span<const BatchDim> dims, uint32_t vmap) {
   for (const BatchDim& dim : dims)
-    if (dim.level == level) return &dim;
+    if (dim.vmap == vmap) return &dim;
   return nullptr;
 }
 
 void merge(const char* op, std::vector<BatchDim>& dims, const BatchDim& dim) {
   auto place =
-      std::lower_bound(dims.begin(), dims.end(), dim.level,
-                       [](const BatchDim& entry, uint32_t level) { return entry.level < level; });
-  if (place == dims.end() || place->level != dim.level) dims.insert(place, dim);
+      std::lower_bound(dims.begin(), dims.end(), dim.vmap,
+                       [](const BatchDim& entry, uint32_t vmap) { return entry.vmap < vmap; });
+  if (place == dims.end() || place->vmap != dim.vmap) dims.insert(place, dim);
   else
     TAPEGRAD_CHECK(place->size == dim.size, op, ": vmap: batches of sizes ", place->size, " and ",
                    dim.size, " meet; a tensor has escaped from another vmap");
@@ -68,11 +68,11 @@ class BatchIndex {
     }
     done_ = true;
   }
-  // Where the current element of a storage with (some of) these levels begins.
+  // Where the current element of a storage with (some of) these vmaps begins.
   int64_t offset(std::span<const BatchDim> of) const {
     int64_t bytes = 0;
     for (size_t d = 0; d < dims_.size(); ++d)
-      if (const BatchDim* dim = find(of, dims_[d].level)) bytes += index_[d] * dim->stride;
+      if (const BatchDim* dim = find(of, dims_[d].vmap)) bytes += index_[d] * dim->stride;
     return bytes;
   }
 
@@ -107,7 +107,7 @@ Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, si
   auto item = static_cast<int64_t>(itemsize(operand->dtype()));
   DimVector sizes, strides;
   for (const BatchDim& dim : dims) {
-    const BatchDim* here = find(own, dim.level);
+    const BatchDim* here = find(own, dim.vmap);
     sizes.push_back(here ? dim.size : 1);
     strides.push_back(here ? here->stride / item : 0);
   }
@@ -170,16 +170,16 @@ void run_each(const OpCall& call, const Next& next, std::span<const BatchDim> di
   }
 }
 
-// The levels over which an op that draws random numbers must draw anew.
-void add_random_levels(const OpCall& call, std::vector<BatchDim>& dims) {
-  for (const BatchLevel& level : batch_levels) {
-    TAPEGRAD_CHECK(level.randomness != Randomness::Error, call.op.name,
+// The vmaps over which an op that draws random numbers must draw anew.
+void add_random_dims(const OpCall& call, std::vector<BatchDim>& dims) {
+  for (const RunningVmap& running : running_vmaps) {
+    TAPEGRAD_CHECK(running.randomness != Randomness::Error, call.op.name,
                    ": vmap: called random operation while in randomness error mode; pass "
                    "randomness='same' or randomness='different' to vmap");
-    if (level.randomness == Randomness::Different)
-      merge(call.op.name, dims, {level.level, level.size, 0});
+    if (running.randomness == Randomness::Different)
+      merge(call.op.name, dims, {running.vmap, running.size, 0});
     else
-      TAPEGRAD_CHECK(!find(dims, level.level), call.op.name,
+      TAPEGRAD_CHECK(!find(dims, running.vmap), call.op.name,
                      ": vmap: randomness='same' cannot draw into a tensor that differs over the "
                      "batch; pass randomness='different'");
   }
@@ -187,20 +187,20 @@ void add_random_levels(const OpCall& call, std::vector<BatchDim>& dims) {
 
 }  // namespace
 
-uint32_t enter_batch_level(int64_t size, Randomness randomness, uint32_t former) {
-  TAPEGRAD_CHECK(former <= last_level, "vmap: no former one has the number ", former);
-  uint32_t level = former ? former : ++last_level;
-  batch_levels.push_back({level, size, randomness});
-  storage_context.level = level;
+uint32_t enter_vmap(int64_t size, Randomness randomness, uint32_t former) {
+  TAPEGRAD_CHECK(former <= last_vmap, "vmap: no former one has the number ", former);
+  uint32_t vmap = former ? former : ++last_vmap;
+  running_vmaps.push_back({vmap, size, randomness});
+  storage_context.vmap = vmap;
   intercept_here(Interceptor::Vmap, true);
-  return level;
+  return vmap;
 }
 
-void exit_batch_level() {
-  TAPEGRAD_CHECK(!batch_levels.empty(), "vmap: none is running");
-  batch_levels.pop_back();
-  storage_context.level = batch_levels.empty() ? 0 : batch_levels.back().level;
-  intercept_here(Interceptor::Vmap, !batch_levels.empty());
+void exit_vmap() {
+  TAPEGRAD_CHECK(!running_vmaps.empty(), "vmap: none is running");
+  running_vmaps.pop_back();
+  storage_context.vmap = running_vmaps.empty() ? 0 : running_vmaps.back().vmap;
+  intercept_here(Interceptor::Vmap, !running_vmaps.empty());
 }
 
 std::span<const BatchDim> Batches::of(const Storage& storage) {
@@ -224,7 +224,7 @@ void Batches::forget(Storage& storage) noexcept {
   --batched_storages;
 }
 
-Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
+Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t vmap) {
   Storage& storage = x->storage();
   TAPEGRAD_CHECK(storage.device().is_cpu(),
                  "vmap: expected tensors on the CPU, got one on device '",
@@ -232,7 +232,7 @@ Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
   std::span<const BatchDim> outer = of(storage);
   Batch batch{{outer.begin(), outer.end()}, nullptr, 0, x->storage_ref()};
   merge("vmap", batch.dims,
-        {level, x.size(dim), x.stride(dim) * static_cast<int64_t>(itemsize(x.dtype()))});
+        {vmap, x.size(dim), x.stride(dim) * static_cast<int64_t>(itemsize(x.dtype()))});
   DimVector sizes(x.sizes()), strides(x.strides());
   sizes.erase(dim);
   strides.erase(dim);
@@ -243,9 +243,9 @@ Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t level) {
   return Tensor(TensorImpl::create(std::move(hidden), x.dtype(), sizes, strides, x->offset()));
 }
 
-Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size) {
+Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size) {
   Storage& storage = x->storage();
-  const BatchDim* here = find(of(storage), level);
+  const BatchDim* here = find(of(storage), vmap);
   DimVector sizes(x.sizes()), strides(x.strides());
   sizes.insert(dim, here ? here->size : size);
   auto item = static_cast<int64_t>(itemsize(x.dtype()));
@@ -256,7 +256,7 @@ Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t siz
   Ref<Storage> shown = lend(storage, here->size > 0 ? reach : 0);
   Batch batch{{}, nullptr, 0, x->storage_ref()};
   for (const BatchDim& other : of(storage))
-    if (other.level != level) batch.dims.push_back(other);
+    if (other.vmap != vmap) batch.dims.push_back(other);
   if (!batch.dims.empty()) {
     shown->context_.flags |= Storage::kBatched;
     table.emplace(shown.get(), std::move(batch));
@@ -270,9 +270,9 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
   std::span<const BatchDim> own = of(storage);
   std::vector<BatchDim> all(own.begin(), own.end());
   for (const BatchDim& dim : dims) {
-    if (find(own, dim.level)) continue;
+    if (find(own, dim.vmap)) continue;
     bool fresh = storage.use_count() == 1 && !storage.is_borrowed() && !tensor.python_object();
-    TAPEGRAD_CHECK((fresh || dim.level <= storage.birth_level()) && !parent(storage), op,
+    TAPEGRAD_CHECK((fresh || dim.vmap <= storage.birth_vmap()) && !parent(storage), op,
                    ": vmap: inplace arithmetic is not possible, because the written-to tensor is "
                    "not being vmapped over but what is written differs over the batch; make the "
                    "tensor inside the function, or use the out-of-place op");
@@ -313,15 +313,15 @@ void Batches::run(const OpCall& call, const Next& next) {
     for (const BatchDim& dim : of(input->storage())) merge(call.op.name, dims, dim);
   for (TensorImpl* output : call.outputs)
     for (const BatchDim& dim : of(output->storage())) merge(call.op.name, dims, dim);
-  if (call.op.traits & kRandom) add_random_levels(call, dims);
+  if (call.op.traits & kRandom) add_random_dims(call, dims);
   if (dims.empty()) return run_plain(call, next);
   for (TensorImpl* output : call.outputs) widen(call.op.name, *output, dims);
   if (call.op.traits & kAnyRank) run_with_leading_dims(call, next, dims);
   else run_each(call, next, dims, shift);
 }
 
-bool is_batched_at(const Tensor& x, uint32_t level) {
-  return find(Batches::of(x->storage()), level) != nullptr;
+bool is_batched_at(const Tensor& x, uint32_t vmap) {
+  return find(Batches::of(x->storage()), vmap) != nullptr;
 }
 
 namespace {

@@ -7,9 +7,9 @@
 // for every element, or once over an extra dimension where the kernel is pointwise. So every op
 // has a batching rule, and vmap nests with every other transform in any order.
 //
-// A level is one running (or once run) vmap, numbered by a counter that only grows. A storage is batched
-// over any number of levels. It knows the innermost level that ran when it was made (its birth):
-// writing a batch into a storage born outside the level would leak, and is refused. A storage born inside
+// Vmaps, running ones and those that have ended, are numbered by a counter that only grows. A storage is batched
+// over any number of vmaps. It knows the innermost vmap that ran when it was made (its birth):
+// writing a batch into a storage born outside the vmap would leak, and is refused. A storage born inside
 // becomes a batch, its bytes repeated, when something batched is first written to it.
 #pragma once
 
@@ -23,7 +23,7 @@
 namespace tapegrad {
 
 struct BatchDim {
-  uint32_t level;
+  uint32_t vmap;
   int64_t size;
   int64_t stride;  // in bytes
 };
@@ -31,30 +31,30 @@ struct BatchDim {
 enum class Randomness { Error, Same, Different };
 
 // A running vmap, as the ops that draw random numbers must know it.
-struct BatchLevel {
-  uint32_t level;
+struct RunningVmap {
+  uint32_t vmap;
   int64_t size;
   Randomness randomness;
 };
-inline thread_local std::vector<BatchLevel> batch_levels;
+inline thread_local std::vector<RunningVmap> running_vmaps;
 inline bool is_vmap_running() { return is_intercepted_here(Interceptor::Vmap); }
 // How many storages are batches, on any thread.
 inline Reasons batched_storages{Interceptor::Vmap};
 
 // Starts a vmap on this thread and returns its number; ends it. One that runs again, because what it
 // computed was not kept, is given the number that it had: its batches are the same.
-uint32_t enter_batch_level(int64_t size, Randomness randomness, uint32_t former = 0);
-void exit_batch_level();
+uint32_t enter_vmap(int64_t size, Randomness randomness, uint32_t former = 0);
+void exit_vmap();
 
 class Batches {
  public:
-  // The batch dimensions of a storage, outermost level first; empty for a plain one.
+  // The batch dimensions of a storage, outermost vmap first; empty for a plain one.
   static std::span<const BatchDim> of(const Storage& storage);
-  // A tensor over x's memory whose dimension `dim` has become the batch of `level`.
-  static Tensor hide(const Tensor& x, int64_t dim, uint32_t level);
-  // The reverse: the batch of `level` becomes dimension `dim` of a plain view. A tensor that is not
+  // A tensor over x's memory whose dimension `dim` has become the batch of `vmap`.
+  static Tensor hide(const Tensor& x, int64_t dim, uint32_t vmap);
+  // The reverse: the batch of `vmap` becomes dimension `dim` of a plain view. A tensor that is not
   // batched there is repeated `size` times, without copying.
-  static Tensor reveal(const Tensor& x, int64_t dim, uint32_t level, int64_t size);
+  static Tensor reveal(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size);
   // Gives the tensor's storage room for a batch over these dimensions as well.
   static void widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims);
   // The storage that a hidden tensor shares its bytes with, or null.
@@ -68,18 +68,18 @@ class Batches {
 };
 
 // For a while, what is made belongs to that vmap, as if it were running.
-class LevelScope {
+class VmapScope {
  public:
-  explicit LevelScope(uint32_t level) : outer_(std::exchange(storage_context.level, level)) {}
-  ~LevelScope() { storage_context.level = outer_; }
-  LevelScope(const LevelScope&) = delete;
-  LevelScope& operator=(const LevelScope&) = delete;
+  explicit VmapScope(uint32_t vmap) : outer_(std::exchange(storage_context.vmap, vmap)) {}
+  ~VmapScope() { storage_context.vmap = outer_; }
+  VmapScope(const VmapScope&) = delete;
+  VmapScope& operator=(const VmapScope&) = delete;
 
  private:
   uint32_t outer_;
 };
 
 inline bool is_batched(const Tensor& x) { return x->storage().is_batched(); }
-bool is_batched_at(const Tensor& x, uint32_t level);
+bool is_batched_at(const Tensor& x, uint32_t vmap);
 
 }  // namespace tapegrad

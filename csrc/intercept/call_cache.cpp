@@ -90,10 +90,10 @@ bool CallCache::begin(const OpCall& call) {
   size_t number = run_.begun[&call.op]++;
   if (number >= calls.results.size()) {
     // Where nothing was kept there is nothing to mix up.
-    TAPEGRAD_CHECK(calls.kept == 0, "checkpoint: when the function ran again, its call number ",
-                   number, " of ", call.op.name, " was new: the first time there were ",
-                   calls.results.size(), ", and ", calls.kept,
-                   " of the results are kept; it must do the same each time");
+    TAPEGRAD_CHECK(calls.kept == 0, "checkpoint: call ", number, " of ", call.op.name,
+                   " (counting from 0) is new in the second run: the first run made ",
+                   calls.results.size(), " and kept the results of ", calls.kept,
+                   "; the function must do the same each time");
     return false;
   }
   const Result& result = calls.results[number];
@@ -132,11 +132,11 @@ bool CallCache::take(const OpCall& call, size_t number, const Result& result) {
   bool fits = kept.outputs().size() == call.outputs.size();
   for (size_t i = 0; fits && i < call.outputs.size(); ++i)
     fits = kept.placement(kept.outputs()[i]) == placement_of(call.out(i));
-  TAPEGRAD_CHECK(fits, "checkpoint: when the function ran again, its call number ", number, " of ",
-                 call.op.name, " was of shape ", to_string(call.out().sizes()),
-                 ", the first time, when the result was kept, it was of shape ",
+  TAPEGRAD_CHECK(fits, "checkpoint: call ", number, " of ", call.op.name,
+                 " (counting from 0) gives shape ", to_string(call.out().sizes()),
+                 " in the second run, but its result kept from the first run has shape ",
                  to_string(kept.placement(kept.outputs()[0]).sizes),
-                 "; it must do the same each time");
+                 "; the function must do the same each time");
   bool is_written = false;
   for (size_t i = 0; i < call.outputs.size(); ++i)
     is_written |= result.outputs[i]->storage().version() != result.versions[i];

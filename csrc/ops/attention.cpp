@@ -78,7 +78,7 @@ struct AttentionBackward final : Node {
 
   // What the op returned, and the sums of rows. Of values that were rounded (graph/coding.h) they are
   // computed again: weights exp(score - sum) with a sum of other scores would not add up to one, and a
-  // rounded score in the exponent can make them as large as it likes.
+  // rounded score in the exponent can make them arbitrarily large.
   std::pair<Tensor, Tensor> results(const Tensor& query, const Tensor& key,
                                     const Tensor& value) const {
     if (!saved_values()[0].coded() && !saved_values()[1].coded()) return {saved(3), saved(4)};

@@ -10,53 +10,53 @@ namespace tapegrad {
 namespace {
 
 struct HideBackward final : Node {
-  HideBackward(int64_t dim, uint32_t level, int64_t size) : dim(dim), level(level), size(size) {}
+  HideBackward(int64_t dim, uint32_t vmap, int64_t size) : dim(dim), vmap(vmap), size(size) {}
   const char* name() const override { return "VmapInBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = reveal_batch(grads[0], dim, level, size);
+    grad_inputs[0] = reveal_batch(grads[0], dim, vmap, size);
   }
   int64_t dim;
-  uint32_t level;
+  uint32_t vmap;
   int64_t size;
 };
 
 struct RevealBackward final : Node {
-  RevealBackward(int64_t dim, uint32_t level) : dim(dim), level(level) {}
+  RevealBackward(int64_t dim, uint32_t vmap) : dim(dim), vmap(vmap) {}
   const char* name() const override { return "VmapOutBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = hide_batch(grads[0], dim, level);
+    grad_inputs[0] = hide_batch(grads[0], dim, vmap);
   }
   int64_t dim;
-  uint32_t level;
+  uint32_t vmap;
 };
 
 }  // namespace
 
-Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t level) {
-  Tensor y = Batches::hide(x, dim, level);
-  if (has_tangent(x)) ensure_extra(y).primal = x;
-  if (should_record(x)) record<HideBackward>({&x}, y, 0, dim, level, x.size(dim));
+Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t vmap) {
+  Tensor y = Batches::hide(x, dim, vmap);
+  if (has_tangent(x)) ensure_extras(y).primal = x;
+  if (should_record(x)) record<HideBackward>({&x}, y, 0, dim, vmap, x.size(dim));
   return y;
 }
 
-Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size) {
-  Tensor y = Batches::reveal(x, dim, level, size);
-  if (should_record(x)) record<RevealBackward>({&x}, y, 0, dim, level);
+Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size) {
+  Tensor y = Batches::reveal(x, dim, vmap, size);
+  if (should_record(x)) record<RevealBackward>({&x}, y, 0, dim, vmap);
   return y;
 }
 
 Tensor sum_finished_batches(Tensor x, const Node& receiver) {
   auto is_finished = [&](const BatchDim& dim) {
-    return !receiver.differs_over(dim.level) &&
-           std::none_of(batch_levels.begin(), batch_levels.end(),
-                        [&](auto& running) { return running.level == dim.level; });
+    return !receiver.differs_over(dim.vmap) &&
+           std::none_of(running_vmaps.begin(), running_vmaps.end(),
+                        [&](auto& running) { return running.vmap == dim.vmap; });
   };
   while (true) {
     std::span<const BatchDim> dims = Batches::of(x->storage());
     auto found = std::find_if(dims.begin(), dims.end(), is_finished);
     if (found == dims.end()) return x;
     int64_t first = 0;
-    x = sum(reveal_batch(x, 0, found->level, found->size), {&first, 1}, false);
+    x = sum(reveal_batch(x, 0, found->vmap, found->size), {&first, 1}, false);
   }
 }
 

@@ -6,10 +6,10 @@
 
 namespace tapegrad {
 
-// x with its dimension `dim` turned into the batch of `level`.
-Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t level);
-// The batch of `level`, of that size, as dimension `dim` again.
-Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t level, int64_t size);
+// x with its dimension `dim` turned into the batch of `vmap`.
+Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t vmap);
+// The batch of `vmap`, of that size, as dimension `dim` again.
+Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size);
 // Sums a gradient over the batches of finished vmaps that its receiver's output does not differ over. (In
 // one that is running, each element of the batch has a sweep, and gradients, of its own.)
 Tensor sum_finished_batches(Tensor x, const Node& receiver);

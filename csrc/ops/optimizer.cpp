@@ -34,7 +34,7 @@ bool is_count(const Tensor& x) {
 }
 
 // Whether every operand has a storage of its own, which owns its bytes: then nothing is shared. A table of
-// storages that were seen; no answer for very many is a no.
+// storages that were seen; for very many the answer is no.
 bool have_own_storages(std::span<const Tensor> operands) {
   constexpr size_t kSlots = 2048;
   if (operands.size() > kSlots / 2) return false;

@@ -279,12 +279,12 @@ namespace {
 uint32_t rewrites_of(const Tensor& base) { return base->meta() ? base->meta()->rewrites : 0; }
 
 // The view's history is that of its place in the base, as both are now.
-void mark_current(const Tensor& view, Extra& extra) {
+void mark_current(const Tensor& view, AutogradExtras& extra) {
   extra.base_rewrites = rewrites_of(extra.base);
   extra.view_version = view->storage().version();
 }
 
-bool is_current(const Tensor& view, const Extra& extra) {
+bool is_current(const Tensor& view, const AutogradExtras& extra) {
   if (extra.base_rewrites != rewrites_of(extra.base)) return false;
   return !view->meta()->is_leaf || extra.view_version == view->storage().version();
 }
@@ -294,7 +294,7 @@ bool is_current(const Tensor& view, const Extra& extra) {
 void mark_view(const Tensor& view, const Tensor& x) {
   const AutogradMeta* meta = x->meta();
   bool x_is_view = meta && meta->extra && meta->extra->base.defined();
-  Extra& extra = ensure_extra(view);
+  AutogradExtras& extra = ensure_extras(view);
   extra.base = x_is_view ? meta->extra->base : x;
   mark_current(view, extra);
   extra.no_grad_view = !grad_enabled || (x_is_view && meta->extra->no_grad_view);
@@ -304,7 +304,7 @@ void mark_view(const Tensor& view, const Tensor& x) {
 }
 
 void mark_multi_output_views(std::span<const Tensor> views) {
-  for (const Tensor& view : views) ensure_extra(view).multi_output_view = true;
+  for (const Tensor& view : views) ensure_extras(view).multi_output_view = true;
 }
 
 namespace {
@@ -324,14 +324,14 @@ void spoil_primals(const Tensor& written) {
   const AutogradMeta* meta = base_or_self(written)->meta();
   if (!meta || !meta->extra || !meta->extra->primal.defined()) return;
   const Tensor& primal = base_or_self(meta->extra->primal);
-  ensure_extra(primal).overwritten = true;
+  ensure_extras(primal).overwritten = true;
   spoil_primals(primal);
 }
 
 }  // namespace
 
 void update_view_history(const Tensor& view) {
-  Extra& extra = *view->meta()->extra;
+  AutogradExtras& extra = *view->meta()->extra;
   TAPEGRAD_CHECK(
       !is_overwritten(base_or_self(view)), "forward mode: a tensor of shape ",
       to_string(view.sizes()),
@@ -369,7 +369,7 @@ void check_view_write(const char* op, const Tensor& tensor, bool recording) {
     if (recording && root->extra->primal.defined())
       check_leaf_view(op, tensor, root->extra->primal);
   if (!meta->extra->base.defined()) return;
-  const Extra& extra = *meta->extra;
+  const AutogradExtras& extra = *meta->extra;
   if (!recording && !requires_grad(tensor) && !requires_grad(extra.base)) return;
   TAPEGRAD_CHECK(
       !extra.multi_output_view, op,

@@ -115,7 +115,7 @@ class Walk {
     if (!meta) return;
     tensor(meta->grad);
     if (!meta->is_leaf) entry(meta->node);
-    const Extra* extra = meta->extra;
+    const AutogradExtras* extra = meta->extra;
     if (!extra) return;
     tensor(extra->base);
     tensor(extra->primal);
@@ -243,7 +243,7 @@ bool holds_python_objects(const Tensor& tensor) {
   auto* object = static_cast<TensorObject*>(tensor->python_object());
   if (object && object->dict && PyDict_GET_SIZE(object->dict) > 0) return true;
   const AutogradMeta* meta = tensor->meta();
-  const Extra* extra = meta ? meta->extra : nullptr;
+  const AutogradExtras* extra = meta ? meta->extra : nullptr;
   return extra && (extra->hooks || extra->accumulate_hooks);
 }
 

@@ -104,7 +104,7 @@ nb::object get_or_make(HookList& list) {
 nb::object tensor_hooks(const Tensor& self) {
   Node* node = grad_fn(self);
   track_leaf(self);
-  if (!node) return get_or_make(ensure_extra(self).hooks);
+  if (!node) return get_or_make(ensure_extras(self).hooks);
   node->set_collected();
   uint32_t number = self->meta()->output_number;
   std::vector<NodeHooks::OfOutput>& all = ensure_hooks(*node).tensor_hooks;
@@ -119,7 +119,7 @@ nb::object accumulate_hooks(const Tensor& self) {
                  "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be "
                  "registered on non-leaf tensors");
   track_leaf(self);
-  return get_or_make(ensure_extra(self).accumulate_hooks);
+  return get_or_make(ensure_extras(self).accumulate_hooks);
 }
 
 nb::object node_hooks(nb::handle object, bool run_before) {

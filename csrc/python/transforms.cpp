@@ -27,7 +27,7 @@ bool is_followed(const Tensor& x) {
 Tensor dual_of(const Tensor& x) {
   if (!is_followed(x)) return alias(x, x.sizes(), x.strides(), x->offset());
   Tensor y = view(x, x.sizes());
-  Extra& extra = ensure_extra(y);
+  AutogradExtras& extra = ensure_extras(y);
   extra.base = Tensor();
   extra.primal = x;
   return y;
@@ -158,11 +158,11 @@ void return_to_inference() {
 
 // ---- vmap
 
-uint32_t enter_vmap(int64_t size, const std::string& randomness, uint32_t former) {
+uint32_t enter_vmap_with(int64_t size, const std::string& randomness, uint32_t former) {
   Randomness kind = randomness == "same"        ? Randomness::Same
                     : randomness == "different" ? Randomness::Different
                                                 : Randomness::Error;
-  return enter_batch_level(size, kind, former);
+  return enter_vmap(size, kind, former);
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ void bind_transforms(Binder& b) {
   b.function("_set_tangent",
              [](const Tensor& x, const Tensor& tangent, uint32_t level) {
     stop_waiting(x);
-    Extra& extra = ensure_extra(x);
+    AutogradExtras& extra = ensure_extras(x);
     if (!extra.tangents) set_tangents(x, {});
     extra.tangents->entries.push_back({level, tangent});
   }, "tensor"_a, "tangent"_a, "level"_a,
@@ -206,19 +206,19 @@ void bind_transforms(Binder& b) {
              "Turns inference mode off for a transform; returns whether it was on.");
   b.function("_return_to_inference", return_to_inference, "Turns it on again.");
   b.function(
-      "_enter_vmap", enter_vmap, "size"_a, "randomness"_a, "former"_a = 0,
+      "_enter_vmap", enter_vmap_with, "size"_a, "randomness"_a, "former"_a = 0,
       "Starts a vmap and returns its number: a new one, or the one it had when it ran first.");
-  b.function("_exit_vmap", exit_batch_level, "Ends the innermost vmap.");
-  b.function("_hide_batch", hide_batch, "tensor"_a, "dim"_a, "level"_a,
+  b.function("_exit_vmap", exit_vmap, "Ends the innermost vmap.");
+  b.function("_hide_batch", hide_batch, "tensor"_a, "dim"_a, "vmap"_a,
              "Turns a dimension into the batch of a vmap.");
-  b.function("_reveal_batch", reveal_batch, "tensor"_a, "dim"_a, "level"_a, "size"_a,
+  b.function("_reveal_batch", reveal_batch, "tensor"_a, "dim"_a, "vmap"_a, "size"_a,
              "Turns the batch of a vmap into a dimension.");
-  b.function("_is_batched_at", is_batched_at, "tensor"_a, "level"_a,
+  b.function("_is_batched_at", is_batched_at, "tensor"_a, "vmap"_a,
              "Whether the tensor differs over the batch of a vmap.");
-  b.function("_batch_levels", [] {
-    std::vector<std::pair<uint32_t, int64_t>> levels;
-    for (const BatchLevel& level : batch_levels) levels.emplace_back(level.level, level.size);
-    return levels;
+  b.function("_running_vmaps", [] {
+    std::vector<std::pair<uint32_t, int64_t>> vmaps;
+    for (const RunningVmap& running : running_vmaps) vmaps.emplace_back(running.vmap, running.size);
+    return vmaps;
   }, "(number, size) of each running vmap, outermost first.");
 }
 

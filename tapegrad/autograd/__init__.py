@@ -192,12 +192,12 @@ def _batched_sweep(
             f"{[None if g is None else tuple(g.shape) for g in grad_roots]}"
         )
     size = sizes.pop()
-    level = enter_vmap(size, "error")
+    number = enter_vmap(size, "error")
     try:
-        entry = tuple(_C._hide_batch(g, 0, level) for g in grad_roots if g is not None)
+        entry = tuple(_C._hide_batch(g, 0, number) for g in grad_roots if g is not None)
         _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, entry)
         found = _C.run_backward(roots, entry, retain, create_graph, targets, False)
-        return [None if g is None else _C._reveal_batch(g, 0, level, size) for g in found]
+        return [None if g is None else _C._reveal_batch(g, 0, number, size) for g in found]
     finally:
         _C._exit_vmap()
 

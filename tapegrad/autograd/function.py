@@ -1,7 +1,7 @@
 """Custom functions: a forward and a derivative of one's own, as one entry of the tape.
 
 ``Function.apply`` runs ``forward`` with recording off and hands what came out to the native core,
-which makes the call an entry; when a sweep comes by, the entry calls ``_run_backward`` of the
+which makes the call an entry; when a sweep reaches it, the entry calls ``_run_backward`` of the
 context.
 """
 
@@ -71,7 +71,7 @@ class _Context(FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What save_for_backward() was given, after the check that nobody wrote to it."""
+        """What save_for_backward() was given, after the check that nothing wrote to it."""
         if self._in_jvp:
             return self._to_save_forward or self._to_save
         saved = self._link.saved_tensors()
@@ -242,13 +242,13 @@ class Function:
         """Run forward and record the call as one entry of the tape."""
         if cls.setup_context is not Function.setup_context:
             args, kwargs = _with_defaults(cls.forward, args, kwargs)
-        if cls.vmap is not Function.vmap and _C._batch_levels():
+        if cls.vmap is not Function.vmap and _C._running_vmaps():
             from tapegrad.func.custom_vmap import apply_vmap_rule
 
-            levels = [level for level, _ in _C._batch_levels()]
-            for level in reversed(levels):
-                if any(isinstance(arg, Tensor) and _C._is_batched_at(arg, level) for arg in args):
-                    return apply_vmap_rule(cls, level, args)
+            numbers = [number for number, _ in _C._running_vmaps()]
+            for number in reversed(numbers):
+                if any(isinstance(arg, Tensor) and _C._is_batched_at(arg, number) for arg in args):
+                    return apply_vmap_rule(cls, number, args)
         context = _Context(cls)
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         context._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)

@@ -37,7 +37,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         prog="tapegrad",
         description="Train a small language model on a text, and let it write; "
         "look at the tape of a script.",
-        epilog="`tapegrad COMMAND --help` tells the options of a command.",
+        epilog="`tapegrad COMMAND --help` lists the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"tapegrad {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -53,7 +53,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that stand on the command line, by name; the others are left out."""
+    """Return the settings given on the command line, by name; the others are left out."""
     named = {field.name: getattr(arguments, field.name, None) for field in fields(Settings)}
     return {name: value for name, value in named.items() if value is not None}
 

@@ -21,7 +21,7 @@ __all__ = ["train"]
 def train(arguments: argparse.Namespace) -> int:
     """Train, and return the exit status: 0, or 128 and the number of the signal that stopped it."""
     if arguments.tensorboard:
-        event_writer_class()  # its absence is told before a folder is made
+        event_writer_class()  # reports a missing package before a folder is made
     loop = _old_loop(arguments) if arguments.resume else _new_loop(arguments)
     if not arguments.quiet:
         _describe(loop)

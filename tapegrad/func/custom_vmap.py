@@ -15,14 +15,14 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def apply_vmap_rule(function: Any, level: int, args: tuple[Any, ...]) -> Any:
+def apply_vmap_rule(function: Any, number: int, args: tuple[Any, ...]) -> Any:
     """Call ``function.vmap`` on arguments with their batch as dimension 0."""
-    size = dict(_C._batch_levels())[level]
+    size = dict(_C._running_vmaps())[number]
     in_dims = tuple(
-        0 if isinstance(arg, Tensor) and _C._is_batched_at(arg, level) else None for arg in args
+        0 if isinstance(arg, Tensor) and _C._is_batched_at(arg, number) else None for arg in args
     )
     shown = tuple(
-        arg if dim is None else _C._reveal_batch(arg, 0, level, size)
+        arg if dim is None else _C._reveal_batch(arg, 0, number, size)
         for arg, dim in zip(args, in_dims, strict=True)
     )
     result = function.vmap(VmapInfo(size, "error"), in_dims, *shown)
@@ -36,7 +36,7 @@ def apply_vmap_rule(function: Any, level: int, args: tuple[Any, ...]) -> Any:
     def hide(output: Any, dim: int | None) -> Any:
         if dim is None or not isinstance(output, Tensor):
             return output
-        return _C._hide_batch(output, dim % output.dim(), level)
+        return _C._hide_batch(output, dim % output.dim(), number)
 
     if not isinstance(outputs, tuple):
         return hide(outputs, out_dims[0] if isinstance(out_dims, tuple) else out_dims)

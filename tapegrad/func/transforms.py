@@ -1,7 +1,7 @@
 """Derivatives of functions: grad, vjp, jvp and linearize.
 
 Reverse mode. `_Tracing` gives the function inputs of its own, from which its part of the tape
-starts. When the function has run, the tape tells whether anybody outside can want a derivative
+starts. When the function has run, the tape shows whether anything outside can want a derivative
 through it (a leaf it closed over, a transform around it). Only then is the sweep recorded, and only
 then do results keep a history.
 """

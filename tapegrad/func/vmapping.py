@@ -1,9 +1,9 @@
 """vmap: a function of one example becomes a function of a batch.
 
 The function runs once. Each mapped argument loses its batch dimension on the way in, which is
-hidden in the tensor's storage; the dispatch point runs every kernel over the whole batch
-(intercept/batch.h in the sources tells how); on the way out the dimension is put back. So there is no
-list of supported ops: what has no answer for a batch, such as ``.item()``, refuses.
+hidden in the storage of the tensor; the dispatch point runs every kernel over the whole batch
+(see csrc/intercept/batch.h); on the way out the dimension is put back. So there is no list of
+supported ops: what has no answer for a batch, such as ``.item()``, refuses.
 """
 
 import functools
@@ -140,19 +140,19 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
-    level = enter_vmap(size, randomness)
+    number = enter_vmap(size, randomness)
     try:
         inputs = [
-            leaf if dim is None else _C._hide_batch(leaf, dim, level)
+            leaf if dim is None else _C._hide_batch(leaf, dim, number)
             for leaf, dim in zip(leaves, dims, strict=True)
         ]
         output = func(*tree_unflatten(inputs, structure), **kwargs)
-        return _reveal(func, output, out_dims, level, size)
+        return _reveal(func, output, out_dims, number, size)
     finally:
         _C._exit_vmap()
 
 
-def _reveal(func: Callable[..., Any], output: Any, out_dims: Any, level: int, size: int) -> Any:
+def _reveal(func: Callable[..., Any], output: Any, out_dims: Any, number: int, size: int) -> Any:
     results, structure = tree_flatten(output)
     for result in results:
         if not isinstance(result, Tensor):
@@ -172,17 +172,17 @@ def _reveal(func: Callable[..., Any], output: Any, out_dims: Any, level: int, si
             "with the structure of `outputs`."
         )
     shown = [
-        _reveal_one(func, result, place, level, size)
+        _reveal_one(func, result, place, number, size)
         for result, place in zip(results, places, strict=True)
     ]
     return tree_unflatten(shown, structure)
 
 
 def _reveal_one(
-    func: Callable[..., Any], result: Tensor, place: int | None, level: int, size: int
+    func: Callable[..., Any], result: Tensor, place: int | None, number: int, size: int
 ) -> Tensor:
     if place is None:
-        if _C._is_batched_at(result, level):
+        if _C._is_batched_at(result, number):
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
                 "out_dim is None"
@@ -193,7 +193,7 @@ def _reveal_one(
         raise IndexError(
             f"vmap: expected out_dims to satisfy -{rank} <= out_dim < {rank}, got {place}"
         )
-    return _C._reveal_batch(result, place % rank, level, size)
+    return _C._reveal_batch(result, place % rank, number, size)
 
 
 def _run_in_chunks(

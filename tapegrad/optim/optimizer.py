@@ -1,6 +1,6 @@
 """What all optimizers share: parameter groups, per-parameter state, hooks, saving and loading.
 
-Where to start reading: `Optimizer` is PyTorch's base class, for anybody's subclass to override
+Where to start reading: `Optimizer` is PyTorch's base class, for any subclass to override
 ``step``. `GroupwiseOptimizer` below it is what most of the algorithms of this package build on: it
 runs the closure and updates each group by one native call, which reads parameters, gradients,
 options and state where they lie (csrc/ops/optimizer.cpp). What that call does not take (a first

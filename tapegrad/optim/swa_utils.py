@@ -213,7 +213,7 @@ def update_averages(
 
 
 def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
-    """Compute the running statistics of a model's batch norms anew, in one pass over data.
+    """Recompute the running statistics of a model's batch norms in one pass over data.
 
     Args:
         loader: gives batches: tensors, or lists or tuples whose first element is the input.

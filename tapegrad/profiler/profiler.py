@@ -25,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be profiled. There is the CPU; the others are asked for in vain."""
+    """What PyTorch can profile; here it is the CPU alone."""
 
     CPU = 0
     XPU = 1
@@ -268,7 +268,7 @@ class profile:
         self._recorder: _Recorder | None = None
         self._step_range: record_function | None = None
 
-    # ---- the course of time
+    # ---- steps over time
 
     def __enter__(self) -> "profile":
         self.start()

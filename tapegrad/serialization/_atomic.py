@@ -53,7 +53,7 @@ def write_stream(file: Any, chunks: Chunks) -> None:
     """Write to an open file, from where it stands."""
     for chunk in chunks():
         for start in range(0, chunk.nbytes, CHUNK):
-            # A copy: nobody knows how long the file object keeps what it is given.
+            # A copy: the file object may keep what it is given for any length of time.
             rest = bytes(chunk[start : start + CHUNK])
             while rest:
                 count = file.write(rest)

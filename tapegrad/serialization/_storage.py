@@ -82,7 +82,7 @@ class Storage:
         requires_grad: bool = False,
         cls: type = Tensor,
     ) -> Tensor:
-        """Return a tensor over the storage; it is a view of nobody."""
+        """Return a tensor over the storage that is not a view of another."""
         numel = self._check_geometry(dtype, shape, stride, offset)
         base = self._base(dtype) if numel > 0 else None
         try:

@@ -136,7 +136,7 @@ class _Encoder:
     def _tensor(self, value: Tensor) -> Any:
         if type(value) is not Tensor and type(value) is not Parameter:
             raise self._fail(value, "save it as a plain tensor, with .detach().as_subclass(Tensor)")
-        if any(_C._is_batched_at(value, number) for number, _ in _C._batch_levels()):
+        if any(_C._is_batched_at(value, number) for number, _ in _C._running_vmaps()):
             raise self._fail(value, "it is batched by vmap; save the result of vmap instead")
         return {"tensor": self.layout.add_tensor(value, self._name())}
 

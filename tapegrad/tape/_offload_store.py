@@ -150,7 +150,7 @@ class Store:
         if self.failure is not None:
             raise self._disk_error()
         nbytes = tensor.untyped_storage().nbytes()
-        if nbytes < self.min_bytes or _C._batch_levels():
+        if nbytes < self.min_bytes or _C._running_vmaps():
             return self._pack_small(tensor, nbytes)
         key = _C._storage_id(tensor)
         with locked:

@@ -7,7 +7,7 @@ writes to other parts of its memory do it no harm, it is counted among the tape'
 budget may evict it.
 
 Note [What is kept is kept whole]
-Whoever keeps a value may know it by its storage, whose number is used again once nobody holds it.
+A kept value may be known by its storage, whose number is reused once nothing holds it.
 So the entry holds the tensor itself, never codes of it, nor what other hooks make of it: neither a
 coding policy nor hooks are in force while it is made. That is also what `compress` promises of
 values that hooks take.

@@ -94,7 +94,7 @@ def parts_of(function: Any, values: Iterable[Any] = ()) -> tuple[list[Any], list
 def lasting(tensor: Tensor) -> Tensor:
     """Return a tensor to compute from later: a copy where memory may be written unseen.
 
-    So it is where NumPy shares it, for one: no version tells of what is written there.
+    For example where NumPy shares it: no version counts what is written there.
     """
     return tensor.detach().clone() if _C._is_unguarded(tensor) else tensor
 

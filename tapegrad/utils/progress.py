@@ -64,7 +64,7 @@ class Progress:
         self._drawn_at = -self.interval
         self._drawn_position: int | None = None
         self._moved = False
-        self._shown = False  # whether a bar stands on the terminal's last line
+        self._shown = False  # whether a bar is on the terminal's last line
 
     def __enter__(self) -> "Progress":
         return self

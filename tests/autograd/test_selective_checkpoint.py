@@ -289,7 +289,7 @@ def test_a_function_that_changes(tapegrad, checkpointing):
     x = leaf(tapegrad, MATRIX)
     keep = choosing(checkpointing, ["matmul"])
     y = checkpointing.checkpoint(function, x, use_reentrant=False, context_fn=keep)
-    with pytest.raises(RuntimeError, match=r"call number 0 of matmul was of shape \[2, 3\]"):
+    with pytest.raises(RuntimeError, match=r"call 0 of matmul .* gives shape \[2, 3\]"):
         y.sum().backward()
 
 
@@ -599,7 +599,7 @@ def test_a_function_that_calls_more(torch, checkpointing):
     x = leaf(torch, MATRIX)
     keep = choosing(checkpointing, every_second(torch, checkpointing))
     y = checkpointing.checkpoint(function, x, use_reentrant=False, context_fn=keep)
-    new = r"call number 2 of matmul was new: the first time there were 2, and 1 of the results"
+    new = r"call 2 of matmul .* is new in the second run: the first run made 2 and kept .* 1"
     with pytest.raises(RuntimeError, match=rf"{new}|invocation index 2"):
         y.sum().backward()
 

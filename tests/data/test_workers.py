@@ -403,7 +403,7 @@ def test_a_worker_that_dies(function, reason):
     with pytest.raises(RuntimeError, match=text):
         list(iterator)
     assert all(is_gone(pid) for pid in workers)
-    with pytest.raises(RuntimeError, match="the workers have ended; iterate over the loader anew"):
+    with pytest.raises(RuntimeError, match="the workers have ended; iterate over the loader again"):
         next(iterator)
 
 

@@ -412,7 +412,7 @@ def binary_cross_entropy(
             f"binary_cross_entropy: Using a target size ({target.shape}) that is different to the "
             f"input size ({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    if not _C._batch_levels() and bool(((input < 0) | (input > 1)).any()):
+    if not _C._running_vmaps() and bool(((input < 0) | (input > 1)).any()):
         raise RuntimeError(
             "binary_cross_entropy: all elements of input should be between 0 and 1; for values "
             "before the sigmoid call binary_cross_entropy_with_logits()"
@@ -564,7 +564,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("gaussian_nll_loss: var has negative entry/entries")
         var = _C.full_like(input, var)
-    elif not _C._batch_levels() and bool((var < 0).any()):
+    elif not _C._running_vmaps() and bool((var < 0).any()):
         raise ValueError("gaussian_nll_loss: var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:

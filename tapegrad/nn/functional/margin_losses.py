@@ -206,7 +206,7 @@ def multi_margin_loss(
             f"{list(target.shape)}"
         )
     count = scores.shape[1]
-    if not _C._batch_levels() and bool(((classes < 0) | (classes >= count)).any()):
+    if not _C._running_vmaps() and bool(((classes < 0) | (classes >= count)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range of {count} classes")
     index = classes.unsqueeze(1)
     losses = (margin - scores.gather(1, index) + scores).clamp_min(0)
@@ -265,7 +265,7 @@ def multilabel_margin_loss(
         )
     count = input.shape[-1] if input.dim() else 1
     scores, classes = input.reshape(-1, count), target.reshape(-1, count)
-    if not _C._batch_levels() and bool(((classes < -1) | (classes >= count)).any()):
+    if not _C._running_vmaps() and bool(((classes < -1) | (classes >= count)).any()):
         raise RuntimeError(
             "multilabel_margin_loss: argument #2 'target' is out of range of "
             f"{count} classes and -1"

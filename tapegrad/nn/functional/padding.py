@@ -212,7 +212,7 @@ def _apart(strip: Tensor, dim: int, mode: str) -> Tensor:
     """Return what is written elsewhere; under vmap no op reads the storage that it writes to."""
     if mode == "reflect":
         return strip.flip(dim)
-    return strip.clone() if _C._batch_levels() else strip
+    return strip.clone() if _C._running_vmaps() else strip
 
 
 def _bordered(input: Tensor, pairs: _Pairs, mode: str) -> Tensor:

@@ -175,7 +175,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             "one_hot: Can not infer total number of classes from empty tensor; give num_classes"
         )
     unseen = tensor.is_meta and num_classes > 0
-    if tensor.numel() and not unseen and not _C._batch_levels():
+    if tensor.numel() and not unseen and not _C._running_vmaps():
         least, most = int(tensor.min()), int(tensor.max())
         if least < 0:
             raise RuntimeError(f"one_hot: Class values must be non-negative, got {least}")

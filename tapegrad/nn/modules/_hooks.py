@@ -257,7 +257,7 @@ class BackwardHook:
         self.grad_outputs = None
 
     def _on_grad_input(self, grads: tuple[Any, ...], _: tuple[Any, ...]) -> Any:
-        if self.grad_outputs is None:  # The outputs' gradients have not come by.
+        if self.grad_outputs is None:  # The outputs' gradients have not arrived.
             return None
         places = self.input_places or []
         grad_inputs = _among_nones(places, grads, self.input_count)

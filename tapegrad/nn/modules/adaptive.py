@@ -86,7 +86,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Draw the parameters again."""
         self.head.reset_parameters()
         for narrow, wide in self.tail:
             narrow.reset_parameters()

@@ -63,14 +63,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Begin the running statistics anew."""
+        """Reset the running statistics."""
         if self.track_running_stats:
             self._buffers["running_mean"].zero_()
             self._buffers["running_var"].fill_(1)
             self._buffers["num_batches_tracked"].zero_()
 
     def reset_parameters(self) -> None:
-        """Begin the running statistics anew, set the weight to ones and the bias to zeros."""
+        """Reset the running statistics, set the weight to ones and the bias to zeros."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)

@@ -163,7 +163,7 @@ class _LazyNorm(LazyModuleMixin):
             self.num_batches_tracked = _C.tensor(0, dtype=_C.int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Begin anew, once there are shapes."""
+        """Reset the parameters, once there are shapes."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 

@@ -28,7 +28,7 @@ class LinearCrossEntropyOptions(_Options):
         chunking_method: how that is chosen if it is None: ``"aspect_ratio:n"`` holds scores no
             larger than an n-th of the input; ``"auto"`` is ``"aspect_ratio:2"``.
         acc_policy: accepted; sums are kept in the dtype of the parameters.
-        acc_dtype: accepted, likewise.
+        acc_dtype: accepted in the same way.
 
     Example:
         >>> torch.nn.LinearCrossEntropyOptions(batch_chunk_size=64).batch_chunk_size
@@ -133,7 +133,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, rows, bias, device, dtype)
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of the layer anew."""
+        """Draw the parameters of the layer again."""
         self.linear.reset_parameters()
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Weights set to zero and kept there, by masks.
 
 A pruned parameter ``weight`` becomes ``weight_orig``, beside a buffer ``weight_mask``; ``weight``
-is their product, computed anew before every forward by a hook, which is the pruning method itself.
+is their product, computed again before every forward by a hook, which is the pruning method itself.
 """
 
 from abc import ABC, abstractmethod

@@ -428,7 +428,7 @@ class _WorkerIterator(_Iterator):
         if self._finished:
             raise StopIteration
         if self._pool.closed:
-            raise RuntimeError("DataLoader: the workers have ended; iterate over the loader anew")
+            raise RuntimeError("DataLoader: the workers have ended; iterate over the loader again")
         try:
             return self._take()
         except (KeyboardInterrupt, SystemExit):  # perhaps in the middle of a message

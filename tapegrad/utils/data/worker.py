@@ -108,7 +108,7 @@ class _Inbox(threading.Thread):
             self.epoch = sys.maxsize  # what is still to be done is not needed
             self.tasks.put(None)
         time.sleep(SECONDS_TO_FINISH)
-        os._exit(1)  # the main thread does not come to an end, and nobody waits for it
+        os._exit(1)  # the main thread never ends, and nothing waits for it
 
 
 class _Outbox(threading.Thread):
@@ -132,7 +132,7 @@ class _Outbox(threading.Thread):
                 self.unsent += 1
                 self.answers.put((epoch, kind, parcel))
                 return
-        with contextlib.suppress(ConnectionError):  # nobody listens; the inbox hears it too
+        with contextlib.suppress(ConnectionError):  # nothing listens; the inbox notices as well
             self._send(epoch, kind, parcel)
 
     def _has_room(self) -> bool:
