@@ -234,7 +234,7 @@ bool has_zero(const Tensor& x) {
   note_read(found);
   if (!is_batched(found)) return *found.data<bool>();
   BatchDim dim = Batches::of(found->storage()).back();
-  return has_zero(logical_not(Batches::reveal(found, 0, dim.level, dim.size)));
+  return has_zero(logical_not(Batches::reveal(found, 0, dim.vmap, dim.size)));
 }
 
 void check_inplace(const char* op, const Tensor& self, bool recording) {
