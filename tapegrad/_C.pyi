@@ -3903,9 +3903,6 @@ def _anomaly() -> tuple[builtins.bool, builtins.bool]:
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: builtins.bool, scale: builtins.float) -> Tensor:
     """Scaled dot product attention of (batch, heads, length, width), without the matrix of all scores."""
 
-def _batch_levels() -> list[tuple[builtins.int, builtins.int]]:
-    """(number, size) of each running vmap, outermost first."""
-
 def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
     """Every channel shifted and scaled; also its mean and its biased variance."""
 
@@ -3972,7 +3969,7 @@ def _get_default_device() -> Any:
 def _gradient_edge(tensor: Tensor) -> tuple:
     """(node, output number) where the tensor's gradient flows to."""
 
-def _hide_batch(tensor: Tensor, dim: builtins.int, level: builtins.int) -> Tensor:
+def _hide_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int) -> Tensor:
     """Turns a dimension into the batch of a vmap."""
 
 def _hide_dual_levels() -> tuple[builtins.int, builtins.int]:
@@ -3984,7 +3981,7 @@ def _in_format_of(input: Tensor, other: Tensor) -> Tensor:
 def _increment_version(tensor: Tensor) -> None:
     """Declares the tensor written to."""
 
-def _is_batched_at(tensor: Tensor, level: builtins.int) -> builtins.bool:
+def _is_batched_at(tensor: Tensor, vmap: builtins.int) -> builtins.bool:
     """Whether the tensor differs over the batch of a vmap."""
 
 def _is_charged(tensor: Tensor) -> builtins.bool:
@@ -4065,17 +4062,20 @@ def _return_to_inference() -> None:
 
 _return_types: Any
 
-def _reveal_batch(tensor: Tensor, dim: builtins.int, level: builtins.int, size: builtins.int) -> Tensor:
+def _reveal_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
 
 def _running_line() -> tuple[object, object]:
     """The running (code, offset), as tape entries take it and by CPython's public calls."""
 
+def _running_vmaps() -> list[tuple[builtins.int, builtins.int]]:
+    """(number, size) of each running vmap, outermost first."""
+
 def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
     """Multiplies tensors in place; False where that is composed."""
 
 def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
-    """Turns anomaly detection on or off ."""
+    """Turns anomaly detection on or off."""
 
 def _set_before_write(hook: object | None) -> None:
     """Calls a function with each tensor that is about to be written in place."""
@@ -4138,7 +4138,7 @@ def _total_norm(tensors: Sequence[Tensor], p: builtins.float) -> Tensor | None:
     """The norm of all tensors as one vector; None where that is composed."""
 
 def _track_referents(object: object) -> None:
-    """Makes the collector of cycles look at the tensors an object refers to."""
+    """Makes the collector of cycles track the tensors an object refers to."""
 
 def _transform_input(tensor: Tensor, transform: builtins.int) -> Tensor:
     """The tensor as the transformed function sees it."""

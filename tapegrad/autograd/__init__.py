@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import forward_ad, function, functional, graph
-from tapegrad.autograd._vmap_levels import enter_vmap
+from tapegrad.autograd._vmap_numbers import enter_vmap
 from tapegrad.autograd.anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

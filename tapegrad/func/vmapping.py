@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.autograd._vmap_levels import enter_vmap
+from tapegrad.autograd._vmap_numbers import enter_vmap
 from tapegrad.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 
 __all__ = ["vmap"]

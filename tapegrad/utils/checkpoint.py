@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd import backward as run_backward
-from tapegrad.autograd._vmap_levels import VmapLevels
+from tapegrad.autograd._vmap_numbers import VmapNumbers
 from tapegrad.autograd.forward_ad import _outside_levels
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
@@ -248,7 +248,7 @@ class _Frame:
         self.inputs = saved.grad_fn
         self.need_grad = [values[i].requires_grad for i in self.tensor_places]
         self.surroundings: Any = None
-        self.vmap_levels = VmapLevels()
+        self.vmap_numbers = VmapNumbers()
         self.context: Any = None
         self.check = True
         self.early_stop = True
@@ -309,7 +309,7 @@ class _Frame:
         context = self.context if self.context is not None else contextlib.nullcontext()
         with contextlib.suppress(_Stop), contextlib.ExitStack() as blocks:
             # No level of forward mode ran when the call was recorded.
-            levels = _outside_levels(), self.vmap_levels.used_again()
+            levels = _outside_levels(), self.vmap_numbers.used_again()
             for block in (*levels, self.surroundings, context, hooks):
                 blocks.enter_context(block)
             self.function(*values[:count], **kwargs)
@@ -529,7 +529,7 @@ def checkpoint(
     frame.debug = debug
     try:
         hooks = saved_tensors_hooks(frame.pack, frame.unpack)
-        with hooks, forward_context, frame.vmap_levels.noted():
+        with hooks, forward_context, frame.vmap_numbers.noted():
             result = function(*args, **kwargs)
         frame.show_to_collector(result)
     except BaseException:

@@ -1,10 +1,9 @@
 """The numbers of vmaps, which must be the same when a function runs again.
 
-A batch is known by the number of its vmap (``csrc`` calls it a level), and every vmap that starts
-gets a new one. What a checkpoint computes again meets gradients of the first run, though: were its
-batches numbered anew, an op would take the two for different batches and compute every combination
-of their elements. So a checkpoint notes the numbers of its first run, and later runs use them again
-in the same order.
+A batch is known by the number of its vmap, and every vmap that starts gets a new one. What a
+checkpoint computes again meets gradients of the first run, though: if its batches had new numbers,
+an op would take the two for different batches and compute every combination of their elements. So
+a checkpoint notes the numbers of its first run, and later runs use them again in the same order.
 """
 
 import threading
@@ -12,7 +11,7 @@ from types import TracebackType
 
 from tapegrad import _C
 
-__all__ = ["VmapLevels", "enter_vmap"]
+__all__ = ["VmapNumbers", "enter_vmap"]
 
 
 class _Running(threading.local):
@@ -23,22 +22,22 @@ class _Running(threading.local):
 _running = _Running()
 
 
-class VmapLevels:
+class VmapNumbers:
     """The numbers of the vmaps that a function starts, in order.
 
     Example:
-        >>> from tapegrad.autograd._vmap_levels import VmapLevels, enter_vmap
+        >>> from tapegrad.autograd._vmap_numbers import VmapNumbers, enter_vmap
         >>> def number():
         ...     try:
         ...         return enter_vmap(2, "error")
         ...     finally:
         ...         torch._C._exit_vmap()
-        >>> levels = VmapLevels()
-        >>> with levels.noted():
+        >>> numbers = VmapNumbers()
+        >>> with numbers.noted():
         ...     first = number()
         >>> number() == first
         False
-        >>> with levels.used_again():
+        >>> with numbers.used_again():
         ...     number() == first
         True
     """
