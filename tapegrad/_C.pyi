@@ -3123,7 +3123,7 @@ class Tensor:
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
         """Changes whether gradients are wanted, in place."""
 
-    def reshape(self, *args) -> Tensor:
+    def reshape(self, *shape: Any) -> Tensor:
         """Another shape: a view where that is possible, else a copy."""
 
     def reshape_as(self, other: Tensor) -> Tensor:
@@ -3783,8 +3783,9 @@ class Tensor:
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The inner product of two vectors."""
 
-    def view(self, *args) -> Tensor:
-        """A view of another shape; -1 stands for what is left.
+    def view(self, *shape: Any) -> Tensor:
+        """A view of another shape; -1 stands for what is left. Given a dtype of the same size, the same bytes as
+        elements of that dtype.
 
         Example:
             >>> torch.arange(6).view(2, -1)
@@ -4527,20 +4528,19 @@ def broadcast_to(input: Tensor, size: builtins.int | Sequence[builtins.int]) -> 
 def build_info() -> dict:
     """Compiler, instruction set, BLAS and threads."""
 
-@overload
-def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int = 0, out: Tensor | None = None) -> Tensor:
     """Joins tensors along a dimension they all have.
 
     Args:
         tensors: the tensors, of one shape except along `dim`.
         dim: the dimension along which they are laid one behind the other.
+        axis: another name for `dim`.
+        out: a tensor to write to.
 
     Example:
         >>> torch.cat([torch.tensor([1, 2]), torch.tensor([3])])
         tensor([1, 2, 3])
     """
-@overload
-def cat(tensors: Sequence[Tensor], axis: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
 
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise ceil(x), where x is the operand, broadcast together.
@@ -6433,21 +6433,20 @@ def squeeze(input: Tensor) -> Tensor:
 def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int]) -> Tensor:
     """Drops the given dimensions where they have size one."""
 
-@overload
-def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int = 0, out: Tensor | None = None) -> Tensor:
     """Joins tensors of one shape along a new dimension.
 
     Args:
         tensors: the tensors.
         dim: where the new dimension goes.
+        axis: another name for `dim`.
+        out: a tensor to write to.
 
     Example:
         >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
         tensor([[1, 3],
                 [2, 4]])
     """
-@overload
-def stack(tensors: Sequence[Tensor], axis: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
 
 def std(input: Tensor, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
     """The standard deviation over all or some dimensions.

@@ -4,16 +4,13 @@
 
 namespace tapegrad {
 
-void DimVector::resize(size_t count) {
-  if (count > capacity_) {
-    size_t capacity = std::max(count, capacity_ * 2);
-    int64_t* heap = new int64_t[capacity];
-    std::copy(begin(), end(), heap);
-    if (heap_) delete[] heap_;
-    heap_ = heap;
-    capacity_ = capacity;
-  }
-  size_ = count;
+void DimVector::grow(size_t count) {
+  size_t capacity = std::max(count, capacity_ * 2);
+  int64_t* heap = new int64_t[capacity];
+  std::copy(begin(), end(), heap);
+  if (heap_) delete[] heap_;
+  heap_ = heap;
+  capacity_ = capacity;
 }
 
 std::string to_string(Sizes sizes) {

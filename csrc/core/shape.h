@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace tapegrad {
 
@@ -24,9 +25,15 @@ class DimVector {
   DimVector(std::initializer_list<int64_t> values) { assign(values.begin(), values.size()); }
   DimVector(Sizes values) { assign(values.data(), values.size()); }
   DimVector(const DimVector& other) { assign(other.data(), other.size()); }
-  DimVector(DimVector&& other) noexcept { swap(other); }
-  DimVector& operator=(DimVector other) noexcept {
-    swap(other);
+  DimVector(DimVector&& other) noexcept { take(other); }
+  DimVector& operator=(const DimVector& other) {
+    if (this != &other) assign(other.data(), other.size());
+    return *this;
+  }
+  DimVector& operator=(DimVector&& other) noexcept {
+    if (this == &other) return *this;
+    if (heap_) delete[] heap_;
+    take(other);
     return *this;
   }
   ~DimVector() {
@@ -46,7 +53,11 @@ class DimVector {
   const int64_t* end() const { return data() + size_; }
   operator Sizes() const { return {data(), size_}; }
 
-  void resize(size_t count);
+  void resize(size_t count) {
+    if (count > capacity_) [[unlikely]]
+      grow(count);
+    size_ = count;
+  }
   void push_back(int64_t value) {
     resize(size_ + 1);
     back() = value;
@@ -72,12 +83,14 @@ class DimVector {
     resize(count);
     std::copy(values, values + count, data());
   }
-  void swap(DimVector& other) noexcept {
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    std::swap(heap_, other.heap_);
-    std::swap(inline_, other.inline_);
+  // Takes what the other one has, which is empty then.
+  void take(DimVector& other) noexcept {
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, kInline);
+    heap_ = std::exchange(other.heap_, nullptr);
+    if (!heap_) std::copy_n(other.inline_, size_, inline_);
   }
+  void grow(size_t count);
 
   size_t size_ = 0;
   size_t capacity_ = kInline;

@@ -22,7 +22,9 @@ Ref<TensorImpl> TensorImpl::create(Ref<Storage> storage, DType dtype, Sizes size
   auto rank = static_cast<uint8_t>(sizes.size());
   auto* impl = new (pool_allocate(object_bytes(rank))) TensorImpl(std::move(storage), dtype, rank);
   ++live_tensors;
-  impl->set_geometry(sizes, strides, offset);
+  std::copy_n(sizes.data(), rank, impl->inline_dims_);
+  std::copy_n(strides.data(), rank, impl->inline_dims_ + rank);
+  impl->settle_geometry(offset);
   return Ref<TensorImpl>::adopt(impl);
 }
 
@@ -68,10 +70,14 @@ void TensorImpl::set_geometry(Sizes sizes, Sizes strides, int64_t offset) {
   int64_t* target = heap_dims_ ? heap_dims() : inline_dims_;
   std::copy(new_sizes.begin(), new_sizes.end(), target);
   std::copy(new_strides.begin(), new_strides.end(), target + rank);
+  settle_geometry(offset);
+}
+
+void TensorImpl::settle_geometry(int64_t offset) {
   offset_ = offset;
   numel_ = 1;
-  for (int64_t size : new_sizes) numel_ = wrapping_product(numel_, size);
-  contiguous_ = tapegrad::is_contiguous(new_sizes, new_strides);
+  for (int64_t size : sizes()) numel_ = wrapping_product(numel_, size);
+  contiguous_ = tapegrad::is_contiguous(sizes(), strides());
 }
 
 void TensorImpl::destroy() noexcept {

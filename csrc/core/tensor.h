@@ -105,6 +105,8 @@ class TensorImpl {
   TensorImpl(Ref<Storage> storage, DType dtype, uint8_t rank)
       : dtype_(dtype), rank_(rank), inline_rank_(rank), storage_(std::move(storage)) {}
 
+  // What follows from sizes and strides.
+  void settle_geometry(int64_t offset);
   // data() where the bytes are not simply there.
   void* used_data() const;
 

@@ -1,6 +1,7 @@
 // Kernels that lay elements out anew: cat, triangles, repeated indices.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "core/error.h"
@@ -27,25 +28,40 @@ struct Piece {
 
 // A row is what lies under one step of the dimensions before the joined one.
 struct Rows {
-  std::vector<Piece> pieces;
-  char* out;
-  int64_t count;
-  int64_t length;
+  explicit Rows(size_t most) : heap(most > kInline ? most : 0) {}
+  void add(Piece piece) {
+    data()[pieces.size()] = piece;
+    pieces = {data(), pieces.size() + 1};
+  }
+  Piece* data() { return heap.empty() ? few : heap.data(); }
+
+  static constexpr size_t kInline = 8;
+  Piece few[kInline];
+  std::vector<Piece> heap;  // of more
+  std::span<const Piece> pieces;
+  char* out = nullptr;
+  int64_t count = 1;
+  int64_t length = 0;
 };
 
-Rows rows_of(const OpCall& call) {
+void fill_rows(const OpCall& call, Rows& rows) {
   const TensorImpl& out = call.out();
   auto dim = static_cast<size_t>(call.integer(0));
-  Rows rows{{}, static_cast<char*>(out.data()), 1, 0};
+  rows.out = static_cast<char*>(out.data());
   for (size_t d = 0; d < dim; ++d) rows.count *= out.size(d);
   auto item = static_cast<int64_t>(itemsize(out.dtype()));
   for (const TensorImpl* input : call.inputs) {
     if (input->numel() == 0) continue;
     int64_t length = input->numel() / rows.count * item;
-    rows.pieces.push_back({static_cast<const char*>(input->data()), length, rows.length});
+    rows.add({static_cast<const char*>(input->data()), length, rows.length});
     rows.length += length;
   }
-  return rows;
+}
+
+// One row that is not worth more than a loop.
+void copy_row(const Rows& rows) {
+  for (const Piece& piece : rows.pieces)
+    std::memcpy(rows.out + piece.begin, piece.data, static_cast<size_t>(piece.length));
 }
 
 // Output bytes [begin, end): the pieces in order, the first and the last perhaps in part.
@@ -106,9 +122,11 @@ void interleave_two(const Rows& rows, int64_t first, int64_t last) {
 void cat(const OpCall& call) {
   const TensorImpl& out = call.out();
   if (out.numel() == 0) return;
-  Rows rows = rows_of(call);
+  Rows rows(call.inputs.size());
+  fill_rows(call, rows);
   auto item = static_cast<int64_t>(itemsize(out.dtype()));
   int64_t bytes = rows.count * rows.length;
+  if (rows.count == 1 && bytes <= kBlockBytes) return copy_row(rows);
   bool is_short = rows.length / static_cast<int64_t>(rows.pieces.size()) <= kShortPiece;
   if (bytes <= kBlockBytes && !(is_short && rows.count > 16)) return copy_pieces(rows, 0, bytes);
   BlockingSection blocking;

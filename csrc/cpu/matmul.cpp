@@ -44,6 +44,7 @@ Product describe(const OpCall& call) {
   int64_t d = c.dim();
   Product p{
       matrix_of(a), matrix_of(b), c.size(d - 2), c.size(d - 1), a.size(d - 1), {}, {}, {}, {}};
+  if (d == 2) return p;
   for (int64_t i = 0; i + 2 < d; ++i) p.sizes.push_back(c.size(i));
   p.strides_a = batch_strides(a);
   p.strides_b = batch_strides(b);

@@ -147,6 +147,9 @@ Tensor join(const char* op, std::span<const Tensor> pieces, int64_t dim, DType d
 }
 
 DType common_dtype(std::span<const Tensor> tensors) {
+  const DType first = tensors[0].dtype();
+  if (std::all_of(tensors.begin(), tensors.end(), [&](auto& x) { return x.dtype() == first; }))
+    return first;
   ResultType type;
   for (const Tensor& x : tensors) type.add(x);
   return type.get();
@@ -177,26 +180,28 @@ MemoryFormat common_format(std::span<const Tensor> tensors) {
 
 Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
   TAPEGRAD_CHECK_AS(ValueError, !tensors.empty(), "cat: expected a non-empty list of Tensors");
-  std::vector<Tensor> pieces;
-  DimVector lengths;
-  int64_t d = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& x = tensors[i];
-    TAPEGRAD_CHECK(x.dim() > 0, "cat: zero-dimensional tensor (at position ", i,
+  for (size_t i = 0; i < tensors.size(); ++i)
+    TAPEGRAD_CHECK(tensors[i].dim() > 0, "cat: zero-dimensional tensor (at position ", i,
                    ") cannot be concatenated; use stack, or .reshape(1) first");
-    lengths.push_back(-1);
-    if (is_empty_vector(x)) continue;
-    if (pieces.empty()) d = wrap_dim("cat", dim, x.dim());
-    else check_cat(pieces[0], x, i, d);
-    pieces.push_back(x);
-    lengths.back() = x.size(d);
+  std::vector<Tensor> without_empty;
+  std::span<const Tensor> pieces = tensors;
+  if (std::any_of(tensors.begin(), tensors.end(), is_empty_vector)) {
+    std::remove_copy_if(tensors.begin(), tensors.end(), std::back_inserter(without_empty),
+                        is_empty_vector);
+    pieces = without_empty;
   }
+  int64_t d = pieces.empty() ? 0 : wrap_dim("cat", dim, pieces[0].dim());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!is_empty_vector(tensors[i])) check_cat(pieces[0], tensors[i], i, d);
   DType dtype = common_dtype(tensors);
   Tensor out = pieces.empty() ? empty("cat", DimVector{0}, dtype, tensors[0]->device())
                               : join("cat", pieces, d, dtype);
   if (out.dim() >= 4)
     out = rearranged(out, format_strides("cat", out.sizes(), common_format(tensors)));
-  if (any_recorded(tensors)) record_list<CatBackward>(tensors, out, d).lengths = lengths;
+  if (any_recorded(tensors)) {
+    DimVector& lengths = record_list<CatBackward>(tensors, out, d).lengths;
+    for (const Tensor& x : tensors) lengths.push_back(is_empty_vector(x) ? -1 : x.size(d));
+  }
   return out;
 }
 

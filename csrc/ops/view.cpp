@@ -159,6 +159,16 @@ Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int
   return y;
 }
 
+namespace {
+
+Tensor view_with(const Tensor& x, Sizes sizes, Sizes strides) {
+  Tensor y = make_view(x, sizes, strides, x->offset());
+  if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes());
+  return y;
+}
+
+}  // namespace
+
 Tensor view(const Tensor& x, Sizes requested) {
   DimVector sizes = infer_sizes("view", requested, x.numel());
   DimVector strides;
@@ -167,9 +177,7 @@ Tensor view(const Tensor& x, Sizes requested) {
                  to_string(x.sizes()), " and stride ", to_string(x.strides()),
                  " (at least one dimension spans across two contiguous subspaces); use "
                  ".reshape(...) instead");
-  Tensor y = make_view(x, sizes, strides, x->offset());
-  if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes());
-  return y;
+  return view_with(x, sizes, strides);
 }
 
 Tensor unsafe_view(const Tensor& x, Sizes sizes) {
@@ -181,7 +189,7 @@ Tensor unsafe_view(const Tensor& x, Sizes sizes) {
 Tensor reshape(const Tensor& x, Sizes requested) {
   DimVector sizes = infer_sizes("reshape", requested, x.numel());
   DimVector strides;
-  if (view_strides(x.sizes(), x.strides(), sizes, strides)) return view(x, sizes);
+  if (view_strides(x.sizes(), x.strides(), sizes, strides)) return view_with(x, sizes, strides);
   return unsafe_view(contiguous(x), sizes);
 }
 

@@ -141,6 +141,24 @@ const Tensor& ParsedArguments::tensor(int i) const {
   return tensor_of(values_[i]);
 }
 
+TensorList ParsedArguments::tensors(int i) const {
+  PyObject* given = required(i);
+  if (is_tensor(given) || PyUnicode_Check(given) || !PySequence_Check(given))
+    fail_type(i, "tuple of Tensors");
+  nb::object items = nb::steal(PySequence_Fast(given, "expected a sequence"));
+  if (!items.is_valid()) throw nb::python_error();
+  const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr()));
+  TensorList list(count);
+  for (size_t k = 0; k < count; ++k) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(k));
+    if (!is_tensor(item))
+      fail<TypeError>(function(), "(): expected Tensor as element ", k, " in argument '",
+                      signature_.names[i], "', but got ", Py_TYPE(item)->tp_name);
+    list[k] = tensor_of(item);
+  }
+  return list;
+}
+
 std::optional<Tensor> ParsedArguments::optional_tensor(int i) const {
   return has(i) ? std::optional(tensor(i)) : std::nullopt;
 }

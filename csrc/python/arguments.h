@@ -1,10 +1,12 @@
 // Arguments of the functions that do not go through nanobind because a call must cost next to
-// nothing: creation and random functions. A Signature names the parameters, ParsedArguments sorts the
-// objects of one call by it and reads them with errors that name function and parameter.
+// nothing: creation and random functions, views, joining. A Signature names the parameters,
+// ParsedArguments sorts the objects of one call by it and reads them with errors that name function and
+// parameter.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/tensor.h"
 #include "python/binding.h"
@@ -21,6 +23,20 @@ struct Signature {
   mutable PyObject* interned[kMax] = {};  // set when the function is defined
 };
 
+// The tensors of a list argument.
+class TensorList {
+ public:
+  explicit TensorList(size_t count) : count_(count), many_(count > kInline ? count : 0) {}
+  Tensor& operator[](size_t i) { return many_.empty() ? few_[i] : many_[i]; }
+  operator std::span<const Tensor>() const { return {many_.empty() ? few_ : many_.data(), count_}; }
+
+ private:
+  static constexpr size_t kInline = 8;
+  size_t count_;
+  Tensor few_[kInline];
+  std::vector<Tensor> many_;
+};
+
 class ParsedArguments {
  public:
   ParsedArguments(const Signature& signature, PyObject* self, PyObject* const* args,
@@ -34,6 +50,7 @@ class ParsedArguments {
   bool has(int i) const { return values_[i] && values_[i] != Py_None; }
   PyObject* object(int i) const { return values_[i]; }
   size_t position_count() const { return positions_.size(); }
+  PyObject* position(size_t i) const { return positions_[i]; }
 
   // The first parameter of a variadic signature.
   DimVector sizes() const;
@@ -46,6 +63,7 @@ class ParsedArguments {
   bool flag(int i) const;
   DType dtype(int i, DType otherwise) const;
   const Tensor& tensor(int i) const;
+  TensorList tensors(int i) const;
   std::optional<Tensor> optional_tensor(int i) const;
 
   [[noreturn]] void fail_type(int i, const char* expected) const;

@@ -2,6 +2,7 @@
 #include "ops/join.h"
 
 #include "core/error.h"
+#include "python/arguments.h"
 #include "python/out.h"
 
 namespace tapegrad::python {
@@ -9,48 +10,54 @@ namespace tapegrad::python {
 namespace {
 
 using Out = std::optional<Tensor>;
-using Tensors = std::vector<Tensor>;
+// `axis` is NumPy's word for `dim`.
+const Signature kCat{"cat", 2, false, {"tensors", "dim", "axis", "out"}};
+const Signature kStack{"stack", 2, false, {"tensors", "dim", "axis", "out"}};
 
-Tensor into_joined_out(const char* op, Tensor result, const Out& out) {
-  TAPEGRAD_CHECK_AS(TypeError, !out || category(out->dtype()) >= category(result.dtype()), op,
-                    ": input types can't be cast to the desired output type ",
-                    name(out ? out->dtype() : result.dtype()));
-  return into_castable_out(op, std::move(result), out);
+template <auto kJoin>
+Tensor join_all(const ParsedArguments& a) {
+  if (a.has(1) && a.has(2))
+    fail<TypeError>(a.function(), "() got both 'dim' and 'axis', which are the same");
+  int64_t dim = a.object(1) ? a.integer(1) : a.object(2) ? a.integer(2) : 0;
+  Tensor result = kJoin(a.tensors(0), dim);
+  if (!a.has(3)) return result;
+  const Tensor& out = a.tensor(3);
+  TAPEGRAD_CHECK_AS(TypeError, category(out.dtype()) >= category(result.dtype()), a.function(),
+                    ": input types can't be cast to the desired output type ", name(out.dtype()));
+  return into_castable_out(a.function(), std::move(result), out);
 }
 
 void bind_cat(Binder& b) {
-  auto out = "out"_a.none() = nb::none();
-  auto cat_all = [](const Tensors& tensors, int64_t dim, const Out& out) {
-    return into_joined_out("cat", cat(tensors, dim), out);
-  };
-  b.function("cat", cat_all, "tensors"_a, "dim"_a = 0, nb::kw_only(), out,
-             R"(Joins tensors along a dimension they all have.
+  define_function<kCat, join_all<cat>>(b, R"(cat(tensors, dim=0, *, axis=0, out=None) -> Tensor
+
+Joins tensors along a dimension they all have.
 
 Args:
     tensors: the tensors, of one shape except along `dim`.
     dim: the dimension along which they are laid one behind the other.
+    axis: another name for `dim`.
+    out: a tensor to write to.
 
 Example:
     >>> torch.cat([torch.tensor([1, 2]), torch.tensor([3])])
     tensor([1, 2, 3])
 )");
-  b.function("cat", cat_all, "tensors"_a, "axis"_a, nb::kw_only(), out);
-  auto stack_all = [](const Tensors& tensors, int64_t dim, const Out& out) {
-    return into_joined_out("stack", stack(tensors, dim), out);
-  };
-  b.function("stack", stack_all, "tensors"_a, "dim"_a = 0, nb::kw_only(), out,
-             R"(Joins tensors of one shape along a new dimension.
+  define_function<kStack, join_all<stack>>(b,
+                                           R"(stack(tensors, dim=0, *, axis=0, out=None) -> Tensor
+
+Joins tensors of one shape along a new dimension.
 
 Args:
     tensors: the tensors.
     dim: where the new dimension goes.
+    axis: another name for `dim`.
+    out: a tensor to write to.
 
 Example:
     >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
     tensor([[1, 3],
             [2, 4]])
 )");
-  b.function("stack", stack_all, "tensors"_a, "axis"_a, nb::kw_only(), out);
 }
 
 void bind_repeat(Binder& b) {

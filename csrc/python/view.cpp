@@ -8,6 +8,7 @@
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
+#include "python/arguments.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {
@@ -121,29 +122,46 @@ Tensor become_view(const char* op, const Tensor& self, View&& make) {
   return self;
 }
 
+const Signature kView{"view", 0, true, {"size", "dtype"}};
+const Signature kReshape{"reshape", 0, true, {"shape"}};
+
+Tensor view_as_dtype(const Tensor& x, DType dtype) {
+  TAPEGRAD_CHECK(itemsize(dtype) == itemsize(x.dtype()),
+                 "view: only dtypes of the same size are supported, got ", name(x.dtype()), " and ",
+                 name(dtype));
+  Tensor y = detach(x);
+  y->set_storage(x->storage_ref(), dtype);
+  return y;
+}
+
+Tensor view_method(const ParsedArguments& a) {
+  if (a.has(1)) return view_as_dtype(a.self(), a.dtype(1, a.self().dtype()));
+  DType dtype;
+  if (a.position_count() == 1 && dtype_from_object(a.position(0), &dtype))
+    return view_as_dtype(a.self(), dtype);
+  return view(a.self(), a.sizes());
+}
+
+Tensor reshape_method(const ParsedArguments& a) { return reshape(a.self(), a.sizes()); }
+
 void bind_reshaping(Binder& b) {
-  b.method("view",
-           [](const Tensor& self, const nb::args& args) {
-    DType dtype;
-    if (args.size() == 1 && dtype_from_object(args[0].ptr(), &dtype)) {
-      TAPEGRAD_CHECK(itemsize(dtype) == itemsize(self.dtype()),
-                     "view: only dtypes of the same size are supported, got ", name(self.dtype()),
-                     " and ", name(dtype));
-      Tensor y = detach(self);
-      y->set_storage(self->storage_ref(), dtype);
-      return y;
-    }
-    return view(self, int_list_from_args("view", args));
-  },
-           "A view of another shape; -1 stands for what is left.\n\nExample:\n"
-           "    >>> torch.arange(6).view(2, -1)\n"
-           "    tensor([[0, 1, 2],\n            [3, 4, 5]])\n");
+  define_method<kView, view_method>(b, R"(view(*shape) -> Tensor
+
+A view of another shape; -1 stands for what is left. Given a dtype of the same size, the same bytes as
+elements of that dtype.
+
+Example:
+    >>> torch.arange(6).view(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+)");
   b.method("view_as", [](const Tensor& self, const Tensor& other) {
     return view(self, other.sizes());
   }, "other"_a, "A view with the shape of `other`.");
-  b.method("reshape", [](const Tensor& self, const nb::args& args) {
-    return reshape(self, int_list_from_args("reshape", args));
-  }, "Another shape: a view where that is possible, else a copy.");
+  define_method<kReshape, reshape_method>(b, R"(reshape(*shape) -> Tensor
+
+Another shape: a view where that is possible, else a copy.
+)");
   b.function("reshape", [](const Tensor& input, const IntList& shape) {
     return reshape(input, shape);
   }, "input"_a, "shape"_a, "Another shape: a view where that is possible, else a copy.");

@@ -145,7 +145,7 @@ def grad(
             "grad: expected allow_unused to be True or left out together with "
             "materialize_grads=True, got allow_unused=False"
         )
-    if isinstance(inputs, Mapping):
+    if not isinstance(inputs, (Tensor, tuple, list)) and isinstance(inputs, Mapping):
         found = grad(
             outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs,
             allow_unused, is_grads_batched, materialize_grads,
@@ -159,20 +159,22 @@ def grad(
     if is_grads_batched:
         grads = _batched_sweep(roots, grad_roots, retain, create_graph, targets)
     else:
-        _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, grad_roots)
+        if grad_outputs is not None:
+            _check_gradient_shapes("grad", ("outputs", "grad_outputs"), roots, grad_roots)
         grads = _C.run_backward(roots, grad_roots, retain, create_graph, targets, False)
     if materialize_grads:
         return tuple(
             _C.zeros_like(target, requires_grad=create_graph) if found is None else found
             for found, target in zip(grads, targets, strict=True)
         )
-    unused = [index for index, found in enumerate(grads) if found is None]
-    if unused and not allow_unused:
-        raise RuntimeError(
-            f"grad: expected every input to be used by the outputs, but inputs[{unused[0]}] was "
-            "not used in the graph; pass allow_unused=True to get None for it, or "
-            "materialize_grads=True to get zeros"
-        )
+    if not allow_unused:
+        for index, each in enumerate(grads):
+            if each is None:
+                raise RuntimeError(
+                    f"grad: expected every input to be used by the outputs, but inputs[{index}] "
+                    "was not used in the graph; pass allow_unused=True to get None for it, or "
+                    "materialize_grads=True to get zeros"
+                )
     return tuple(grads)
 
 
@@ -203,10 +205,11 @@ def _batched_sweep(
 
 
 def _as_tensors(operation: str, name: str, value: Any) -> tuple[Tensor, ...]:
-    single = isinstance(value, Tensor | GradientEdge)
-    tensors = (value,) if single else tuple(value)
+    if isinstance(value, Tensor):
+        return (value,)
+    tensors = (value,) if isinstance(value, GradientEdge) else tuple(value)
     for index, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor | GradientEdge):
+        if not isinstance(tensor, (Tensor, GradientEdge)):
             raise TypeError(
                 f"{operation}: expected {name}[{index}] to be a Tensor, got {type(tensor).__name__}"
             )
