@@ -2,26 +2,42 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "core/error.h"
 
 namespace tapegrad {
 
-namespace {
-
-Scalar number_in(const TensorImpl& x) {
-  switch (x.dtype()) {
-    case DType::Float64:
-      return Scalar(*x.data_as<double>());
-    case DType::Int64:
-      return Scalar(*x.data_as<int64_t>());
-    default:
-      return Scalar(*x.data_as<bool>());
+Tensor wrapped_number(Scalar number) {
+  Tensor tensor;
+  switch (number.kind()) {
+    case Scalar::Kind::Float:
+      tensor = Tensor(TensorImpl::empty(DType::Float64, {}, 1, Device{}));
+      *static_cast<double*>(tensor->address()) = number.as_double();
+      break;
+    case Scalar::Kind::Int:
+      tensor = Tensor(TensorImpl::empty(DType::Int64, {}, 1, Device{}));
+      *static_cast<int64_t*>(tensor->address()) = number.as_int();
+      break;
+    case Scalar::Kind::Bool:
+      tensor = Tensor(TensorImpl::empty(DType::Bool, {}, 1, Device{}));
+      *static_cast<bool*>(tensor->address()) = number.as_bool();
+      break;
   }
+  tensor->set_wrapped_number(true);
+  return tensor;
 }
 
-}  // namespace
+Scalar number_of(const TensorImpl& wrapped) {
+  const void* number = wrapped.address();
+  switch (wrapped.dtype()) {
+    case DType::Float64:
+      return Scalar(*static_cast<const double*>(number));
+    case DType::Int64:
+      return Scalar(*static_cast<const int64_t*>(number));
+    default:
+      return Scalar(*static_cast<const bool*>(number));
+  }
+}
 
 void Call::allocate(const Op* op, size_t inputs, std::span<const Scalar> attributes, size_t outputs,
                     size_t words) {
@@ -66,7 +82,7 @@ Call::Call(const OpCall& call) {
   uint32_t at = 0;
   Operand* operand = operands();
   for (const TensorImpl* input : call.inputs) {
-    if (is_literal(*input)) put_literal(*operand++, input->dtype(), number_in(*input));
+    if (is_literal(*input)) put_literal(*operand++, input->dtype(), number_of(*input));
     else put(*operand++, placement_of(*input), at);
   }
   for (const TensorImpl* output : call.outputs) put(*operand++, placement_of(*output), at);
@@ -114,13 +130,7 @@ Ref<TensorImpl> Call::tensor(const Operand& operand, Ref<Storage> storage, int64
     return TensorImpl::create(std::move(storage), operand.dtype, placement.sizes, placement.strides,
                               operand.offset + shift);
   }
-  Ref<TensorImpl> number = TensorImpl::empty(operand.dtype, {}, 1, Device{});
-  const Scalar value = literal(operand);
-  if (operand.dtype == DType::Float64) *number->data_as<double>() = value.as_double();
-  else if (operand.dtype == DType::Int64) *number->data_as<int64_t>() = value.as_int();
-  else *number->data_as<bool>() = value.as_bool();
-  number->set_wrapped_number(true);
-  return number;
+  return Ref<TensorImpl>(wrapped_number(literal(operand)).impl());
 }
 
 bool operator==(const Call& a, const Call& b) {

@@ -14,8 +14,12 @@
 
 namespace tapegrad {
 
-// A Python number in an expression.
+// A 0-d tensor made of a Python number, weak in promotion: a literal of the calls that it takes part in.
+Tensor wrapped_number(Scalar number);
 inline bool is_literal(const TensorImpl& x) { return x.is_wrapped_number() && x.dim() == 0; }
+// The number such a tensor was made of.
+Scalar number_of(const TensorImpl& wrapped);
+inline Scalar number_of(const Tensor& wrapped) { return number_of(*wrapped.impl()); }
 
 class Call {
  public:

@@ -56,7 +56,7 @@ bool install(Interceptor which, Intercept intercept) {
 void Next::operator()(const OpCall& call) const {
   const uint32_t waiting =
       (intercepted_here | intercepted_everywhere) & kAllInterceptors & ~passed_;
-  if (!waiting) return kernel_(call);
+  if (!waiting) return run_kernel(kernel_, call);
   const int place = std::countr_zero(waiting);
   interceptors[place](call, {kernel_, passed_ | ((uint32_t{2} << place) - 1)});
 }
@@ -67,6 +67,8 @@ void dispatch_intercepted(const OpCall& call) {
   const bool has_bytes = kernel != compute_nothing;
   Next(kernel, has_bytes ? 0 : bit(Interceptor::Capture) - 1)(call);
 }
+
+void run_without_interceptors(const OpCall& call) { run_kernel(kernel_for(call), call); }
 
 void dispatch(const Op& op, std::span<const Tensor> inputs, std::span<const Scalar> attributes,
               std::span<const Tensor> outputs) {

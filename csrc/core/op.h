@@ -95,12 +95,20 @@ bool install(Interceptor which, Intercept intercept);
 
 void dispatch_intercepted(const OpCall& call);
 
+inline void run_kernel(Kernel kernel, const OpCall& call) {
+  const KernelScope scope;
+  kernel(call);
+}
+// The kernel of the operands' device alone: for what is no call of the program, such as computing evicted
+// bytes again.
+void run_without_interceptors(const OpCall& call);
+
 inline void dispatch(const Op& op, std::span<TensorImpl* const> inputs,
                      std::span<const Scalar> attributes, std::span<TensorImpl* const> outputs) {
   OpCall call{op, inputs, attributes, outputs};
   if (intercepted_here | intercepted_everywhere) [[unlikely]]
     return dispatch_intercepted(call);
-  op.kernels[static_cast<int>(DeviceType::CPU)](call);
+  run_kernel(op.kernels[static_cast<int>(DeviceType::CPU)], call);
 }
 
 // The same for calls off the hottest path: handles in braces.

@@ -6,6 +6,14 @@
 
 namespace tapegrad {
 
+#ifdef TAPEGRAD_CHECKED
+void check_in_kernel() {
+  TAPEGRAD_CHECK(
+      running_kernels > 0,
+      "internal error: bytes are looked at outside of a kernel, and not by read_on_host()");
+}
+#endif
+
 namespace {
 int64_t live_tensors = 0;
 

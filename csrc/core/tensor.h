@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/byte_access.h"
 #include "core/dtype.h"
 #include "core/refcount.h"
 #include "core/scalar.h"
@@ -55,8 +56,13 @@ class TensorImpl {
   Storage& storage() const { return *storage_; }
   const Ref<Storage>& storage_ref() const { return storage_; }
 
-  // The first element.
+  // The first element, for kernels: Note [Who may look at bytes].
   void* data() const {
+    check_in_kernel();
+    return address();
+  }
+  // Where it is, for others.
+  void* address() const {
     if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kDevice))
         [[unlikely]]
       return used_data();

@@ -19,8 +19,7 @@ bool has_nan(const Tensor& x) {
   Check check = std::exchange(check_forward, nullptr);
   Tensor found = any(isnan(x), {}, false);
   check_forward = check;
-  note_read(found);
-  return *found.data<bool>();
+  return *read_on_host<bool>(found);
 }
 
 // The forward side: the op whose result is the first to hold NaN is the one to look at.

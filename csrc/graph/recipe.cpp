@@ -6,11 +6,13 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/registry.h"
 #include "graph/budget.h"
 #include "graph/cost.h"
 #include "graph/grad_mode.h"
 #include "graph/node.h"
 #include "graph/write_log.h"
+#include "intercept/host_bytes.h"
 #include "intercept/profile.h"
 
 namespace tapegrad {
@@ -112,12 +114,32 @@ Value& value_of(Storage& storage) {
   return *source;
 }
 
+// Copies bytes by the kernel of their device. That is no call of the program.
+void copy_bytes(const Tensor& to, const Tensor& from) {
+  static const Op& copy = *find_op("copy");
+  TensorImpl* const inputs[] = {from.impl()};
+  TensorImpl* const outputs[] = {to.impl()};
+  const NoBlockingSection keep_lock;  // nobody else may see values half-way
+  run_without_interceptors({copy, inputs, {}, outputs});
+}
+
+void copy_bytes(const Ref<Storage>& to, const Ref<Storage>& from) {
+  const auto nbytes = static_cast<int64_t>(from->nbytes());
+  copy_bytes(part_of_storage(to, 0, nbytes), whole_storage(from));
+}
+
+// Memory that is about to get a content.
+Ref<Storage> allocate_like(const Storage& storage, size_t nbytes) {
+  Ref<Storage> memory = Storage::allocate(nbytes, storage.device());
+  memory->clear_fresh();
+  return memory;
+}
+
 // Puts a copy of the bytes in place of the storage, which may be overwritten.
-void keep_copy(Value& value, const Storage& storage) {
+void keep_copy(Value& value, Storage& storage) {
   Budget::make_room(storage.nbytes(), false);
-  Ref<Storage> copy = Storage::allocate(storage.nbytes());
-  copy->clear_fresh();
-  std::memcpy(copy->data(), storage.data(), storage.nbytes());
+  Ref<Storage> copy = allocate_like(storage, storage.nbytes());
+  copy_bytes(copy, Ref<Storage>(&storage));
   attach(value, *copy);
   hold(value, 1);
 }
@@ -158,27 +180,29 @@ std::vector<Ref<Value>> snapshots;
 constexpr size_t kMostSnapshots = 64;
 constexpr size_t kLine = 64;  // kernels see the alignment that they saw
 
-// The bytes that a tensor's elements lie in.
+// The bytes that a tensor's elements lie in, as a tensor, and the place of the first element among them.
 struct Extent {
-  std::span<const char> bytes;
-  int64_t first = 0;  // the place of the first element among them, in elements
+  Tensor bytes;
+  int64_t first = 0;  // in elements
+
+  const char* address() const { return static_cast<const char*>(bytes->address()); }
+  size_t nbytes() const { return static_cast<size_t>(bytes.numel()); }
+  // How far they lie behind the beginning of a line.
+  size_t misalignment() const { return reinterpret_cast<uintptr_t>(address()) % kLine; }
 };
 Extent extent_of(const TensorImpl& x) {
   const ByteRange range = byte_range(placement_of(x));
-  if (range.is_empty()) return {};
-  const auto item = static_cast<int64_t>(itemsize(x.dtype()));
-  const int64_t first = x.offset() - range.begin / item;
-  const auto* data = static_cast<const char*>(x.data()) - first * item;
-  return {{data, static_cast<size_t>(range.end - range.begin)}, first};
+  if (range.is_empty()) return {part_of_storage(x.storage_ref(), 0, 0), 0};
+  const int64_t begin = range.begin / static_cast<int64_t>(itemsize(x.dtype()));
+  return {part_of_storage(x.storage_ref(), range.begin, range.end), x.offset() - begin};
 }
 
-size_t misalignment(const char* data) { return reinterpret_cast<uintptr_t>(data) % kLine; }
-
-bool shows(const Value& snapshot, std::span<const char> bytes) {
-  const size_t skipped = misalignment(bytes.data());
-  return snapshot.nbytes == skipped + bytes.size() &&
-         std::memcmp(static_cast<const char*>(snapshot.storage->data()) + skipped, bytes.data(),
-                     bytes.size()) == 0;
+// Whether a snapshot is one of these bytes: found by looking, which changes nothing that is computed.
+bool shows(const Value& snapshot, const Extent& extent) {
+  const size_t skipped = extent.misalignment();
+  return snapshot.nbytes == skipped + extent.nbytes() &&
+         std::memcmp(static_cast<const char*>(snapshot.storage->data()) + skipped, extent.address(),
+                     extent.nbytes()) == 0;
 }
 
 // Forgets those that no recipe reads any more.
@@ -188,18 +212,16 @@ void drop_idle_snapshots() {
 }
 
 // A source that shows what the bytes show now; null where that is not worth them.
-Ref<Value> snapshot_of(std::span<const char> bytes, size_t worth) {
-  if (!Budget::is_limited() || bytes.size() > std::max(worth, kTiny)) return {};
+Ref<Value> snapshot_of(const Extent& extent, size_t worth) {
+  if (!Budget::is_limited() || extent.nbytes() > std::max(worth, kTiny)) return {};
   drop_idle_snapshots();
   for (const Ref<Value>& each : snapshots)
-    if (shows(*each, bytes)) return each;
-  const size_t skipped = misalignment(bytes.data());
-  auto value = Ref<Value>::adopt(new Value(skipped + bytes.size()));
+    if (shows(*each, extent)) return each;
+  const size_t skipped = extent.misalignment();
+  auto value = Ref<Value>::adopt(new Value(skipped + extent.nbytes()));
   Budget::make_room(value->nbytes, false);
-  Ref<Storage> copy = Storage::allocate(value->nbytes);
-  copy->clear_fresh();
-  if (!bytes.empty())
-    std::memcpy(static_cast<char*>(copy->data()) + skipped, bytes.data(), bytes.size());
+  Ref<Storage> copy = allocate_like(extent.bytes->storage(), value->nbytes);
+  copy_bytes(part_of_storage(copy, skipped, value->nbytes), extent.bytes);
   attach(*value, *copy);
   hold(*value, 1);
   value->is_pinned = true;
@@ -421,13 +443,13 @@ void open_input(Frame& frame, const TensorImpl& input, size_t worth) {
     return;
   }
   const Extent extent = extent_of(input);
-  Ref<Value> snapshot = snapshot_of(extent.bytes, worth);
+  Ref<Value> snapshot = snapshot_of(extent, worth);
   if (!snapshot) {
     frame.is_recording = false;
     frame.reads_unguarded = true;
     return;
   }
-  const auto skipped = misalignment(extent.bytes.data()) / itemsize(input.dtype());
+  const auto skipped = extent.misalignment() / itemsize(input.dtype());
   frame.inputs.push_back({std::move(snapshot), static_cast<int64_t>(skipped) + extent.first});
 }
 
@@ -592,8 +614,7 @@ struct Remade {
     try {
       for (size_t i = 0; i < recipe.written().size(); ++i) add(i);
       for (const Recipe::Read& base : recipe.bases()) {
-        const Storage& before = *base.value->storage;
-        std::memcpy(storages[base.output]->data(), before.data(), before.nbytes());
+        copy_bytes(storages[base.output], Ref<Storage>(base.value->storage));
       }
     } catch (...) {
       undo();
@@ -625,7 +646,7 @@ struct Remade {
                 all.subspan(made.inputs().size())};
     int64_t start = clock_ticks();
     try {
-      recipe.op().kernels[static_cast<int>(DeviceType::CPU)](call);
+      run_without_interceptors(call);
     } catch (...) {
       undo();
       throw;
@@ -658,7 +679,7 @@ struct Remade {
               : static_cast<size_t>(byte_range(call.placement(call.outputs()[output])).end);
     for (const Recipe::Read& base : recipe.bases())
       if (base.output == output) nbytes = base.value->nbytes;
-    storages.push_back(Storage::allocate(nbytes));
+    storages.push_back(Storage::allocate(nbytes, call.outputs()[output].device));
     storages.back()->clear_fresh();
   }
   void fill(Value& value) {

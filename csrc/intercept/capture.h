@@ -28,12 +28,18 @@ void capture_constant(const Tensor& x);
 void capture_shared(const Tensor& x, bool is_seen);
 
 // What happens besides calls: Note [What a captured program must see] in intercept/program.h.
-// Elements are looked at: by Python, or for a shape.
-inline void note_read(const Tensor& x) {
+// Elements go to the host, to Python or for a shape: the one way there.
+template <class T>
+const T* read_on_host(const Tensor& x) {
   if (captures) [[unlikely]]
     capture_read(x);
+  return static_cast<const T*>(x->address());
 }
-// Fresh memory was filled with what came from the host.
+// Fresh memory, to be filled with what comes from the host. note_constant() when that is done.
+template <class T>
+T* fill_on_host(const Tensor& x) {
+  return static_cast<T*>(x->address());
+}
 inline void note_constant(const Tensor& x) {
   if (captures) [[unlikely]]
     capture_constant(x);

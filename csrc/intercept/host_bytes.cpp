@@ -10,7 +10,7 @@ namespace {
 template <class Visit>
 void each_element(const TensorImpl& x, Visit&& visit) {
   auto item = static_cast<int64_t>(itemsize(x.dtype()));
-  auto* data = static_cast<char*>(x.data());
+  auto* data = static_cast<char*>(x.address());
   DimVector index(static_cast<size_t>(x.dim()), 0);
   for (int64_t count = x.numel(); count > 0; --count) {
     int64_t place = 0;
@@ -29,7 +29,7 @@ std::vector<char> bytes_of(const TensorImpl& x) {
   if (x.numel() == 0) return {};
   size_t item = itemsize(x.dtype());
   if (x.is_contiguous()) {
-    const auto* data = static_cast<const char*>(x.data());
+    const auto* data = static_cast<const char*>(x.address());
     return {data, data + static_cast<size_t>(x.numel()) * item};
   }
   std::vector<char> bytes;
@@ -41,7 +41,7 @@ std::vector<char> bytes_of(const TensorImpl& x) {
 void put_bytes(const TensorImpl& x, const std::vector<char>& bytes) {
   if (x.numel() == 0) return;
   if (x.is_contiguous()) {
-    std::memcpy(x.data(), bytes.data(), bytes.size());
+    std::memcpy(x.address(), bytes.data(), bytes.size());
     return;
   }
   size_t item = itemsize(x.dtype());

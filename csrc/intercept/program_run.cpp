@@ -197,7 +197,7 @@ class Run {
   }
 
   void check(const Program::Step& step, const Tensor& x) {
-    note_read(x);
+    if (captures) capture_read(x);
     TAPEGRAD_CHECK(bytes_of(*x.impl()) == step.bytes, who_,
                    ": a guard does not hold: ", step.line.empty() ? "" : "at ", step.line,
                    step.line.empty() ? "" : ", ", "the program looked at a tensor of shape ",

@@ -34,7 +34,7 @@ bool are_disjoint(std::span<const Tensor> tensors) {
   std::vector<std::pair<const char*, const char*>> ranges;
   ranges.reserve(tensors.size());
   for (const Tensor& x : tensors) {
-    auto* begin = static_cast<const char*>(x->data());
+    auto* begin = static_cast<const char*>(x->address());
     ranges.emplace_back(begin, begin + x.numel() * static_cast<int64_t>(itemsize(x.dtype())));
   }
   std::sort(ranges.begin(), ranges.end());

@@ -104,7 +104,7 @@ Run as_run(const Tensor& x) {
 int64_t pattern_at(const Tensor& run, int64_t i) {
   uint64_t pattern = 0;
   const size_t item = itemsize(run.dtype());
-  std::memcpy(&pattern, run.data<char>() + i * static_cast<int64_t>(item), item);
+  std::memcpy(&pattern, read_on_host<char>(run) + i * static_cast<int64_t>(item), item);
   return static_cast<int64_t>(pattern);
 }
 
@@ -114,8 +114,8 @@ Ref<Payload> encode_bits(const Tensor& run, const Tensor& sides) {
   if (capturing) return {};
   Tensor found = make(DType::Int64, 2);
   dispatch(two_values_op, {sides}, {}, {found});
-  const int64_t second = found.data<int64_t>()[0];
-  if (found.data<int64_t>()[1] >= 0) return {};
+  const int64_t second = read_on_host<int64_t>(found)[0];
+  if (read_on_host<int64_t>(found)[1] >= 0) return {};
   const int64_t other = second < 0 ? 0 : second;
   Tensor bits = make(DType::UInt8, (run.numel() + 7) / 8);
   dispatch(pack_bits_op, {sides}, {pattern_at(sides, other)}, {bits});
@@ -138,8 +138,7 @@ Ref<Payload> encode_places(const Tensor& run, std::vector<Scalar> windows) {
   Tensor codes = make(DType::UInt8, run.numel()), outside = make(DType::Int64, 1);
   const Tensor outputs[] = {codes, outside};
   dispatch(pack_places_op, std::span(&run, 1), windows, outputs);
-  note_read(outside);
-  if (*outside.data<int64_t>() != 0) return {};
+  if (*read_on_host<int64_t>(outside) != 0) return {};
   Ref<Payload> payload = new_payload(Codec::Places, unpack_places_op, run);
   payload->attributes = std::move(windows);
   payload->add(std::move(codes));
@@ -152,9 +151,9 @@ Ref<Payload> encode_narrow(const Tensor& run) {
   if (item == 1 || capturing) return {};
   Tensor range = make(DType::Int64, 2);
   dispatch(integer_range_op, {run}, {}, {range});
-  const int64_t low = range.data<int64_t>()[0];
+  const int64_t low = read_on_host<int64_t>(range)[0];
   const uint64_t width =
-      static_cast<uint64_t>(range.data<int64_t>()[1]) - static_cast<uint64_t>(low);
+      static_cast<uint64_t>(read_on_host<int64_t>(range)[1]) - static_cast<uint64_t>(low);
   const int64_t bytes = width <= UINT8_MAX    ? 1
                         : width <= UINT16_MAX ? 2
                         : width <= UINT32_MAX ? 4
@@ -174,8 +173,7 @@ Ref<Payload> encode_bfloat16(const Tensor& run) {
   if (itemsize(run.dtype()) <= 2) return {};
   Tensor codes = make(DType::BFloat16, run.numel()), beyond = make(DType::Int64, 1);
   dispatch(round_to_bfloat16_op, {run}, {}, {codes, beyond});
-  note_read(beyond);
-  if (*beyond.data<int64_t>() != 0) return {};
+  if (*read_on_host<int64_t>(beyond) != 0) return {};
   Ref<Payload> payload = new_payload(Codec::BFloat16, from_bfloat16_op, run);
   payload->add(std::move(codes));
   return payload;
@@ -193,8 +191,7 @@ Ref<Payload> encode_blocks(const Tensor& run, Codec codec, int64_t block) {
            {codes, scales, unscaled});
   Ref<Payload> payload = new_payload(codec, dequantize_op, run);
   payload->attributes = {bits, block};
-  note_read(unscaled);
-  const int64_t beside = *unscaled.data<int64_t>();
+  const int64_t beside = *read_on_host<int64_t>(unscaled);
   Tensor kept;
   if (beside != 0) {
     kept = make(run.dtype(), beside * block);

@@ -231,8 +231,7 @@ bool has_zero(const Tensor& x) {
   if (x->device().is_meta()) return false;
   Tensor found = empty_like(x, {}, DType::Bool);
   dispatch(has_zero_op, {x}, {}, {found});
-  note_read(found);
-  if (!is_batched(found)) return *found.data<bool>();
+  if (!is_batched(found)) return *read_on_host<bool>(found);
   BatchDim dim = Batches::of(found->storage()).back();
   return has_zero(logical_not(Batches::reveal(found, 0, dim.vmap, dim.size)));
 }

@@ -343,8 +343,7 @@ Tensor repeat_interleave_indices(const Tensor& repeats, std::optional<int64_t> o
   Tensor counts = contiguous(cast(repeats, DType::Int64));
   Tensor total = empty_like(counts, {}, DType::Int64);
   dispatch(total_repeats_op, {counts}, {}, {total});
-  note_read(total);
-  int64_t length = *total.data<int64_t>();
+  int64_t length = *read_on_host<int64_t>(total);
   TAPEGRAD_CHECK(length >= 0, "repeat_interleave: repeats can not be negative");
   TAPEGRAD_CHECK(!output_size || *output_size == length, "repeat_interleave: output_size ",
                  output_size.value_or(0), " does not match the required size ", length);

@@ -62,7 +62,7 @@ bool is_disjoint(std::span<const Tensor> operands, size_t count) {
   ranges.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = operands[i];
-    auto* begin = static_cast<const char*>(x->data());
+    auto* begin = static_cast<const char*>(x->address());
     const auto nbytes = x.numel() * static_cast<int64_t>(itemsize(x.dtype()));
     if (nbytes > 0) ranges.push_back({begin, begin + nbytes, i >= count});
   }

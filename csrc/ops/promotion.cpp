@@ -98,35 +98,4 @@ DType ResultType::get() const {
   return result;
 }
 
-Tensor wrapped_number(Scalar number) {
-  Tensor tensor;
-  switch (number.kind()) {
-    case Scalar::Kind::Float:
-      tensor = Tensor(TensorImpl::empty(DType::Float64, {}, 1, Device{}));
-      *tensor.data<double>() = number.as_double();
-      break;
-    case Scalar::Kind::Int:
-      tensor = Tensor(TensorImpl::empty(DType::Int64, {}, 1, Device{}));
-      *tensor.data<int64_t>() = number.as_int();
-      break;
-    case Scalar::Kind::Bool:
-      tensor = Tensor(TensorImpl::empty(DType::Bool, {}, 1, Device{}));
-      *tensor.data<bool>() = number.as_bool();
-      break;
-  }
-  tensor->set_wrapped_number(true);
-  return tensor;
-}
-
-Scalar number_of(const Tensor& wrapped) {
-  switch (wrapped.dtype()) {
-    case DType::Float64:
-      return Scalar(*wrapped.data<double>());
-    case DType::Int64:
-      return Scalar(*wrapped.data<int64_t>());
-    default:
-      return Scalar(*wrapped.data<bool>());
-  }
-}
-
 }  // namespace tapegrad

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "core/call.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
@@ -34,10 +35,5 @@ void check_fits(const char* op, Scalar number, DType dtype);
 void check_element_fits(const char* op, Scalar number, DType dtype);
 // The number as the dtype holds it: rounded, truncated, wrapped.
 Scalar as_held(Scalar number, DType dtype);
-
-// A 0-d tensor made of a Python number, weak in promotion.
-Tensor wrapped_number(Scalar number);
-// The number such a tensor was made of.
-Scalar number_of(const Tensor& wrapped);
 
 }  // namespace tapegrad

@@ -164,8 +164,7 @@ Unique unique_of_sorted(const Tensor& rows, const Tensor& order) {
   int64_t n = rows.size(0);
   Tensor numbers = empty_like(rows, DimVector{n}, DType::Int64);
   dispatch(run_numbers_op, {rows}, {}, {numbers});
-  note_read(numbers);
-  int64_t runs = n > 0 ? numbers.data<int64_t>()[n - 1] + 1 : 0;
+  int64_t runs = n > 0 ? read_on_host<int64_t>(numbers)[n - 1] + 1 : 0;
   Tensor starts = empty_like(rows, DimVector{runs + 1}, DType::Int64);
   dispatch(run_starts_op, {numbers}, {}, {starts});
   Tensor first = slice(starts, 0, 0, runs, 1), last = slice(starts, 0, 1, runs + 1, 1);
@@ -254,9 +253,8 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
     Tensor extremes = empty_like(sorter, DimVector{2}, DType::Int64);
     inputs.push_back(contiguous(sorter));
     dispatch(bounds_op, {inputs.back()}, {}, {extremes});
-    note_read(extremes);
-    TAPEGRAD_CHECK(sorter.numel() == 0 || (extremes.data<int64_t>()[0] >= 0 &&
-                                           extremes.data<int64_t>()[1] < sequence.sizes().back()),
+    const int64_t* range = read_on_host<int64_t>(extremes);
+    TAPEGRAD_CHECK(sorter.numel() == 0 || (range[0] >= 0 && range[1] < sequence.sizes().back()),
                    "searchsorted: sorter index out of range");
   }
   Tensor out = empty_like(values, values.sizes(), out_int32 ? DType::Int32 : DType::Int64);
@@ -276,11 +274,10 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   Tensor places = contiguous(cast(x, DType::Int64));
   Tensor extremes = empty_like(x, DimVector{2}, DType::Int64);
   dispatch(bounds_op, {places}, {}, {extremes});
-  TAPEGRAD_CHECK(extremes.data<int64_t>()[0] >= 0,
-                 "bincount: only supports 1-d non-negative integral inputs, got ",
-                 extremes.data<int64_t>()[0]);
-  note_read(extremes);
-  int64_t length = std::max(minlength, extremes.data<int64_t>()[1] + 1);
+  const int64_t* range = read_on_host<int64_t>(extremes);
+  TAPEGRAD_CHECK(range[0] >= 0, "bincount: only supports 1-d non-negative integral inputs, got ",
+                 range[0]);
+  int64_t length = std::max(minlength, range[1] + 1);
   if (!weights.defined()) {
     Tensor counts = zeros(DimVector{length}, DType::Int64, x->device());
     dispatch(bincount_op, {places}, {}, {counts});

@@ -102,7 +102,7 @@ nb::object export_tensor(const Tensor& x, bool copied) {
   exported->strides = x.strides();
   M& managed = exported->managed;
   note_shared(x);
-  managed.tensor = {x->data(),
+  managed.tensor = {x->address(),
                     kDeviceCpu,
                     0,
                     static_cast<int32_t>(x.dim()),

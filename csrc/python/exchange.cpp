@@ -116,15 +116,14 @@ void bind_storage(Binder& b) {
     note_shared(self);
     self->storage().expose();
     if (self.numel() == 0 || self->device().is_meta()) return uintptr_t{0};
-    return reinterpret_cast<uintptr_t>(self->data());
+    return reinterpret_cast<uintptr_t>(self->address());
   }, "The address of the first element; 0 where there is no memory.");
 }
 
 }  // namespace
 
 Scalar element_of(const Tensor& tensor) {
-  note_read(tensor);
-  return read_element(static_cast<const char*>(tensor->data()), tensor.dtype());
+  return read_element(read_on_host<char>(tensor), tensor.dtype());
 }
 
 PyObject* tensor_item(PyObject* self) {
@@ -177,9 +176,8 @@ Example:
     2.5
 )");
   b.method("tolist", [](const Tensor& self) {
-    note_read(self);
     check_list_count(self.sizes());
-    PyObject* list = to_list(self, 0, static_cast<const char*>(self->data()));
+    PyObject* list = to_list(self, 0, read_on_host<char>(self));
     if (!list) throw nb::python_error();
     return nb::steal(list);
   }, R"(Nested lists of Python numbers; a number for a tensor without dimensions.

@@ -203,7 +203,7 @@ Tensor from_sequence(const char* op, PyObject* data, std::optional<DType> dtype)
   Tensor out = empty(op, sizes, type, Device{});
   visit_dtype(op, type, [&](auto zero) {
     using T = decltype(zero);
-    store(op, data, sizes, 0, out.data<T>());
+    store(op, data, sizes, 0, fill_on_host<T>(out));
   });
   note_constant(out);
   return out;
@@ -219,7 +219,7 @@ Tensor from_number(const char* op, PyObject* data, std::optional<DType> dtype) {
   Tensor out = empty(op, {}, dtype ? *dtype : infer_dtype(op, data, 0), Device{});
   visit_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    *out.data<T>() = to_element<T>(op, data);
+    *fill_on_host<T>(out) = to_element<T>(op, data);
   });
   note_constant(out);
   return out;

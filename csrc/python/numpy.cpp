@@ -210,7 +210,7 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
   note_shared(tensor);
   // The array holds on to the bytes, not to the tensor, which may be given others.
   auto loan = std::make_unique<Loan>(tensor->storage_ref());
-  void* data = tensor->data();
+  void* data = tensor->address();
   nb::capsule owner(loan.get(), [](void* held) noexcept { delete static_cast<Loan*>(held); });
   (void)loan.release();
   nb::ndarray<nb::numpy> array(data, rank, shape.data(), owner, tensor.strides().data(),

@@ -74,9 +74,8 @@ bool read_number(PyObject* object, std::vector<double>& options) {
   if (is_tensor(object)) {
     const Tensor& x = tensor_of(object);
     if (x.numel() != 1 || x->storage().is_batched()) return false;
-    note_read(x);
-    if (x.dtype() == DType::Float64) options.push_back(*x.data<double>());
-    else if (x.dtype() == DType::Float32) options.push_back(*x.data<float>());
+    if (x.dtype() == DType::Float64) options.push_back(*read_on_host<double>(x));
+    else if (x.dtype() == DType::Float32) options.push_back(*read_on_host<float>(x));
     else return false;
     return true;
   }

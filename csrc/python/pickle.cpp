@@ -48,7 +48,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
     TAPEGRAD_CHECK_AS(ValueError, static_cast<size_t>(PyBytes_GET_SIZE(data.ptr())) == nbytes,
                       "_rebuild_tensor: expected ", nbytes, " bytes of data, got ",
                       PyBytes_GET_SIZE(data.ptr()));
-    std::memcpy(x->data(), PyBytes_AS_STRING(data.ptr()), nbytes);
+    std::memcpy(fill_on_host<char>(x), PyBytes_AS_STRING(data.ptr()), nbytes);
     // Strides come from outside: no element may lie beyond the bytes.
     int64_t reach = x.numel() > 0;
     for (size_t d = 0; d < sizes.size(); ++d) {
@@ -78,8 +78,7 @@ nb::object reduce(nb::handle self, nb::handle rebuild) {
   check_tensor("__reduce_ex__", self);
   const Tensor& x = tensor_of(self.ptr());
   Tensor dense = dense_copy(x);
-  note_read(dense);
-  nb::bytes data(static_cast<const char*>(dense->data()),
+  nb::bytes data(read_on_host<char>(dense),
                  static_cast<size_t>(dense.numel()) * itemsize(dense.dtype()));
   nb::tuple arguments =
       nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))), data,

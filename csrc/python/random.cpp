@@ -230,7 +230,7 @@ constexpr int64_t kStateBytes = sizeof(RandomStream);
 
 Tensor state_tensor(const Generator& generator) {
   Tensor state = empty("get_state", DimVector{kStateBytes}, DType::UInt8, Device{});
-  *state.data<RandomStream>() = generator.state();
+  *fill_on_host<RandomStream>(state) = generator.state();
   note_constant(state);
   return state;
 }
@@ -242,8 +242,7 @@ void set_state(Generator& generator, const Tensor& state) {
                  " bytes, got ", state.numel());
   GradMode off(false);
   Tensor plain = clone(contiguous(state));
-  note_read(plain);
-  generator.set_state(*plain.data<RandomStream>());
+  generator.set_state(*read_on_host<RandomStream>(plain));
 }
 
 void bind_generator(Binder& b) {

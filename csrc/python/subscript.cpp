@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -55,9 +56,10 @@ bool flat_list_to_tensor(PyObject* list, Tensor* tensor) {
   *tensor = empty("index", DimVector{length}, bools ? DType::Bool : DType::Int64, Device{});
   for (Py_ssize_t i = 0; i < length; ++i) {
     PyObject* item = PyList_GET_ITEM(list, i);
-    if (bools) tensor->data<bool>()[i] = item == Py_True;
-    else tensor->data<int64_t>()[i] = as_int64(item);
+    if (bools) fill_on_host<bool>(*tensor)[i] = item == Py_True;
+    else fill_on_host<int64_t>(*tensor)[i] = as_int64(item);
   }
+  note_constant(*tensor);
   return true;
 }
 
