@@ -4015,6 +4015,9 @@ def _make_dual(tensor: Tensor, tangent: Tensor, level: builtins.int) -> Tensor:
 def _make_subclass(cls: object, data: Tensor, require_grad: builtins.bool = False) -> Any:
     """A tensor of a subclass over the memory of data."""
 
+def _memory_id(tensor: Tensor) -> builtins.int:
+    """The same, also for what a vmap showed of the memory."""
+
 def _next_sequence() -> builtins.int:
     """The sequence number of the next entry."""
 
@@ -4055,6 +4058,9 @@ def _record_function(context: object, name: str, link: _EntryLink, inputs: Seque
 
 def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, state_bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
     """One layer in one direction over packed steps: the outputs and the last states."""
+
+def _refuses_unseen_reads(x: Tensor) -> builtins.bool:
+    """Whether a look at bytes outside of kernels fails: in checked builds."""
 
 def _register_types(arg0: object, arg1: list, arg2: object, /) -> None: ...
 

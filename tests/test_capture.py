@@ -1,5 +1,7 @@
 """The dispatch point's capture hook: a whole training step as a flat list of calls."""
 
+import os
+
 import pytest
 from library import IS_TORCH, torch
 
@@ -60,6 +62,13 @@ def test_program_sees_forward_backward_and_update():
     assert "sub" in names, "so does the update in place"
     update = [step for step in program.steps() if step[0] == "sub"][-1]
     assert update[1][0] == update[3][0], "an in-place call's output is its input"
+
+
+def test_bytes_are_out_of_reach_outside_of_kernels_in_checked_builds():
+    """Sanitized builds are checked ones: there the whole suite shows that nothing else looks."""
+    is_checked = bool(os.environ.get("TAPEGRAD_SANITIZED") or os.environ.get("TAPEGRAD_CHECKED"))
+    assert _C._refuses_unseen_reads(torch.ones(2)) == is_checked
+    assert torch.ones(2).sum().item() == 2
 
 
 def test_capture_does_not_nest():

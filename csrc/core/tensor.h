@@ -159,10 +159,6 @@ class Tensor {
   int64_t size(size_t d) const { return impl_->size(d); }
   int64_t stride(size_t d) const { return impl_->stride(d); }
   bool is_contiguous() const { return impl_->is_contiguous(); }
-  template <class T>
-  T* data() const {
-    return impl_->data_as<T>();
-  }
 
  private:
   Ref<TensorImpl> impl_;

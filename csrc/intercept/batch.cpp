@@ -1,12 +1,12 @@
 #include "intercept/batch.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <unordered_map>
 
 #include "core/error.h"
 #include "core/loan.h"
+#include "core/registry.h"
 #include "intercept/program.h"
 
 namespace tapegrad {
@@ -25,6 +25,8 @@ uint32_t last_vmap = 0;
 
 void free_parent(void* parent) { static_cast<Storage*>(parent)->release(); }
 
+void free_loan(void* held) { delete static_cast<Loan*>(held); }
+
 // Another storage over the same bytes, which keeps the first one alive.
 Ref<Storage> share(Storage& storage, void* data, size_t nbytes) {
   storage.retain();
@@ -34,8 +36,7 @@ Ref<Storage> share(Storage& storage, void* data, size_t nbytes) {
 // The same for longer than a call: what is written there is not seen here.
 Ref<Storage> lend(Storage& storage, size_t nbytes) {
   auto loan = std::make_unique<Loan>(Ref<Storage>(&storage));
-  return Storage::borrow(storage.data(), nbytes, loan.release(),
-                         [](void* held) { delete static_cast<Loan*>(held); });
+  return Storage::borrow(storage.data(), nbytes, loan.release(), free_loan);
 }
 
 const BatchDim* find(std::span<const BatchDim> dims, uint32_t vmap) {
@@ -126,11 +127,7 @@ Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, si
 }
 
 // What one element of the batch gives is not kept for others.
-void run_plain(const OpCall& call, const Next& next) {
-  next.without(Interceptor::Reuse)(call);
-  // A tensor that becomes a batch has its bytes copied, which is no call.
-  if (capturing) capturing->refuse("a vmap ran in the block");
-}
+void run_plain(const OpCall& call, const Next& next) { next.without(Interceptor::Reuse)(call); }
 
 void run_with_leading_dims(const OpCall& call, const Next& next, std::span<const BatchDim> dims) {
   size_t rank = 0;
@@ -265,6 +262,55 @@ Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size
   return Tensor(TensorImpl::create(std::move(shown), x.dtype(), sizes, strides, x->offset()));
 }
 
+Storage& Batches::owner(Storage& storage) {
+  Storage* found = &storage;
+  while (found->is_borrowed()) {
+    const Storage::Owner& owner = *found->owner_;
+    if (owner.free == free_parent) found = static_cast<Storage*>(owner.object);
+    else if (owner.free == free_loan) found = &static_cast<Loan*>(owner.object)->storage();
+    else break;
+  }
+  return *found;
+}
+
+Ref<Storage> Batches::plain(Storage& owner) {
+  if (!owner.is_batched()) return Ref<Storage>(&owner);
+  const size_t wide = table.find(&owner)->second.wide_nbytes;
+  return share(owner, owner.data(), std::max(wide, owner.nbytes()));
+}
+
+namespace {
+
+// The bytes of a storage once for each element of a batch that they differ over.
+struct Spread {
+  DimVector sizes, strides;
+
+  Spread(std::span<const BatchDim> dims, std::span<const BatchDim> own, size_t nbytes) {
+    for (const BatchDim& dim : dims) {
+      const BatchDim* here = find(own, dim.vmap);
+      sizes.push_back(dim.size);
+      strides.push_back(here ? here->stride : 0);
+    }
+    sizes.push_back(static_cast<int64_t>(nbytes));
+    strides.push_back(1);
+  }
+  Placement placement() const { return {DType::UInt8, {}, 0, sizes, strides}; }
+  Tensor over(void* data) const {
+    const auto nbytes = static_cast<size_t>(byte_range(placement()).end);
+    Ref<Storage> memory = Storage::borrow(data, nbytes, nullptr, [](void*) {});
+    return Tensor(TensorImpl::create(std::move(memory), DType::UInt8, sizes, strides, 0));
+  }
+};
+
+void copy_spread(const Tensor& from, const Tensor& to) {
+  static const Op& copy = *find_op("copy");
+  TensorImpl* const inputs[] = {from.impl()};
+  TensorImpl* const outputs[] = {to.impl()};
+  run_without_interceptors({copy, inputs, {}, outputs});
+}
+
+}  // namespace
+
 void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims) {
   Storage& storage = tensor.storage();
   std::span<const BatchDim> own = of(storage);
@@ -290,10 +336,8 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
                       " bytes is larger than can be addressed");
   }
   auto* data = static_cast<char*>(allocate(static_cast<size_t>(stride)));
-  if (storage.data_ && storage.nbytes() > 0)
-    for (BatchIndex index(wide); !index.done(); index.next())
-      std::memcpy(data + index.offset(wide), static_cast<char*>(storage.data_) + index.offset(own),
-                  storage.nbytes());
+  const Spread before(wide, own, storage.nbytes()), after(wide, wide, storage.nbytes());
+  if (storage.data_) copy_spread(before.over(storage.data_), after.over(data));
   Batch batch{std::move(wide), storage.data_, static_cast<size_t>(stride), nullptr};
   if (auto found = table.find(&storage); found != table.end()) {
     if (found->second.wide_nbytes) deallocate(storage.data_, found->second.wide_nbytes);
@@ -305,6 +349,7 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
     ++batched_storages;
   }
   if (data) storage.data_ = data;  // nothing to hold: the storage stays where it is
+  if (capturing) capturing->append_move(storage, before.placement(), after.placement());
 }
 
 void Batches::run(const OpCall& call, const Next& next) {

@@ -59,6 +59,10 @@ class Batches {
   static void widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims);
   // The storage that a hidden tensor shares its bytes with, or null.
   static Storage* parent(const Storage& storage);
+  // Whose bytes these are, however many vmaps share, hide or show them.
+  static Storage& owner(Storage& storage);
+  // The bytes of an owner as plain memory, whether or not it is a batch.
+  static Ref<Storage> plain(Storage& owner);
   static void run(const OpCall& call, const Next& next);
 
  private:

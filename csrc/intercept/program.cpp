@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "core/registry.h"
+#include "intercept/batch.h"
 #include "intercept/host_bytes.h"
 
 namespace tapegrad {
@@ -29,6 +31,11 @@ bool is_made_here(const Storage& storage) {
          !storage.has(Storage::kBorrowed | Storage::kWasOut);
 }
 
+// Whether nobody but the program holds the memory.
+bool is_unseen(Storage& storage) {
+  return storage.use_count() == 1 && Batches::owner(storage).use_count() == 1;
+}
+
 }  // namespace
 
 void Program::start() {
@@ -45,7 +52,7 @@ void Program::start() {
 void Program::stop() noexcept {
   if (!listens_) return;
   for (Value& value : values_)
-    if (value.storage) value.storage->clear_made();
+    if (value.storage) Batches::owner(*value.storage).clear_made();
   if (capturing == this) {
     capturing = nullptr;
     mark_made(false);
@@ -59,19 +66,50 @@ void Program::stop() noexcept {
 // ---- values
 
 uint32_t Program::number_of(const TensorImpl& x, bool is_output) {
-  Storage& storage = x.storage();
-  const auto [found, is_new] =
-      numbers_.try_emplace(&storage, static_cast<uint32_t>(values_.size()));
-  const uint32_t number = found->second;
-  if (!is_new) return number;
-  const bool is_made = is_made_here(storage);
-  values_.push_back({x.storage_ref(), storage.nbytes(), storage.device(), is_made});
-  if (is_made && !is_output && !storage.device().is_meta()) append_constant_of(x);
+  Storage& owner = Batches::owner(x.storage());
+  const auto known = numbers_.find(&owner);
+  if (known != numbers_.end()) return known->second;
+  const uint32_t number = add_storage(owner, is_made_here(owner));
+  const Value& value = values_[number];
+  if (value.is_made && !is_output && !value.device.is_meta()) append_constant_of(number);
   return number;
 }
 
+uint32_t Program::add_storage(Storage& owner, bool is_made) {
+  const auto number = static_cast<uint32_t>(values_.size());
+  Ref<Storage> plain = Batches::plain(owner);
+  const size_t nbytes = plain->nbytes();
+  values_.push_back({std::move(plain), nbytes, owner.device(), is_made});
+  numbers_[&owner] = number;
+  return number;
+}
+
+// Where the storage of a tensor begins in that of its owner, in elements.
+int64_t Program::shift_of(const TensorImpl& x) {
+  const Storage& owner = Batches::owner(x.storage());
+  if (&owner == &x.storage()) return 0;
+  const auto item = static_cast<int64_t>(itemsize(x.dtype()));
+  const int64_t bytes =
+      static_cast<const char*>(x.storage().data()) - static_cast<const char*>(owner.data());
+  if (bytes % item != 0) refuse("a vmap reads elements that lie across those of their memory");
+  return bytes / item;
+}
+
 Call::Named Program::name(const TensorImpl& x, bool is_output) {
-  return {number_of(x, is_output), placement_of(x)};
+  Call::Named named{number_of(x, is_output), placement_of(x)};
+  named.placement.offset += shift_of(x);
+  return named;
+}
+
+void Program::append_move(Storage& storage, const Placement& before, const Placement& after) {
+  const auto known = numbers_.find(&storage);
+  if (known == numbers_.end()) return;  // nothing that a step wrote
+  static const Op& copy = *find_op("copy");
+  const uint32_t former = known->second;
+  if (!values_[former].is_made) refuse("a tensor of outside became a batch of a vmap in the block");
+  values_[former].storage = nullptr;  // nobody can see it any more
+  const Call::Named from[] = {{former, before}}, to[] = {{add_storage(storage, true), after}};
+  push({Call(&copy, from, {}, to)});
 }
 
 void Program::note_use(const Call& call, const Call::Operand& operand, bool is_output) {
@@ -101,8 +139,8 @@ void Program::push(Step step) {
 
 void Program::drop_temporaries() {
   for (Value& value : values_)
-    if (value.is_made && value.storage && value.storage->use_count() == 1) {
-      numbers_.erase(value.storage.get());
+    if (value.is_made && value.storage && is_unseen(*value.storage)) {
+      numbers_.erase(&Batches::owner(*value.storage));
       value.storage = nullptr;
     }
 }
@@ -119,14 +157,18 @@ void Program::append(const OpCall& call) {
     Call::Operand& operand = noted.inputs()[i];
     if (operand.is_literal()) continue;
     // What a call has overwritten is no longer there to be kept.
-    const bool is_output = std::any_of(
-        call.outputs.begin(), call.outputs.end(),
-        [&](const TensorImpl* output) { return &output->storage() == &call.in(i).storage(); });
+    const bool is_output =
+        std::any_of(call.outputs.begin(), call.outputs.end(), [&](const TensorImpl* output) {
+      return &Batches::owner(output->storage()) == &Batches::owner(call.in(i).storage());
+    });
     operand.memory = number_of(call.in(i), is_output);
+    operand.offset += shift_of(call.in(i));
     note_tensor(call.inputs[i], operand.memory);
   }
-  for (size_t i = 0; i < call.outputs.size(); ++i)
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
     noted.outputs()[i].memory = number_of(call.out(i), true);
+    noted.outputs()[i].offset += shift_of(call.out(i));
+  }
   push({std::move(noted)});
 }
 
@@ -162,9 +204,9 @@ void Program::append_constant(const Tensor& x) {
   push({Call(nullptr, {}, {}, named), bytes_of(*x.impl())});
 }
 
-// All of the memory that a tensor shows.
-void Program::append_constant_of(const TensorImpl& x) {
-  append_constant(whole_storage(x.storage_ref()));
+// All of the memory of a value.
+void Program::append_constant_of(uint32_t number) {
+  append_constant(whole_storage(values_[number].storage));
 }
 
 void Program::append_shared(const Tensor& x, bool is_seen) {
@@ -180,7 +222,7 @@ void Program::place_guards(size_t first, const std::string& line) {
 }
 
 void Program::add_foreign(TensorImpl* operand, bool is_written) {
-  const Storage& storage = operand->storage();
+  const Storage& storage = Batches::owner(operand->storage());
   // Parameters are read by whoever likes.
   if (!is_written && storage.has(Storage::kLeaf)) return;
   Foreign& foreign =

@@ -79,6 +79,8 @@ class Program {
   void append(const OpCall& call);
   void append_read(const Tensor& x);
   void append_constant(const Tensor& x);
+  // The bytes of a storage were copied to other memory, which is its memory from now on.
+  void append_move(Storage& storage, const Placement& before, const Placement& after);
   // The address of the bytes is known outside; `is_seen` if what they are matters from now on.
   void append_shared(const Tensor& x, bool is_seen);
 
@@ -119,8 +121,10 @@ class Program {
 
  private:
   uint32_t number_of(const TensorImpl& x, bool is_output);
+  uint32_t add_storage(Storage& owner, bool is_made);
+  int64_t shift_of(const TensorImpl& x);
   Call::Named name(const TensorImpl& x, bool is_output);
-  void append_constant_of(const TensorImpl& x);
+  void append_constant_of(uint32_t number);
   void note_tensor(TensorImpl* x, uint32_t number);
   void push(Step step);
   void note_use(const Call& call, const Call::Operand& operand, bool is_output);

@@ -7,6 +7,7 @@
 #include "graph/accumulate.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
+#include "intercept/batch.h"
 #include "ops/copy.h"
 #include "python/binding.h"
 #include "python/callback.h"
@@ -288,6 +289,9 @@ void bind_hooks(Binder& b) {
   b.function("_storage_id", [](const Tensor& x) {
     return reinterpret_cast<uintptr_t>(&x->storage());
   }, "tensor"_a, "A number that tensors over the same memory share.");
+  b.function("_memory_id", [](const Tensor& x) {
+    return reinterpret_cast<uintptr_t>(&Batches::owner(x->storage()));
+  }, "tensor"_a, "The same, also for what a vmap showed of the memory.");
   b.function("_set_anomaly", set_anomaly, "enabled"_a, "check_nan"_a,
              "Turns anomaly detection on or off.");
   b.function("_anomaly", [] { return std::pair(anomaly.enabled, anomaly.check_nan); },

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "graph/write_log.h"
+#include "intercept/batch.h"
 #include "intercept/host_bytes.h"
 #include "ops/copy.h"
 #include "python/binding.h"
@@ -97,7 +98,8 @@ nb::object result(const Program& program) {
     if (!step->call.op()) continue;
     const Call::Operand& output = step->call.outputs()[0];
     const Ref<Storage>& storage = program.values()[output.memory].storage;
-    if (!storage) break;
+    // In a vmap it may be that of one element alone.
+    if (!storage || Batches::owner(*storage).is_batched()) break;
     return nb::cast(Tensor(step->call.tensor(output, storage)));
   }
   return nb::none();

@@ -101,6 +101,13 @@ void bind_system(Binder& b) {
   }, "Makes the peaks start again at the bytes that are live now.");
   b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
   b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");
+  b.function("_refuses_unseen_reads", [](const Tensor& x) {
+    try {
+      return x->data() == nullptr;
+    } catch (const Error&) {
+      return true;
+    }
+  }, "x"_a, "Whether a look at bytes outside of kernels fails: in checked builds.");
   b.function("_ops", ops_list, "(name, attributes, traits, devices) of every op, by name.");
   b.function("_walked_entries", walked_entries,
              "How many tape entries the collector of cycles has gone through so far.");

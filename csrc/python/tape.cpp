@@ -10,6 +10,7 @@
 #include "graph/budget.h"
 #include "graph/coding.h"
 #include "graph/record.h"
+#include "intercept/batch.h"
 #include "intercept/profile.h"
 #include "python/binding.h"
 #include "python/node_object.h"
@@ -73,7 +74,8 @@ nb::list tape_live(uint64_t first, uint64_t last) {
 void mark_saved(Node& node, const std::unordered_set<const Storage*>& storages, bool overwritten) {
   for (SavedValue& value : node.saved_values()) {
     bool shows = false;
-    value.with_tensor([&](const Tensor& x) { shows = storages.contains(&x->storage()); });
+    value.with_tensor(
+        [&](const Tensor& x) { shows = storages.contains(&Batches::owner(x->storage())); });
     if (shows) value.set_overwritten(overwritten);
   }
   if (Node* inner = node.inner_entry()) mark_saved(*inner, storages, overwritten);
@@ -84,7 +86,7 @@ void mark_saved(Node& node, const std::unordered_set<const Storage*>& storages, 
 void tape_overwritten(uint64_t first, uint64_t last, const std::vector<Tensor>& written,
                       bool failed) {
   std::unordered_set<const Storage*> storages;
-  for (const Tensor& tensor : written) storages.insert(&tensor->storage());
+  for (const Tensor& tensor : written) storages.insert(&Batches::owner(tensor->storage()));
   for (Node* node : live_nodes())
     if (node->count() > 0)
       mark_saved(*node, storages, failed || node->sequence() < first || node->sequence() >= last);

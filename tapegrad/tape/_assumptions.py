@@ -24,7 +24,7 @@ __all__ = ["Assumptions"]
 
 # What is compared by value; other values must be the same object.
 _PLAIN = (bool, int, float, str, tuple, type(None))
-# Memory by its number (`_C._storage_id`), with a tensor that shows it and keeps it.
+# Memory by its number (`_C._memory_id`), with a tensor that shows it and keeps it.
 Memory = Mapping[int, Tensor]
 
 
@@ -77,7 +77,7 @@ class Assumptions:
         for node in _C._tape_of([root for root in roots if root.requires_grad]):
             if node.name() == "AccumulateGrad" and id(node.variable) not in self._first_grads:
                 leaf = node.variable
-                memory = 0 if leaf.grad is None else _C._storage_id(leaf.grad)
+                memory = 0 if leaf.grad is None else _C._memory_id(leaf.grad)
                 self._first_grads[id(leaf)] = (leaf, memory)
 
     def settle(self, read: Memory, written: Memory, used: list[tuple[Tensor, Tensor]]) -> None:
@@ -103,7 +103,7 @@ class Assumptions:
         base = tensor._base
         if base is None:
             return
-        if _C._storage_id(base) == _C._storage_id(alias):
+        if _C._memory_id(base) == _C._memory_id(alias):
             self._tensors.append(base)
             self._aliases.append(base.detach())
         else:
@@ -125,7 +125,7 @@ class Assumptions:
             grad = leaf.grad
             if grad is None:
                 continue
-            now = _C._storage_id(grad)
+            now = _C._memory_id(grad)
             _, first = self._first_grads.get(id(leaf), (leaf, 0))
             if now in written and first not in (0, now) and first in read:
                 self._refusal = (
@@ -201,8 +201,8 @@ class _ModuleState:
             self._training = None
         for name, tensor in self.tensors.items():
             other = now.get(name)
-            made = other is not None and _C._storage_id(other) in written
-            if other is not tensor and (made or _C._storage_id(tensor) in read):
+            made = other is not None and _C._memory_id(other) in written
+            if other is not tensor and (made or _C._memory_id(tensor) in read):
                 return self._replaced(name)
         self.tensors = now
         return ""

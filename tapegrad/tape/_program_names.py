@@ -35,12 +35,12 @@ def named_inputs(
     taken: set[Operand] = set()
     for name, tensor in names.items():
         expect_type("program", f"'{name}' of names", tensor, Tensor, "a tensor")
-        number = numbers.get(_C._storage_id(tensor))
+        number = numbers.get(_C._memory_id(tensor))
         if number is None or values[number][3]:
             raise ValueError(f"program: '{name}' is not the name of what the block found outside")
     known = [*names.items(), *((f"input{k}", each) for k, each in enumerate(inputs))]
     for name, tensor in [*known, *_of_models(modules, optimizers)]:
-        number = numbers.get(_C._storage_id(tensor))
+        number = numbers.get(_C._memory_id(tensor))
         if number is None or values[number][3]:
             continue
         place = _place(number, tensor)
@@ -70,7 +70,7 @@ def named_outputs(program: Any, outputs: Any, result: Tensor | None) -> tuple[Ar
     numbers = _numbers(values)
     found = []
     for name, tensor in tensors.items():
-        number = numbers.get(_C._storage_id(tensor)) if isinstance(tensor, Tensor) else None
+        number = numbers.get(_C._memory_id(tensor)) if isinstance(tensor, Tensor) else None
         if number is None or not isinstance(name, str):
             raise ValueError(
                 f"program: expected output {name!r} to be a tensor that the block computed"
@@ -82,7 +82,7 @@ def named_outputs(program: Any, outputs: Any, result: Tensor | None) -> tuple[Ar
 def _numbers(values: Sequence[Any]) -> dict[int, int]:
     """Return the numbers of values by their memory."""
     return {
-        _C._storage_id(memory): number
+        _C._memory_id(memory): number
         for number, (memory, *_) in enumerate(values)
         if memory is not None
     }

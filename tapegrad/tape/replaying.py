@@ -91,7 +91,7 @@ class Replay:
         self._refusal = self._find_refusal(used)
         self._turned.clear()
         inputs = zip(self._inputs, self._places, strict=True)
-        used += [each for each in inputs if _C._storage_id(each[1]) in self._read]
+        used += [each for each in inputs if _C._memory_id(each[1]) in self._read]
         self._assumptions.settle(self._read, self._written, used)
 
     def turn(self, name: str, tensor: Tensor) -> None:
@@ -111,7 +111,7 @@ class Replay:
         for memory, _, _, _, is_read, is_written, _ in self._program.values():
             if memory is None:
                 continue
-            storage = _C._storage_id(memory)
+            storage = _C._memory_id(memory)
             if is_read:
                 self._read[storage] = memory
             if is_written:
@@ -122,7 +122,7 @@ class Replay:
         """Return why the block can never run again, or an empty string."""
         first_used = {id(tensor): alias for tensor, alias in used}
         for tensor, before, who in self._turned:
-            storage = _C._storage_id(before)
+            storage = _C._memory_id(before)
             if storage in self._written and storage not in self._read:
                 continue  # the block's own
             if _C._find_moved([tensor], [before]) < 0:
@@ -137,7 +137,7 @@ class Replay:
         if self._program.refusal:
             return self._program.refusal
         for tensor, is_written in self._program.foreign():
-            storage = _C._storage_id(tensor)
+            storage = _C._memory_id(tensor)
             if storage in self._written or storage in self._read:
                 what = "wrote to" if is_written else "used"
                 return (
@@ -220,14 +220,14 @@ class Replay:
             self._check(number, old, new)
         check_agreement(pairs)
         # New contents that lie in what is overwritten, as when two inputs change places.
-        written = {_C._storage_id(old) for old, _ in pairs}
+        written = {_C._memory_id(old) for old, _ in pairs}
         return [
-            (old, new.detach().clone() if _C._storage_id(new) in written else new)
+            (old, new.detach().clone() if _C._memory_id(new) in written else new)
             for old, new in pairs
         ]
 
     def _check(self, number: int, old: Tensor, new: Tensor) -> None:
-        if _C._storage_id(old) not in self._read:
+        if _C._memory_id(old) not in self._read:
             raise ValueError(
                 f"replay: input {number}, of shape {tuple(old.shape)}, was not read by the block; "
                 "expected a tensor that existed before it and went into an op"
@@ -246,11 +246,14 @@ class Replay:
     def _wanted(self, outputs: Any) -> list[Tensor]:
         if outputs is None:
             if self._result is None:
-                raise RuntimeError("replay: the block computed nothing")
+                raise RuntimeError(
+                    "replay: the block computed nothing, or its last op ran in a vmap; pass "
+                    "outputs="
+                )
             return [self._result]
         wanted = list(outputs) if isinstance(outputs, Sequence) else [outputs]
         for number, tensor in enumerate(wanted):
-            if not isinstance(tensor, Tensor) or _C._storage_id(tensor) not in self._written:
+            if not isinstance(tensor, Tensor) or _C._memory_id(tensor) not in self._written:
                 raise ValueError(
                     f"replay: expected output {number} to be a tensor that the block computed"
                 )

@@ -43,11 +43,6 @@ REFUSALS = (
         models=["residual"],
     ),
     refusal(
-        ["vmap", "replay"],
-        "replay: a vmap ran in the block",
-        "vmap moves bytes outside calls when a tensor becomes a batch",
-    ),
-    refusal(
         ["replay", "replay"],
         "capture: another capture is active on this thread",
         "what runs is recorded once; a block inside another would have to be a part of its program",

@@ -405,6 +405,74 @@ class TestGuards:
         assert program.run({"x0": torch.tensor([3.0, 4.0])})["y"].tolist() == [6, 8]
 
 
+def widened(row):
+    """Return what begins as one tensor and becomes a batch when a row is added to it."""
+    buffer = torch.tensor([1.0, 2.0, 3.0])
+    buffer.mul_(2)
+    buffer += row
+    return buffer * row.sum()
+
+
+VMAPPED = {
+    "pointwise": lambda x: torch.vmap(lambda row: (row * 2).exp() + 1)(x),
+    "structured": lambda x: torch.vmap(lambda row: row.cumsum(0).softmax(0))(x),
+    "product": lambda x: torch.vmap(lambda row: x @ row)(x),
+    "in_dims": lambda x: torch.vmap(lambda column: column.sort()[0].sum(), in_dims=1)(x),
+    "out_dims": lambda x: torch.vmap(lambda row: row.flip(0), out_dims=1)(x) * 2,
+    "becomes a batch": lambda x: torch.vmap(widened)(x),
+    "nested": lambda x: torch.vmap(lambda a: torch.vmap(lambda b: (a * b).sum().sin())(x))(x),
+    "gradients": lambda x: torch.vmap(torch.func.grad(lambda row: row.prod().sin()))(x),
+    "jacobian": lambda x: torch.func.jacrev(lambda v: v.square().cumsum(0))(x[0]),
+    "in place": lambda x: torch.vmap(lambda row: row.clone().mul_(3).add_(row))(x),
+    "used after": lambda x: (torch.vmap(torch.sin)(x)[1:] + x[:2]).t().contiguous(),
+}
+
+
+class TestVmap:
+    @pytest.mark.parametrize("name", VMAPPED)
+    def test_saved_and_replayed(self, name, tmp_path):
+        function, x = VMAPPED[name], torch.randn(3, 3)
+        with tape.record(replay=True, inputs=x) as t:
+            y = function(x)
+        program = reloaded(t.program(outputs={"y": y}), tmp_path)
+        assert [each.name for each in program.inputs] == ["input0"]
+        for _ in range(2):
+            new = torch.randn(3, 3)
+            expected = function(new)
+            assert torch.equal(program.run({"input0": new})["y"], expected)
+            assert torch.equal(t.replay(new, outputs=y), expected)
+            assert torch.equal(y, expected), "the recorded result has the new value"
+
+    def test_gradients_at_the_new_inputs(self):
+        x, w = torch.randn(4, 3), torch.randn(3, requires_grad=True)
+
+        def loss_of(x):
+            return torch.vmap(lambda row: (row * w).tanh().sum().exp())(x).sum()
+
+        with tape.record(replay=True, inputs=x) as t:
+            loss = loss_of(x)
+        for _ in range(2):
+            new = torch.randn(4, 3)
+            (expected,) = torch.autograd.grad(loss_of(new), w)
+            t.replay(new, outputs=loss)
+            assert torch.equal(t.vjp()[w], expected)
+
+    def test_each_element_draws_its_own_numbers_again(self, tmp_path):
+        x = torch.ones(3, 100)
+        with tape.record(replay=True, inputs=x) as t:
+            y = torch.vmap(functional.dropout, randomness="different")(x)
+        assert not torch.equal(y[0], y[1])
+        program = reloaded(t.program(outputs={"y": y}), tmp_path)
+        assert torch.equal(program.run({"input0": x * 3})["y"], y * 3)
+
+    def test_which_result_is_meant_must_be_said(self):
+        x = torch.randn(3, 3)
+        with tape.record(replay=True, inputs=x) as t:
+            torch.vmap(lambda row: row.cumsum(0))(x)
+        with pytest.raises(RuntimeError, match="its last op ran in a vmap; pass outputs="):
+            t.replay(x)
+
+
 def test_temporaries_are_let_go_of():
     x = torch.ones(1 << 16)
     gc.collect()
