@@ -79,9 +79,9 @@ void restart_peak() {
 void update_watch() { may_evict.set(evicted + static_cast<uint32_t>(limits.size())); }
 Budget::Stats statistics;
 std::vector<Value*> candidates;
-std::vector<Value*> quiet_values;
+std::vector<Value*> uncounted_values;
 
-// Whether the program has let go of a value that is held quietly, besides saved values.
+// Whether the program has let go of a value that is held uncounted: only saved values share it.
 bool is_newly_sole(const Value& value) {
   return value.storage->use_count() == value.storage->savers() + 1;
 }
@@ -89,17 +89,17 @@ bool is_newly_sole(const Value& value) {
 // The bytes that are to be counted because of that.
 int64_t newly_sole() {
   int64_t nbytes = 0;
-  for (const Value* value : quiet_values)
+  for (const Value* value : uncounted_values)
     if (is_newly_sole(*value) && value->storage->savers() == 0)
       nbytes += static_cast<int64_t>(value->nbytes);
   return nbytes;
 }
 
 void count_newly_sole() {
-  for (size_t i = quiet_values.size(); i-- > 0;) {
-    Value& value = *quiet_values[i];
+  for (size_t i = uncounted_values.size(); i-- > 0;) {
+    Value& value = *uncounted_values[i];
     if (!is_newly_sole(value)) continue;
-    Budget::end_quiet(value);
+    Budget::end_uncounted(value);
     add_saver(*value.storage);
   }
 }
@@ -140,13 +140,13 @@ void join(int32_t a, int32_t b) {
   components[static_cast<size_t>(a)].cost += components[static_cast<size_t>(b)].cost;
 }
 
-// Calls look(value) for each absent value next to this one.
-template <class Look>
-void each_neighbour(const Value& value, const Survey& survey, Look&& look) {
-  for (Value* input : survey.neighbours) look(*input);
+// Calls visit(value) for each absent value next to this one.
+template <class Visit>
+void each_neighbour(const Value& value, const Survey& survey, Visit&& visit) {
+  for (Value* input : survey.neighbours) visit(*input);
   for (const Value::Dependent& dependent : value.dependents)
     for (Value* written : dependent.recipe->written())
-      if (written && !written->is_present()) look(*written);
+      if (written && !written->is_present()) visit(*written);
 }
 
 // ---- what to evict
@@ -422,17 +422,17 @@ void Budget::count_evicted(int change) noexcept {
 
 bool Budget::is_too_small(size_t nbytes) { return nbytes <= kSmallest; }
 
-void Budget::hold_quietly(Value& value) {
-  value.quiet = static_cast<int32_t>(quiet_values.size());
-  quiet_values.push_back(&value);
+void Budget::hold_uncounted(Value& value) {
+  value.uncounted = static_cast<int32_t>(uncounted_values.size());
+  uncounted_values.push_back(&value);
 }
 
-void Budget::end_quiet(Value& value) noexcept {
-  Value* last = quiet_values.back();
-  quiet_values[static_cast<size_t>(value.quiet)] = last;
-  last->quiet = value.quiet;
-  quiet_values.pop_back();
-  value.quiet = -1;
+void Budget::end_uncounted(Value& value) noexcept {
+  Value* last = uncounted_values.back();
+  uncounted_values[static_cast<size_t>(value.uncounted)] = last;
+  last->uncounted = value.uncounted;
+  uncounted_values.pop_back();
+  value.uncounted = -1;
 }
 
 Ref<Storage> Budget::empty_storage(size_t nbytes) {

@@ -1,4 +1,4 @@
-// The budget: how many bytes the tape may keep, and what goes when there are more.
+// The budget: how many bytes the tape may keep, and what is evicted when there are more.
 //
 // While one is active, every call is noted (recipe.h). When a value is about to be saved and the limit
 // would be passed, others are evicted: their storage stays, its bytes go. Whoever asks for the bytes
@@ -33,7 +33,7 @@ class Budget {
     int64_t recomputed = 0;      // calls made again
     int64_t recompute_time = 0;  // nanoseconds
   };
-  // What became of a budget.
+  // How a budget turned out.
   struct Outcome {
     int64_t peak = 0;       // the most bytes that were saved at a time
     int64_t shortfall = 0;  // by how many of them the limit was passed
@@ -81,9 +81,9 @@ class Budget {
   static bool is_too_small(size_t nbytes);
   // Whether anything may be evicted.
   static bool is_limited();
-  // Values that are held while the program holds them too.
-  static void hold_quietly(Value& value);
-  static void end_quiet(Value& value) noexcept;
+  // Values that are held while the program holds them, too: they are not counted until it lets go.
+  static void hold_uncounted(Value& value);
+  static void end_uncounted(Value& value) noexcept;
   // A storage whose bytes are absent.
   static Ref<Storage> empty_storage(size_t nbytes);
   static void take_bytes(Storage& storage) noexcept;

@@ -45,7 +45,7 @@ void hold(Value& value, uint32_t ours = 0) {
   value.is_held = true;
   Storage& storage = *value.storage;
   if (storage.use_count() == storage.savers() + ours) add_saver(storage);
-  else Budget::hold_quietly(value);
+  else Budget::hold_uncounted(value);
   storage.retain();
 }
 
@@ -53,7 +53,7 @@ void let_go(Value& value) noexcept {
   if (!value.is_held || value.is_pinned) return;
   value.is_held = false;
   Storage* storage = value.storage;
-  if (value.quiet >= 0) Budget::end_quiet(value);
+  if (value.uncounted >= 0) Budget::end_uncounted(value);
   else remove_saver(*storage);
   if (storage->savers() == 0) forget_writes(*storage);  // before the address is used again
   storage->release();

@@ -60,9 +60,9 @@ class Value {
   uint32_t needed = 0;      // by how many wanted, absent values
   uint32_t locks = 0;       // calls that use it right now
   bool is_held = false;     // by this object, because it is needed
-  bool is_pinned = false;   // held for good: too small to be worth a thought
+  bool is_pinned = false;   // held for good: too small to be worth evicting
   bool is_unsure = false;   // a source computed from memory that is written unseen
-  int32_t quiet = -1;       // its place among those held that the program holds too
+  int32_t uncounted = -1;   // its place among those held that the program holds, too
   int32_t place = -1;       // among the candidates for eviction
   int32_t component = -1;   // of neighbouring evicted values, see budget.cpp
   uint32_t generation = 0;  // of components
