@@ -3952,6 +3952,9 @@ def _enter_transform() -> builtins.int:
 def _enter_vmap(size: builtins.int, randomness: str, former: builtins.int = 0) -> builtins.int:
     """Starts a vmap and returns its number: a new one, or the one it had when it ran first."""
 
+def _entry_kinds() -> list:
+    """(name, function, role, op or None, saved values) of every kind of entry that the library records. A saved value is (name, the inputs whose gradients are computed from it), None for all inputs."""
+
 def _exit_dual_level(level: builtins.int) -> None:
     """Ends the innermost level."""
 
@@ -3963,6 +3966,9 @@ def _exit_vmap() -> None:
 
 def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtins.int:
     """The place of the first tensor that is not where its alias is; -1 if there is none."""
+
+def _function_of_class(name: str) -> str:
+    """What the tape calls a custom function, by the name of its class."""
 
 def _get_default_device() -> Any:
     """The device of new tensors on this thread."""
@@ -4121,7 +4127,7 @@ def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""
 
 def _tape_describe(nodes: list) -> list:
-    """(name, sequence, line, edges, outputs, saved values, leaf, released) of each entry. An edge is (place in the list or -1, output number), -2 for an entry that is not in the list."""
+    """(name, op, sequence, line, edges, outputs, saved values, leaf, released) of each entry. An edge is (place in the list or -1, output number), -2 for an entry that is not in the list."""
 
 def _tape_live(first: builtins.int, last: builtins.int) -> list:
     """The live entries with a sequence number in [first, last), in tape order."""

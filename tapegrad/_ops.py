@@ -4,25 +4,47 @@ from typing import NamedTuple
 
 from tapegrad import _C
 
-__all__ = ["OpRecord", "ops"]
+__all__ = ["Derivative", "OpRecord", "ops"]
+
+
+class Derivative(NamedTuple):
+    """What an op records on the tape.
+
+    Attributes:
+        name: the name of the entry, ``"MmBackward0"``.
+        function: the function that records it: what the tape calls it.
+        saved: the names of the values that it may save. One with a star stands for any number.
+    """
+
+    name: str
+    function: str
+    saved: tuple[str, ...]
 
 
 class OpRecord(NamedTuple):
-    """What is known of an op below autograd.
+    """What is known of an op.
 
     Attributes:
         name: its name, unique and stable.
         attributes: the names of the numbers that a call has besides its tensors. One with a star
             stands for as many as any other with one: the stride of every dimension.
         traits: ``elementwise`` (each element by itself), ``random``, ``overwrites`` (the result may
-            take the place of the first operand), ``contracts`` (sums products).
+            take the place of the first operand), ``contracts`` (sums products), ``host_read`` (the
+            result is looked at on the host at once: it is a size, or a check), ``any_order`` (adds
+            what meets in one place: in one order on the CPU, in any on a back end that does not say
+            otherwise), ``no_derivative`` (the result depends on nothing smoothly), ``unrecorded``
+            (a step of a derivative, an optimizer or a coding: where its own derivative is wanted,
+            recorded ops run in its place).
         devices: where it has a kernel.
+        derivatives: what it records. Several functions may run one op, and record it under their
+            own names.
     """
 
     name: str
     attributes: tuple[str, ...]
     traits: tuple[str, ...]
     devices: tuple[str, ...]
+    derivatives: tuple[Derivative, ...]
 
 
 def ops() -> list[OpRecord]:
@@ -32,7 +54,17 @@ def ops() -> list[OpRecord]:
     one of them, others are several, and views are none.
 
     Example:
-        >>> [op for op in torch.ops() if op.name == "softmax"]
-        [OpRecord(name='softmax', attributes=('dim',), traits=(), devices=('cpu',))]
+        >>> [softmax] = [op for op in torch.ops() if op.name == "softmax"]
+        >>> softmax.attributes, softmax.devices
+        (('dim',), ('cpu',))
+        >>> softmax.derivatives
+        (Derivative(name='SoftmaxBackward0', function='softmax', saved=('result',)),)
     """
-    return [OpRecord(*record) for record in _C._ops()]
+    derivatives: dict[str, list[Derivative]] = {}
+    for name, function, _, op, saved in _C._entry_kinds():
+        names = tuple(each for each, _ in saved)
+        derivatives.setdefault(op, []).append(Derivative(name, function, names))
+    return [
+        OpRecord(name, attributes, traits, devices, tuple(derivatives.get(name, ())))
+        for name, attributes, traits, devices in _C._ops()
+    ]

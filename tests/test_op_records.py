@@ -1,5 +1,7 @@
 """The records of ops: complete, and true of every call that the op database makes."""
 
+import itertools
+
 import pytest
 from cases import each_op
 from library import IS_TORCH, torch
@@ -9,9 +11,12 @@ from op_db.sampler import draw
 if IS_TORCH:
     pytest.skip("records of ops are tapegrad's own", allow_module_level=True)
 
-from tapegrad import _C
+from tapegrad import _C, tape
 
 RECORDS = {record.name: record for record in torch.ops()}
+KINDS = _C._entry_kinds()
+# Rows whose function looks at results itself, to give an answer that is no tensor.
+LOOKING = {"allclose", "equal", "is_nonzero", "item", "tolist"}
 
 
 def test_every_op_has_a_kernel_on_the_cpu():
@@ -29,6 +34,47 @@ def test_random_ops_name_their_seed():
     random = [record for record in RECORDS.values() if "random" in record.traits]
     assert {"random_normal", "quantize"} <= {record.name for record in random}
     assert all({"seed", "offset"} <= set(record.attributes) for record in random)
+
+
+def test_every_op_has_a_derivative_or_says_that_there_is_none():
+    """The library is not loaded otherwise; here for those who read this."""
+    for record in RECORDS.values():
+        excused = {"no_derivative", "unrecorded"} & set(record.traits)
+        assert bool(record.derivatives) != bool(excused), record.name
+
+
+def test_kinds_of_entries_belong_to_ops_or_say_what_they_are():
+    for name, function, role, op, saved in KINDS:
+        assert (op in RECORDS) if role == "derivative" else op is None, name
+        assert role in ("derivative", "view", "graph", "custom")
+        assert len({value for value, _ in saved}) == len(saved), name
+        assert function == function.lower() and " " not in function
+    pairs = [(name, op) for name, _, _, op, _ in KINDS]
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_functions_that_run_one_op_record_their_own_derivatives():
+    functions = {each.function for each in RECORDS["matmul"].derivatives}
+    assert functions == {"mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"}
+    (softmax,) = RECORDS["softmax"].derivatives
+    assert softmax == ("SoftmaxBackward0", "softmax", ("result",))
+
+
+def test_what_pointwise_ops_save_is_read_off_the_table():
+    saved = {name: dict(values) for name, _, _, op, values in KINDS if op in ("mul", "pow", "add")}
+    assert saved == {
+        "MulBackward0": {"self": (1,), "other": (0,)},
+        "PowBackward0": {"self": (0, 1), "exponent": (0, 1), "result": (1,)},
+        "AddBackward0": {},
+    }
+
+
+def test_values_that_an_entry_may_save_are_none_where_it_did_not():
+    x = torch.ones(2, 2, requires_grad=True)
+    node = torch.mm(torch.ones(2, 2), x).grad_fn
+    assert node._saved_mat2 is None and node._saved_self.shape == (2, 2)
+    with pytest.raises(AttributeError, match="'MmBackward0' object has no attribute '_saved_vec'"):
+        node._saved_vec  # noqa: B018
 
 
 def trained(tree):
@@ -54,3 +100,39 @@ def test_calls_fit_the_names_of_attributes(op):
             sum(losses).backward()
     names = {name for name, *_ in program.steps()} - {"read", "constant"}
     assert names <= RECORDS.keys()
+
+
+@each_op("test_entries_know_the_ops_that_ran")
+def test_entries_know_the_ops_that_ran(op):
+    """Each entry's op is among the calls; what it saved has names."""
+    sample = draw(op, op.dtypes[0])[0]
+    args, kwargs = trained(lift((sample.args, sample.kwargs)))
+    program = _C.Program()
+    with program:
+        found = results(op.function()(*args, **kwargs))
+    ran = {name for name, *_ in program.steps()}
+    ops = {}
+    for name, _, _, runs, _ in KINDS:
+        ops.setdefault(name, set()).add(runs)
+    # Of no elements, nothing is computed.
+    outputs = [y for y in found if isinstance(y, torch.Tensor) and y.requires_grad and y.numel()]
+    for entry in tape.of(outputs) if outputs else ():
+        names = [value.name for value in entry.saved]
+        assert len(set(names)) == len(names)
+        if entry.name in ops and ops[entry.name] != {None}:
+            assert ops[entry.name] & ran, f"{entry.name} of {ops[entry.name]}, ran {ran}"
+
+
+@each_op("test_what_is_looked_at_on_the_host_is_known")
+def test_what_is_looked_at_on_the_host_is_known(op):
+    if op.name in LOOKING:
+        pytest.skip("looks at its results itself")
+    sample = draw(op, op.dtypes[0])[0]
+    args, kwargs = lift((sample.args, sample.kwargs))
+    program = _C.Program()
+    with program:
+        op.function()(*args, **kwargs)
+    steps = [name for name, *_ in program.steps()]
+    for before, name in itertools.pairwise(steps):
+        if name == "read" and before in RECORDS:
+            assert "host_read" in RECORDS[before].traits, before

@@ -37,22 +37,34 @@ struct OpCall {
 
 using Kernel = void (*)(const OpCall&);
 
-// What interceptors must know of an op.
-enum OpTrait : uint8_t {
+// What is asked of an op by interceptors (csrc/intercept), by captures, and by the tape
+// (graph/entry_kind.h).
+enum OpTrait : uint16_t {
   kAnyRank = 1,     // works element by element: further leading dimensions change nothing
   kRandom = 2,      // draws random numbers, from its attributes "seed" and "offset"
   kOverwrites = 4,  // may write its first output over its first input, if they are laid out alike
   kContracts = 8,   // sums products of its first two inputs: more work than its bytes tell
+  // What it gives is looked at on the host at once: it is the size of a result, or a check.
+  kHostRead = 16,
+  // Adds what meets in one place. The CPU always does so in one order; a back end that does not
+  // rounds differently from run to run.
+  kAnyOrder = 32,
+  kNoDerivative =
+      64,  // what it gives depends on nothing smoothly: places, counts, tests, constants
+  // A step of a derivative, of an optimizer or of a coding, which is never recorded: where its own
+  // derivative is wanted, recorded ops run in its place.
+  kUnrecorded = 128,
 };
 
 // The record of an op: what the system may ask of it below autograd.
 struct Op {
   // To be filled in, and then enlisted.
   Op() = default;
-  Op(const char* name, std::initializer_list<const char*> attributes = {}, uint8_t traits = 0)
+  Op(const char* name, std::initializer_list<const char*> attributes = {}, uint16_t traits = 0)
       : Op(name, name, attributes, traits) {}
   // One of several ops that run the same kernel.
-  Op(const char* name, const char* kernel_name, std::vector<const char*> attributes, uint8_t traits)
+  Op(const char* name, const char* kernel_name, std::vector<const char*> attributes,
+     uint16_t traits)
       : name(name), kernel_name(kernel_name), attributes(std::move(attributes)), traits(traits) {
     enlist();
   }
@@ -71,7 +83,7 @@ struct Op {
   // The names of the attributes. Those with a star stand for as many numbers as any other with one: the
   // stride of every dimension. "unused" is a place that kernels do not read.
   std::vector<const char*> attributes;
-  uint8_t traits = 0;
+  uint16_t traits = 0;
   mutable Kernel kernels[kDeviceTypes] = {};  // see Note [Ops and kernels find each other by name]
 };
 

@@ -8,7 +8,10 @@ namespace tapegrad {
 
 namespace {
 
-class AccumulateGrad final : public Node {
+const EntryKind accumulate_entry("accumulate_grad", nullptr, EntryKind::Role::Graph, {},
+                                 "AccumulateGrad");
+
+class AccumulateGrad final : public Entry<accumulate_entry> {
  public:
   explicit AccumulateGrad(const Tensor& leaf) : leaf(leaf) { is_accumulator_ = true; }
   void set_innermost() { vmap_ = kInnermost; }
@@ -16,7 +19,6 @@ class AccumulateGrad final : public Node {
     // The leaf may have become something else meanwhile: its own entry stays.
     if (leaf->meta() && leaf->meta()->node == this) leaf->meta()->node = nullptr;
   }
-  const char* name() const override { return "AccumulateGrad"; }
   // The sweep accumulates by itself: it knows whether the buffer may be taken over.
   void vjp(Gradients, Gradients) override {
     fail("AccumulateGrad: has no inputs to differentiate");

@@ -99,7 +99,7 @@ struct CodingPolicy {
   int64_t min_bytes = 1024;
   int64_t block[2] = {256, 64};  // of 8 and of 4 bits
   bool inputs = false;           // whether floats without history that the program holds are coded
-  // By name of the op, in lower case, without underscores.
+  // By what the tape calls the op.
   std::unordered_map<std::string, Codec> ops;
 
   // What was saved: bytes of the distinct storages, and what they have become.

@@ -77,11 +77,12 @@ void stop_waiting(const Tensor& x);
 void share_tangents(const Tensor& to, const Tensor& from);
 
 // Stands on an edge for an input that carries tangents; its own edge is that of the input.
-struct Placeholder final : Node {
+inline const EntryKind placeholder_entry("placeholder", nullptr, EntryKind::Role::Graph, {},
+                                         "Placeholder");
+struct Placeholder final : Entry<placeholder_entry> {
   explicit Placeholder(std::vector<Tangent> tangents) : tangents(std::move(tangents)) {
     is_placeholder_ = true;
   }
-  const char* name() const override { return "Placeholder"; }
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
   const Edge& real() const { return edges()[0]; }
   // Tangents that differ over a batch belong to each of its elements: nothing is to be summed here.

@@ -132,8 +132,6 @@ Tensor Node::saved(size_t i) const {
   return saved_values()[i].get(*this);
 }
 
-std::string Node::saved_name(size_t i) const { return "tensor" + std::to_string(i); }
-
 void Node::release_saved(const SourceLine& sweep_line) {
   if (saved_count_ == 0 || released_) return;
   std::span<SavedValue> values = saved_values();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "graph/entry_kind.h"
 #include "graph/saved_value.h"
 #include "graph/source.h"
 
@@ -55,7 +56,12 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  virtual const char* name() const = 0;  // "MulBackward0"
+  // What it has in common with others: the op, the names of what it saves.
+  virtual const EntryKind& kind() const = 0;
+  // "MulBackward0". Custom functions have names of their own.
+  virtual const char* name() const { return kind().name.c_str(); }
+  // "mul": what the tape calls it.
+  virtual std::string function() const { return kind().function; }
 
   // One gradient per output comes in (undefined means zero), one per edge goes out. Only those
   // with needs(i) must be filled; the sweep sums broadcast dimensions away and casts. Written with
@@ -83,16 +89,15 @@ class Node {
   }
   // How the derivative reads saved value i, whose elements these are in the order of memory.
   virtual SavedReading reading(size_t, const Tensor&) const { return {}; }
-  // What PyTorch calls saved value i: "self" for _saved_self.
-  virtual std::string saved_name(size_t i) const;
+  // Where saved value i stands among the names of its kind: entries that leave some out differ.
+  virtual size_t saved_place(size_t i) const { return i; }
+  std::string saved_name(size_t i) const { return kind().saved_name(saved_place(i)); }
   // What else the entry knows, readable as _saved_dim and the like.
   struct Attribute {
     const char* name;
     std::variant<bool, int64_t, double, DimVector> value;
   };
   virtual std::vector<Attribute> attributes() const { return {}; }
-  // Whether entries of this kind may save a value of that name, even if this one does not.
-  virtual bool may_save(std::string_view) const { return false; }
   // Drops the saved values, in a sweep that runs at this line: an ephemeral tape's entries do so as
   // the sweep passes.
   virtual void release_saved(const SourceLine& sweep_line);
@@ -224,6 +229,21 @@ class Node {
   bool is_forward_only_ = false;
   bool is_collected_ = false;
   bool has_outer_vmaps_ = false;  // outputs differ over several batches
+};
+
+// An entry of a class that has one kind, and of one that has several.
+template <const EntryKind& kKind>
+class Entry : public Node {
+ public:
+  const EntryKind& kind() const final { return kKind; }
+};
+class VariantEntry : public Node {
+ public:
+  explicit VariantEntry(const EntryKind& kind) : kind_(kind) {}
+  const EntryKind& kind() const final { return kind_; }
+
+ private:
+  const EntryKind& kind_;
 };
 
 int64_t live_node_count();

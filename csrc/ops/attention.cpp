@@ -20,7 +20,11 @@ namespace tapegrad {
 namespace {
 
 const Op attention_op("attention", {"scale", "causal", "masked"}, kContracts);
-const Op attention_backward_op("attention_backward", {"scale", "causal", "masked"}, kContracts);
+const Op attention_backward_op("attention_backward", {"scale", "causal", "masked"},
+                               kContracts | kUnrecorded);
+
+const EntryKind attention_entry("scaled_dot_product_attention", attention_op,
+                                {"query", "key", "value", "output", "logsumexp", "mask"});
 
 // The kernels step through any strides, but elements of a row must be adjacent.
 Tensor with_rows(const Tensor& x) {
@@ -52,15 +56,9 @@ std::pair<Tensor, Tensor> run_attention(std::span<const Tensor> inputs, double s
   return {outputs[0], outputs[1]};
 }
 
-struct AttentionBackward final : Node {
+struct AttentionBackward final : Entry<attention_entry> {
   AttentionBackward(bool causal, double scale, bool masked)
       : causal(causal), scale(scale), masked(masked) {}
-  const char* name() const override { return "ScaledDotProductAttentionBackward0"; }
-  std::string saved_name(size_t i) const override {
-    static constexpr const char* kNames[] = {"query",  "key",       "value",
-                                             "output", "logsumexp", "mask"};
-    return kNames[i];
-  }
 
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (is_differentiating()) return composed(grads[0], grad_inputs);

@@ -9,9 +9,11 @@ namespace tapegrad {
 
 namespace {
 
-struct HideBackward final : Node {
+const EntryKind vmap_in_entry("vmap_in", EntryKind::Role::Graph);
+const EntryKind vmap_out_entry("vmap_out", EntryKind::Role::Graph);
+
+struct HideBackward final : Entry<vmap_in_entry> {
   HideBackward(int64_t dim, uint32_t vmap, int64_t size) : dim(dim), vmap(vmap), size(size) {}
-  const char* name() const override { return "VmapInBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = reveal_batch(grads[0], dim, vmap, size);
   }
@@ -20,9 +22,8 @@ struct HideBackward final : Node {
   int64_t size;
 };
 
-struct RevealBackward final : Node {
+struct RevealBackward final : Entry<vmap_out_entry> {
   RevealBackward(int64_t dim, uint32_t vmap) : dim(dim), vmap(vmap) {}
-  const char* name() const override { return "VmapOutBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = hide_batch(grads[0], dim, vmap);
   }

@@ -16,8 +16,8 @@ namespace tapegrad {
 
 namespace {
 
-const Op total_norm_op("total_norm", {"kind"});
-const Op scale_tensors_op("scale_tensors");
+const Op total_norm_op("total_norm", {"kind"}, kUnrecorded);
+const Op scale_tensors_op("scale_tensors", {}, kUnrecorded);
 
 bool are_plain(std::span<const Tensor> tensors) {
   if (tensors.empty() || is_vmap_running() || forward_levels) return false;

@@ -28,21 +28,26 @@ namespace tapegrad {
 
 namespace {
 
-const Op quantize_op("quantize", {"bits", "block", "seed", "offset"}, kRandom);
-const Op unscaled_blocks_op("unscaled_blocks", {"block"});
-const Op dequantize_op("dequantize", {"bits", "block"});
-const Op two_values_op("two_values");
-const Op pack_bits_op("pack_bits", {"one"});
-const Op unpack_bits_op("unpack_bits", {"zero", "one"});
-const Op integer_range_op("integer_range");
-const Op narrow_integers_op("narrow_integers", {"low", "bytes"});
-const Op widen_integers_op("widen_integers", {"low", "bytes"});
-const Op round_to_bfloat16_op("round_to_bfloat16");
-const Op from_bfloat16_op("from_bfloat16");
-const Op pack_places_op("pack_places", {"input_size*", "output_size*", "kernel*", "stride*",
-                                        "padding*", "dilation*", "adaptive"});
-const Op unpack_places_op("unpack_places", {"input_size*", "output_size*", "kernel*", "stride*",
-                                            "padding*", "dilation*", "adaptive"});
+const Op quantize_op("quantize", {"bits", "block", "seed", "offset"},
+                     kRandom | kUnrecorded | kHostRead);
+const Op unscaled_blocks_op("unscaled_blocks", {"block"}, kUnrecorded);
+const Op dequantize_op("dequantize", {"bits", "block"}, kUnrecorded);
+const Op two_values_op("two_values", {}, kUnrecorded | kHostRead);
+const Op pack_bits_op("pack_bits", {"one"}, kUnrecorded);
+const Op unpack_bits_op("unpack_bits", {"zero", "one"}, kUnrecorded);
+const Op integer_range_op("integer_range", {}, kUnrecorded | kHostRead);
+const Op narrow_integers_op("narrow_integers", {"low", "bytes"}, kUnrecorded);
+const Op widen_integers_op("widen_integers", {"low", "bytes"}, kUnrecorded);
+const Op round_to_bfloat16_op("round_to_bfloat16", {}, kUnrecorded | kHostRead);
+const Op from_bfloat16_op("from_bfloat16", {}, kUnrecorded);
+const Op pack_places_op("pack_places",
+                        {"input_size*", "output_size*", "kernel*", "stride*", "padding*",
+                         "dilation*", "adaptive"},
+                        kUnrecorded | kHostRead);
+const Op unpack_places_op("unpack_places",
+                          {"input_size*", "output_size*", "kernel*", "stride*", "padding*",
+                           "dilation*", "adaptive"},
+                          kUnrecorded);
 
 Tensor make(DType dtype, int64_t count) {
   const int64_t sizes[] = {count};
@@ -213,7 +218,7 @@ struct Choice {
 
 Choice choice_for(const CodingPolicy& policy, const Node& owner) {
   if (policy.ops.empty()) return {policy.codec, false};
-  auto found = policy.ops.find(plain_op_name(owner.name()));
+  auto found = policy.ops.find(owner.function());
   return found == policy.ops.end() ? Choice{policy.codec, false} : Choice{found->second, true};
 }
 
@@ -360,15 +365,6 @@ Tensor coded_and_decoded(const Tensor& x, const CodingPolicy& policy) {
   if (!payload && is_floating(x.dtype())) payload = encode_rounded(run, policy.codec, policy);
   if (!payload) return x;
   return decode(Coded{payload, DimVector(x.sizes()), run.strides});
-}
-
-std::string plain_op_name(std::string_view name) {
-  if (size_t at = name.rfind("Backward"); at != std::string_view::npos && at > 0)
-    name = name.substr(0, at);
-  std::string plain;
-  for (char c : name)
-    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return plain;
 }
 
 }  // namespace tapegrad

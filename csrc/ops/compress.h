@@ -12,7 +12,4 @@ Tensor decode(const Coded& coded);
 // value. Itself where it would be kept.
 Tensor coded_and_decoded(const Tensor& x, const CodingPolicy& policy);
 
-// "mm" for MmBackward0 and mm_ alike: small letters, without underscores.
-std::string plain_op_name(std::string_view name);
-
 }  // namespace tapegrad

@@ -25,6 +25,13 @@ const Op conv_grad_input_op("conv_grad_input", {"stride*", "padding*", "dilation
 const Op conv_grad_weight_op("conv_grad_weight", {"stride*", "padding*", "dilation*", "groups"},
                              kContracts);
 
+// One factor is kept for the gradient of the other.
+const EntryKind conv_entry("convolution", conv_op, {{"input", {1}}, {"weight", {0}}});
+const EntryKind conv_grad_input_entry("convolution", conv_grad_input_op,
+                                      {{"input", {1}}, {"weight", {0}}});
+const EntryKind conv_grad_weight_entry("convolution", conv_grad_weight_op,
+                                       {{"input", {1}}, {"grad_output", {0}}});
+
 // Sizes and steps beyond this are refused, so that no sum of products of them overflows.
 constexpr int64_t kLargest = int64_t{1} << 31;
 
@@ -62,8 +69,6 @@ struct ConvNode : Node {
   ConvNode(const Convolution& how, Sizes first, Sizes second)
       : how(how), first_sizes(first), second_sizes(second) {}
   bool needs_bias() const { return edges().size() > 2 && needs(2); }
-  const char* name() const override { return "ConvolutionBackward0"; }
-  std::string saved_name(size_t i) const override { return i == 0 ? "input" : "weight"; }
   std::vector<Attribute> attributes() const override {
     return {{"stride", how.stride},
             {"padding", how.padding},
@@ -78,6 +83,7 @@ struct ConvNode : Node {
 // y(x, w, bias)
 struct ConvBackward final : ConvNode {
   using ConvNode::ConvNode;
+  const EntryKind& kind() const override { return conv_entry; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(0)) grad_inputs[0] = grad_input(g, saved(1), Tensor(), first_sizes, how);
@@ -89,6 +95,7 @@ struct ConvBackward final : ConvNode {
 // x(g, w, bias)
 struct ConvInputBackward final : ConvNode {
   using ConvNode::ConvNode;
+  const EntryKind& kind() const override { return conv_grad_input_entry; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& u = grads[0];
     if (needs(0)) grad_inputs[0] = forward(u, saved(1), Tensor(), first_sizes, how);
@@ -100,7 +107,7 @@ struct ConvInputBackward final : ConvNode {
 // w(x, g)
 struct ConvWeightBackward final : ConvNode {
   using ConvNode::ConvNode;
-  std::string saved_name(size_t i) const override { return i == 0 ? "input" : "grad_output"; }
+  const EntryKind& kind() const override { return conv_grad_weight_entry; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& v = grads[0];
     if (needs(0)) grad_inputs[0] = grad_input(saved(1), v, Tensor(), first_sizes, how);

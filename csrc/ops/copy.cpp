@@ -13,33 +13,35 @@
 
 namespace tapegrad {
 
+const Op copy_op("copy", {}, kAnyRank);
+
 namespace {
 
-const Op copy_op("copy", {}, kAnyRank);
-const Op has_zero_op("has_zero");
+const Op has_zero_op("has_zero", {}, kNoDerivative | kHostRead);
+
+const EntryKind clone_entry("clone", copy_op);
+const EntryKind to_copy_entry("to_copy", copy_op);
+const EntryKind copy_entry("copy", &copy_op, EntryKind::Role::Derivative, {}, "CopyBackwards");
+const EntryKind fill_entry("fill", fill_op);
 
 // The gradient goes through unchanged; the sweep casts it and sums broadcast dimensions away.
-struct CloneBackward final : Node {
-  const char* name() const override { return "CloneBackward0"; }
+struct CloneBackward final : Entry<clone_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
 };
 
-struct ToCopyBackward final : Node {
-  const char* name() const override { return "ToCopyBackward0"; }
+struct ToCopyBackward final : Entry<to_copy_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
 };
 
 // self.copy_(from): what self held before is gone, and so is its gradient.
-struct CopyBackward final : Node {
-  const char* name() const override { return "CopyBackwards"; }
+struct CopyBackward final : Entry<copy_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
     if (needs(1)) grad_inputs[1] = grads[0];
   }
 };
 
-struct FillBackward final : Node {
-  const char* name() const override { return "FillBackward0"; }
+struct FillBackward final : Entry<fill_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
   }

@@ -5,10 +5,12 @@
 #include <span>
 
 #include "core/layout.h"
+#include "core/op.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
 
+extern const Op copy_op;
 // Elements of `from`, broadcast and converted, into `to`. Neither bumped nor recorded.
 void copy_into(const Tensor& to, const Tensor& from);
 

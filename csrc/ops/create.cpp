@@ -7,12 +7,13 @@
 
 namespace tapegrad {
 
+const Op fill_op("fill", {"value"}, kAnyRank);
+
 namespace {
 
-const Op fill_op("fill", {"value"}, kAnyRank);
-const Op arange_op("arange", {"start", "step"});
-const Op linspace_op("linspace", {"start", "end", "base"});
-const Op eye_op("eye");
+const Op arange_op("arange", {"start", "step"}, kNoDerivative);
+const Op linspace_op("linspace", {"start", "end", "base"}, kNoDerivative);
+const Op eye_op("eye", {}, kNoDerivative);
 
 // Number of elements of arange, checked.
 int64_t arange_count(Scalar start, Scalar end, Scalar step, DType dtype) {

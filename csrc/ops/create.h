@@ -4,9 +4,12 @@
 #include <optional>
 
 #include "core/layout.h"
+#include "core/op.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
+
+extern const Op fill_op;
 
 Tensor full(Sizes sizes, Scalar value, DType dtype, Device device);
 inline Tensor zeros(Sizes sizes, DType dtype, Device device) {

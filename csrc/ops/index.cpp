@@ -24,10 +24,17 @@ namespace {
 // One record per public op: the name is what errors begin with.
 const Op index_op("index", {"before", "rule", "dims*"});
 const Op index_select_op("index_select", {"before", "rule", "dims*"});
-const Op index_put_op("index_put_", {"before", "rule", "accumulate", "dims*"});
-const Op index_add_op("index_add_", {"before", "rule", "accumulate", "dims*"});
+const Op index_put_op("index_put_", {"before", "rule", "accumulate", "dims*"}, kAnyOrder);
+const Op index_add_op("index_add_", {"before", "rule", "accumulate", "dims*"}, kAnyOrder);
 const Op index_copy_op("index_copy_", {"before", "rule", "accumulate", "dims*"});
 const Op index_fill_op("index_fill_", {"before", "rule", "accumulate", "dims*"});
+
+const EntryKind index_entry(index_op, {"indices*"});
+const EntryKind index_put_entry("index_put", index_put_op, {"indices*"});
+const EntryKind index_select_entry(index_select_op, {"index"});
+const EntryKind index_add_entry("index_add", index_add_op, {"index"});
+const EntryKind index_copy_entry("index_copy", index_copy_op, {"index"});
+const EntryKind index_fill_entry("index_fill", index_fill_op, {"index"});
 
 // Index tensors made ready for the kernels.
 struct Prepared {
@@ -221,9 +228,8 @@ void save_columns(Node& node, const Prepared& prepared) {
   for (size_t i = 0; i < prepared.columns.size(); ++i) node.save_input(i, prepared.columns[i]);
 }
 
-struct IndexBackward final : Node {
+struct IndexBackward final : Entry<index_entry> {
   IndexBackward(Sizes sizes, Sizes dims) : sizes(sizes), dims(dims) {}
-  const char* name() const override { return "IndexBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     index_put_(grad_x, saved_list(*this, dims), grads[0], true);
@@ -233,9 +239,8 @@ struct IndexBackward final : Node {
   DimVector dims;
 };
 
-struct IndexPutBackward final : Node {
+struct IndexPutBackward final : Entry<index_put_entry> {
   IndexPutBackward(Sizes dims, bool accumulate) : dims(dims), accumulate(accumulate) {}
-  const char* name() const override { return "IndexPutBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     std::vector<Tensor> list = saved_list(*this, dims);
     const Tensor& g = grads[0];
@@ -321,9 +326,8 @@ Along along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, b
 }
 
 // The gradient of slices taken or written: index and dimension are what is needed of it.
-struct IndexSelectBackward final : Node {
+struct IndexSelectBackward final : Entry<index_select_entry> {
   IndexSelectBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
-  const char* name() const override { return "IndexSelectBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     index_add_(grad_x, dim, saved(0), grads[0], 1);
@@ -333,9 +337,8 @@ struct IndexSelectBackward final : Node {
   int64_t dim;
 };
 
-struct IndexAddBackward final : Node {
+struct IndexAddBackward final : Entry<index_add_entry> {
   IndexAddBackward(int64_t dim, Scalar alpha) : dim(dim), alpha(alpha) {}
-  const char* name() const override { return "IndexAddBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = grads[0];
     if (!needs(1)) return;
@@ -347,9 +350,8 @@ struct IndexAddBackward final : Node {
   Scalar alpha;
 };
 
-struct IndexCopyBackward final : Node {
+struct IndexCopyBackward final : Entry<index_copy_entry> {
   explicit IndexCopyBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "IndexCopyBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype(), g->device()));
@@ -358,9 +360,8 @@ struct IndexCopyBackward final : Node {
   int64_t dim;
 };
 
-struct IndexFillBackward final : Node {
+struct IndexFillBackward final : Entry<index_fill_entry> {
   explicit IndexFillBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "IndexFillBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(0)) grad_inputs[0] = index_fill(g, dim, saved(0), zeros({}, g.dtype(), g->device()));

@@ -29,12 +29,21 @@ constexpr int64_t kFewRepeats = 32;
 const Op cat_op("cat", {"dim"});
 const Op flip_op("flip");
 const Op triangle_op("triangle", {"diagonal", "upper"});
-const Op repeat_indices_op("repeat_interleave");
-const Op total_repeats_op("total_repeats");
+const Op repeat_indices_op("repeat_interleave", {}, kNoDerivative);
+const Op total_repeats_op("total_repeats", {}, kNoDerivative | kHostRead);
 
-struct CatBackward final : Node {
+const EntryKind cat_entry(cat_op);
+const EntryKind stack_entry("stack", cat_op);
+const EntryKind repeat_entry("repeat", copy_op);
+const EntryKind few_repeats_entry("repeat_interleave", cat_op);
+const EntryKind many_repeats_entry("repeat_interleave", copy_op);
+const EntryKind flip_entry(flip_op);
+const EntryKind roll_entry("roll", copy_op);
+const EntryKind triu_entry("triu", triangle_op);
+const EntryKind tril_entry("tril", triangle_op);
+
+struct CatBackward final : Entry<cat_entry> {
   explicit CatBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "CatBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     int64_t start = 0;
     for (size_t i = 0; i < grad_inputs.size(); ++i) {
@@ -48,9 +57,8 @@ struct CatBackward final : Node {
   DimVector lengths;  // along dim; -1 for an empty vector that was left out
 };
 
-struct StackBackward final : Node {
+struct StackBackward final : Entry<stack_entry> {
   explicit StackBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "StackBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     for (size_t i = 0; i < grad_inputs.size(); ++i)
       if (needs(i)) grad_inputs[i] = select(grads[0], dim, static_cast<int64_t>(i));
@@ -58,9 +66,8 @@ struct StackBackward final : Node {
   int64_t dim;
 };
 
-struct RepeatBackward final : Node {
+struct RepeatBackward final : Entry<repeat_entry> {
   RepeatBackward(Sizes split, Sizes repeat_dims) : split(split), repeat_dims(repeat_dims) {}
-  const char* name() const override { return "RepeatBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = sum(reshape(grads[0], split), repeat_dims, false);
   }
@@ -68,9 +75,9 @@ struct RepeatBackward final : Node {
   DimVector repeat_dims;  // the "how often" ones
 };
 
-struct RepeatInterleaveBackward final : Node {
-  RepeatInterleaveBackward(Sizes split, int64_t dim) : split(split), dim(dim) {}
-  const char* name() const override { return "RepeatInterleaveBackward0"; }
+struct RepeatInterleaveBackward final : VariantEntry {
+  RepeatInterleaveBackward(const EntryKind& kind, Sizes split, int64_t dim)
+      : VariantEntry(kind), split(split), dim(dim) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = sum(reshape(grads[0], split), {&dim, 1}, false);
   }
@@ -78,18 +85,16 @@ struct RepeatInterleaveBackward final : Node {
   int64_t dim;      // the "how often" one
 };
 
-struct FlipBackward final : Node {
+struct FlipBackward final : Entry<flip_entry> {
   explicit FlipBackward(Sizes dims) : dims(dims) {}
-  const char* name() const override { return "FlipBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = flip(grads[0], dims);
   }
   DimVector dims;
 };
 
-struct RollBackward final : Node {
+struct RollBackward final : Entry<roll_entry> {
   RollBackward(Sizes back, Sizes dims) : back(back), dims(dims) {}
-  const char* name() const override { return "RollBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = roll(grads[0], back, dims);
   }
@@ -97,9 +102,9 @@ struct RollBackward final : Node {
   DimVector dims;
 };
 
-struct TriangleBackward final : Node {
-  TriangleBackward(int64_t diagonal, bool upper) : diagonal(diagonal), upper(upper) {}
-  const char* name() const override { return upper ? "TriuBackward0" : "TrilBackward0"; }
+struct TriangleBackward final : VariantEntry {
+  TriangleBackward(int64_t diagonal, bool upper)
+      : VariantEntry(upper ? triu_entry : tril_entry), diagonal(diagonal), upper(upper) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = upper ? triu(grads[0], diagonal) : tril(grads[0], diagonal);
   }
@@ -321,14 +326,17 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
   split[d + 1] = repeats;
   sizes[d] = total;
   Tensor y;
-  if (repeats > 0 && repeats <= kFewRepeats) {
+  const bool few = repeats > 0 && repeats <= kFewRepeats;
+  if (few) {
     y = join("repeat_interleave", std::vector<Tensor>(repeats, part), d + 1, x.dtype());
   } else {
     y = empty("repeat_interleave", split, x.dtype(), x->device());
     copy_into(y, part);
   }
   y->set_geometry(sizes, contiguous_strides(sizes), 0);
-  if (should_record(source)) record<RepeatInterleaveBackward>({&source}, y, 0, split, d + 1);
+  if (should_record(source))
+    record<RepeatInterleaveBackward>({&source}, y, 0, few ? few_repeats_entry : many_repeats_entry,
+                                     split, d + 1);
   return y;
 }
 

@@ -19,11 +19,15 @@ namespace tapegrad {
 
 namespace {
 
-const Op count_mask_op("count_mask");
-const Op nonzero_op("nonzero");
+const Op count_mask_op("count_mask", {}, kNoDerivative | kHostRead);
+const Op nonzero_op("nonzero", {}, kNoDerivative);
 const Op masked_select_op("masked_select");
 const Op masked_fill_op("masked_fill");
 const Op masked_scatter_op("masked_scatter");
+
+const EntryKind masked_select_entry(masked_select_op, {"mask"});
+const EntryKind masked_fill_entry(masked_fill_op, {"mask"});
+const EntryKind masked_scatter_entry(masked_scatter_op, {"mask"});
 
 // A mask ready for the kernels, with the number of true elements of each block and of all.
 struct Counted {
@@ -90,9 +94,8 @@ std::vector<Tensor> nonzero_columns(const Tensor& x) {
 
 namespace {
 
-struct MaskedSelectBackward final : Node {
+struct MaskedSelectBackward final : Entry<masked_select_entry> {
   explicit MaskedSelectBackward(Sizes sizes) : sizes(sizes) {}
-  const char* name() const override { return "MaskedSelectBackward0"; }
   // In the broadcast shape; the sweep sums it to the input's.
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
@@ -118,8 +121,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 
 namespace {
 
-struct MaskedFillBackward final : Node {
-  const char* name() const override { return "MaskedFillBackward0"; }
+struct MaskedFillBackward final : Entry<masked_fill_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     Tensor mask = saved(0);
@@ -180,9 +182,8 @@ Tensor fill_value(const char* op, Scalar value, DType dtype) {
 
 namespace {
 
-struct MaskedScatterBackward final : Node {
+struct MaskedScatterBackward final : Entry<masked_scatter_entry> {
   explicit MaskedScatterBackward(Sizes source_sizes) : source_sizes(source_sizes) {}
-  const char* name() const override { return "MaskedScatterBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     Tensor mask = saved(0);

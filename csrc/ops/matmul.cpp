@@ -21,6 +21,15 @@ namespace {
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta.
 const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts);
 
+// One factor is kept for the gradient of the other.
+const EntryKind mm_entry("mm", matmul_op, {{"self", {1}}, {"mat2", {0}}});
+const EntryKind bmm_entry("bmm", matmul_op, {{"self", {1}}, {"mat2", {0}}});
+const EntryKind mv_entry("mv", matmul_op, {{"self", {1}}, {"vec", {0}}});
+const EntryKind dot_entry("dot", matmul_op, {{"self", {1}}, {"tensor", {0}}});
+const EntryKind addmm_entry("addmm", matmul_op, {{"mat1", {2}}, {"mat2", {1}}});
+const EntryKind baddbmm_entry("baddbmm", matmul_op, {{"batch1", {2}}, {"batch2", {1}}});
+const EntryKind addmv_entry("addmv", matmul_op, {{"mat", {2}}, {"vec", {1}}});
+
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,
                  ": expected both operands to have the same dtype, but "
@@ -66,23 +75,18 @@ void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b, Scalar a
 }
 
 // The product's gradients: g @ b^T and a^T @ g, for matrices and batches alike.
-struct MatmulBackward final : Node {
-  explicit MatmulBackward(const char* name) : name_(name) {}
-  const char* name() const override { return name_; }
-  std::string saved_name(size_t i) const override { return i == 0 ? "self" : "mat2"; }
-  bool may_save(std::string_view name) const override { return name == "self" || name == "mat2"; }
+struct MatmulBackward final : VariantEntry {
+  explicit MatmulBackward(const EntryKind& kind) : VariantEntry(kind) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = matmul(grads[0], matrix_transpose(saved(1)));
     if (needs(1)) grad_inputs[1] = matmul(matrix_transpose(saved(0)), grads[0]);
   }
-  const char* name_;
 };
 
 // beta * x + alpha * (a @ b)
-struct AddmmBackward final : Node {
-  AddmmBackward(const char* name, Scalar beta, Scalar alpha)
-      : name_(name), beta(beta), alpha(alpha) {}
-  const char* name() const override { return name_; }
+struct AddmmBackward final : VariantEntry {
+  AddmmBackward(const EntryKind& kind, Scalar beta, Scalar alpha)
+      : VariantEntry(kind), beta(beta), alpha(alpha) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(0)) grad_inputs[0] = scaled(g, beta);
@@ -92,7 +96,6 @@ struct AddmmBackward final : Node {
   static Tensor scaled(const Tensor& x, Scalar factor) {
     return factor.as_double() == 1 ? x : mul(x, factor.as_double());
   }
-  const char* name_;
   Scalar beta, alpha;
 };
 
@@ -104,7 +107,7 @@ void save_factors(Node& node, const Tensor& a, const Tensor& b) {
 }
 
 // a and b of equal rank >= 2; batch dimensions broadcast.
-Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Tensor& b) {
+Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Tensor& b) {
   check_dtypes(op, a, b);
   check_inner(op, a, b);
   DimVector sizes;
@@ -114,7 +117,7 @@ Tensor multiply(const char* op, const char* node_name, const Tensor& a, const Te
   sizes.push_back(b.size(b.dim() - 1));
   Tensor out = empty(op, sizes, a.dtype(), a->device());
   multiply_into(out, a, b, 1, 0);
-  if (should_record(a, b)) save_factors(record<MatmulBackward>({&a, &b}, out, 2, node_name), a, b);
+  if (should_record(a, b)) save_factors(record<MatmulBackward>({&a, &b}, out, 2, kind), a, b);
   return out;
 }
 
@@ -125,7 +128,7 @@ bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
          !is_vmap_running() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
 }
 
-Tensor add_product(const char* op, const char* node_name, const Tensor& x, const Tensor& a,
+Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const Tensor& a,
                    const Tensor& b, Scalar beta, Scalar alpha) {
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
@@ -151,7 +154,7 @@ Tensor add_product(const char* op, const char* node_name, const Tensor& x, const
     multiply_into(out, a, b, alpha, beta);
   }
   if (should_record(x, a, b))
-    save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, node_name, beta, alpha), a, b);
+    save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha), a, b);
   return out;
 }
 
@@ -167,7 +170,7 @@ Tensor fold_rows(const Tensor& a, const Tensor& b) {
   DimVector sizes(a.sizes());
   sizes.back() = b.size(1);
   Tensor rows = reshape(a, DimVector{-1, a.size(a.dim() - 1)});
-  return unsafe_view(multiply("matmul", "MmBackward0", rows, b), sizes);
+  return unsafe_view(multiply("matmul", mm_entry, rows, b), sizes);
 }
 
 Tensor align_rank(const Tensor& x, int64_t rank) {
@@ -182,7 +185,7 @@ Tensor align_rank(const Tensor& x, int64_t rank) {
 Tensor mm(const Tensor& a, const Tensor& b) {
   check_rank("mm", "self", a, 2);
   check_rank("mm", "mat2", b, 2);
-  return multiply("mm", "MmBackward0", a, b);
+  return multiply("mm", mm_entry, a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
@@ -191,7 +194,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.size(0) == b.size(0),
                  "bmm: expected both to have the same number of batches, got ",
                  to_string(a.sizes()), " and ", to_string(b.sizes()));
-  return multiply("bmm", "BmmBackward0", a, b);
+  return multiply("bmm", bmm_entry, a, b);
 }
 
 Tensor mv(const Tensor& a, const Tensor& x) {
@@ -199,7 +202,7 @@ Tensor mv(const Tensor& a, const Tensor& x) {
   check_rank("mv", "vec", x, 1);
   TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x",
                  a.size(1), "), vec (", x.size(0), ")");
-  return unsafe_view(multiply("mv", "MvBackward0", a, unsqueeze(x, 1)), DimVector{a.size(0)});
+  return unsafe_view(multiply("mv", mv_entry, a, unsqueeze(x, 1)), DimVector{a.size(0)});
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
@@ -210,7 +213,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
                  "dot: inconsistent tensor size, expected tensors to have "
                  "the same number of elements, but got ",
                  a.size(0), " and ", b.size(0));
-  return unsafe_view(multiply("dot", "DotBackward0", unsqueeze(a, 0), unsqueeze(b, 1)), {});
+  return unsafe_view(multiply("dot", dot_entry, unsqueeze(a, 0), unsqueeze(b, 1)), {});
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
@@ -224,7 +227,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
                  "matmul: both arguments need to be at least 1D, but "
                  "they are ",
                  a.dim(), "D and ", b.dim(), "D");
-  if (a.dim() == 2 && b.dim() == 2) return multiply("matmul", "MmBackward0", a, b);
+  if (a.dim() == 2 && b.dim() == 2) return multiply("matmul", mm_entry, a, b);
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
   if (a.dim() == 1) {
@@ -240,7 +243,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     return fold_rows(a, b);
   }
   int64_t rank = std::max(a.dim(), b.dim());
-  return multiply("matmul", "BmmBackward0", align_rank(a, rank), align_rank(b, rank));
+  return multiply("matmul", bmm_entry, align_rank(a, rank), align_rank(b, rank));
 }
 
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
@@ -249,7 +252,7 @@ Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Sca
   check_dtypes("addmm", a, b);
   TAPEGRAD_CHECK(x.dtype() != DType::Bool || beta.as_double() == 0,
                  "addmm: result type int64 can't be cast to the desired output type bool");
-  return add_product("addmm", "AddmmBackward0", x, a, b, beta, alpha);
+  return add_product("addmm", addmm_entry, x, a, b, beta, alpha);
 }
 
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
@@ -259,14 +262,14 @@ Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, S
                  "baddbmm: expected both batches to have the same number, "
                  "got ",
                  to_string(a.sizes()), " and ", to_string(b.sizes()));
-  return add_product("baddbmm", "BaddbmmBackward0", x, a, b, beta, alpha);
+  return add_product("baddbmm", baddbmm_entry, x, a, b, beta, alpha);
 }
 
 Tensor addmv(const Tensor& x, const Tensor& a, const Tensor& v, Scalar beta, Scalar alpha) {
   check_rank("addmv", "mat", a, 2);
   check_rank("addmv", "vec", v, 1);
   Tensor column = x.dim() == 0 ? x : unsqueeze(x, 1);
-  Tensor y = add_product("addmv", "AddmvBackward0", column, a, unsqueeze(v, 1), beta, alpha);
+  Tensor y = add_product("addmv", addmv_entry, column, a, unsqueeze(v, 1), beta, alpha);
   return unsafe_view(y, DimVector{y.size(0)});
 }
 

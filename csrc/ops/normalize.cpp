@@ -17,11 +17,20 @@ namespace tapegrad {
 namespace {
 
 const Op layer_norm_op("layer_norm", {"eps", "centred", "has_weight", "has_bias"});
-const Op layer_norm_backward_op("layer_norm_backward", {"centred", "has_weight", "wants_input",
-                                                        "wants_weight", "wants_bias"});
+const Op layer_norm_backward_op("layer_norm_backward",
+                                {"centred", "has_weight", "wants_input", "wants_weight",
+                                 "wants_bias"},
+                                kUnrecorded);
 const Op batch_norm_op("batch_norm", {"eps", "given", "has_weight", "has_bias"}, kOverwrites);
-const Op batch_norm_backward_op("batch_norm_backward", {"given", "has_weight", "wants_input",
-                                                        "wants_weight", "wants_bias"});
+const Op batch_norm_backward_op("batch_norm_backward",
+                                {"given", "has_weight", "wants_input", "wants_weight",
+                                 "wants_bias"},
+                                kUnrecorded);
+
+const std::initializer_list<SavedName> kNormSaved = {"input", "weight", "mean", "rstd"};
+const EntryKind layer_norm_entry("native_layer_norm", layer_norm_op, kNormSaved);
+const EntryKind rms_norm_entry("rms_norm", layer_norm_op, kNormSaved);
+const EntryKind batch_norm_entry("native_batch_norm", batch_norm_op, kNormSaved);
 
 void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*> others) {
   TAPEGRAD_CHECK_AS(NotImplementedError, x.dtype() == DType::Float32 || x.dtype() == DType::Float64,
@@ -38,9 +47,9 @@ Tensor output(bool wanted, const Tensor& like) {
 }
 
 // Edges: x, then weight and bias where they are. Saved: x, weight, mean, rstd.
-struct NormNode : Node {
-  NormNode(double eps, bool has_weight, bool has_bias)
-      : eps(eps), has_weight(has_weight), has_bias(has_bias) {}
+struct NormNode : VariantEntry {
+  NormNode(const EntryKind& kind, double eps, bool has_weight, bool has_bias)
+      : VariantEntry(kind), eps(eps), has_weight(has_weight), has_bias(has_bias) {}
   bool wants_weight() const { return has_weight && needs(1); }
   bool wants_bias() const { return has_bias && needs(1 + has_weight); }
   Tensor weight() const { return has_weight ? saved(1) : Tensor(); }
@@ -82,10 +91,9 @@ struct NormNode : Node {
 
 struct LayerNormBackward final : NormNode {
   LayerNormBackward(double eps, bool has_weight, bool has_bias, int64_t dims, bool centred)
-      : NormNode(eps, has_weight, has_bias), dims(dims), centred(centred) {}
-  const char* name() const override {
-    return centred ? "NativeLayerNormBackward0" : "RmsNormBackward0";
-  }
+      : NormNode(centred ? layer_norm_entry : rms_norm_entry, eps, has_weight, has_bias),
+        dims(dims),
+        centred(centred) {}
   DimVector normalized() const {
     DimVector list;
     for (int64_t d = -dims; d < 0; ++d) list.push_back(d);
@@ -116,8 +124,7 @@ struct LayerNormBackward final : NormNode {
 
 struct BatchNormBackward final : NormNode {
   BatchNormBackward(double eps, bool has_weight, bool has_bias, bool given)
-      : NormNode(eps, has_weight, has_bias), given(given) {}
-  const char* name() const override { return "NativeBatchNormBackward0"; }
+      : NormNode(batch_norm_entry, eps, has_weight, has_bias), given(given) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!is_differentiating())
       return run_fused(batch_norm_backward_op, given, grads[0], grad_inputs);

@@ -17,7 +17,7 @@ namespace {
 
 OptimizerInfo describe(const char* name, std::vector<const char*> options,
                        std::vector<const char*> states, std::vector<const char*> counts) {
-  return {{name, "optimizer_step", {"which", "count", "options*"}, 0},
+  return {{name, "optimizer_step", {"which", "count", "options*"}, kUnrecorded},
           std::move(options),
           std::move(states),
           std::move(counts)};

@@ -309,7 +309,7 @@ PointwiseId power_line(const Tensor& exponent, DType compute) {
   return PointwiseId::pow;
 }
 
-const Op nextafter_half_op("nextafter_half");
+const Op nextafter_half_op("nextafter_half", {}, kUnrecorded);
 
 // 16-bit floats are computed in float32 everywhere else, but their neighbours are other numbers.
 void execute_nextafter_half(Operands operands, DType dtype, const Tensor& out) {
@@ -388,12 +388,11 @@ class PointwiseNode : public Node {
  public:
   PointwiseNode(const PointwiseInfo& info, uint8_t saved_mask)
       : info_(info), saved_mask_(saved_mask) {}
-  const char* name() const override { return info_.node_name; }
+  const EntryKind& kind() const override { return info_.entry; }
   void vjp(Gradients grads, Gradients grad_inputs) override;
 
   const PointwiseInfo& info() const { return info_; }
-  std::string saved_name(size_t i) const override;
-  bool may_save(std::string_view name) const override;
+  size_t saved_place(size_t i) const override;
   SavedReading reading(size_t i, const Tensor& elements) const override;
 
  protected:
@@ -427,17 +426,14 @@ class PointwiseParamNode final : public PointwiseNode {
   Scalar values_[kMaxParams];
 };
 
-// What PyTorch calls the operand in a slot.
-const char* slot_name(const PointwiseInfo& info, int slot) {
-  if (slot == 2 && info.op.id == PointwiseId::pow) return "exponent";
-  static constexpr const char* kNames[] = {"grad", "self", "other", "third", "result"};
-  return kNames[slot];
-}
-
-std::string PointwiseNode::saved_name(size_t i) const {
-  for (int slot = 1; slot < kGradOperands; ++slot)
-    if ((saved_mask_ >> slot & 1) && i-- == 0) return slot_name(info_, slot);
-  return Node::saved_name(i);
+// Its kind names what any of the derivatives mentions; this one may have saved less.
+size_t PointwiseNode::saved_place(size_t i) const {
+  size_t place = 0;
+  for (int slot = 1; slot < kGradOperands; ++slot) {
+    if ((saved_mask_ >> slot & 1) && i-- == 0) break;
+    place += info_.mentions >> slot & 1;
+  }
+  return place;
 }
 
 // On which side of its limits each element lies is told by the derivative at gradient one.
@@ -456,14 +452,6 @@ SavedReading PointwiseNode::reading(size_t i, const Tensor& elements) const {
   return result;
 }
 
-bool PointwiseNode::may_save(std::string_view name) const {
-  for (int slot = 1; slot < kGradOperands; ++slot)
-    for (int i = 0; i < info_.arity; ++i)
-      if ((info_.derivatives[i].mentions >> slot & 1) && name == slot_name(info_, slot))
-        return true;
-  return false;
-}
-
 void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
   size_t next = 0;
   for (int slot = 1; slot < kGradOperands; ++slot)
@@ -472,8 +460,9 @@ void PointwiseNode::load(Tensor (&operands)[kGradOperands]) const {
 
 // Passes the gradient of a value on; of the other input, on which the value depends only by
 // comparison, it is zero.
-struct LinkBackward final : Node {
-  const char* name() const override { return "LinkBackward0"; }
+const EntryKind link_entry("link", EntryKind::Role::Graph);
+
+struct LinkBackward final : Entry<link_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = grads[0];
     if (needs(1)) grad_inputs[1] = zeros(output_of_edge(1), grads[0].dtype(), grads[0]->device());

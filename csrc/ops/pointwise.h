@@ -29,7 +29,7 @@ struct PointwiseInfo {
   const char* line;  // as in the table: "clamp_between"
   const char* name;  // of the public op: "clamp"
   const char* kind;  // "UNARY", "ACTIVATION", "BINARY" or "TERNARY"
-  const char* node_name;
+  EntryKind entry;   // of what it records
   int arity;
   PointwiseDTypes dtypes;
   const char* value_text;
@@ -37,6 +37,7 @@ struct PointwiseInfo {
   const char* param_names[kMaxParams];
   Scalar param_defaults[kMaxParams];
   PointwiseOp op;
+  uint8_t mentions;              // what any of the derivatives mentions
   SavedUse uses[kGradOperands];  // how the derivatives read each operand
   PointwiseDerivative derivatives[kMaxArity];
 };

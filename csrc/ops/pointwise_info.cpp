@@ -50,13 +50,13 @@ Tensor recorded_derivative(const Tensor& g, const Tensor& a, const Tensor& b, co
 }
 
 void fill_op(PointwiseOp& op, const char* name, PointwiseId id, int derivative,
-             const ParamList& params) {
+             const ParamList& params, uint16_t traits) {
   op.name = name;
   op.kernel_name = "pointwise";
   op.attributes = {"dtype"};
   op.attributes.insert(op.attributes.end(), params.names, params.names + params.count);
   if (params.count > 0) op.attributes.resize(1 + kMaxParams, "unused");
-  op.traits = kAnyRank | kOverwrites;
+  op.traits = kAnyRank | kOverwrites | traits;
   op.id = id;
   op.derivative = static_cast<int8_t>(derivative);
   op.enlist();
@@ -75,7 +75,7 @@ void fill_derivative(Derivative& d, PointwiseId id, const ParamList& params) {
   d.kind = kind_of(d.text);
   d.mentions = mentioned_operands(d.text, Rule::kArity);
   if (d.kind != Derivative::Kind::Kernel) return;
-  fill_op(d.op, derivative_name(Rule::kName, Rule::kArity, I), id, I, params);
+  fill_op(d.op, derivative_name(Rule::kName, Rule::kArity, I), id, I, params, kUnrecorded);
   int next = 0;
   for (int slot = 0; slot < kGradOperands; ++slot)
     if (d.mentions >> slot & 1) d.op.slots[next++] = static_cast<uint8_t>(slot);
@@ -99,19 +99,27 @@ std::string public_name(std::string name) {
   return name;
 }
 
-// "leaky_relu" gives "LeakyReluBackward0".
-const char* node_name(const std::string& name) {
-  std::string camel;
-  bool upper = true;
-  for (char c : name) {
-    if (c == '_') {
-      upper = true;
-      continue;
-    }
-    camel += upper ? static_cast<char>(c - ('a' <= c && c <= 'z' ? 32 : 0)) : c;
-    upper = false;
+// Whether its result can have a derivative: it is not always bool or integer.
+constexpr bool is_differentiable(PointwiseDTypes dtypes) {
+  return dtypes != PointwiseDTypes::Test && dtypes != PointwiseDTypes::Integer &&
+         dtypes != PointwiseDTypes::Integral;
+}
+
+// The entry saves the operands that its derivatives mention.
+void fill_entry(PointwiseInfo& info) {
+  static constexpr const char* kNames[] = {"grad", "self", "other", "third", "result"};
+  EntryKind& entry = info.entry;
+  entry.name = EntryKind::usual_name(info.name, 0);
+  entry.function = info.name;
+  entry.op = &info.op;
+  for (int slot = 1; slot < kGradOperands; ++slot) {
+    if (!(info.mentions >> slot & 1)) continue;
+    SavedName saved(slot == 2 && info.op.id == PointwiseId::pow ? "exponent" : kNames[slot], {});
+    for (int i = 0; i < info.arity; ++i)
+      saved.inputs |= static_cast<uint8_t>((info.derivatives[i].mentions >> slot & 1) << i);
+    entry.saved.push_back(saved);
   }
-  return strdup((camel + "Backward0").c_str());
+  entry.enlist();
 }
 
 template <class Rule>
@@ -119,7 +127,6 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
   info.line = Rule::kName;
   info.name = strdup(public_name(Rule::kName).c_str());
   info.kind = kind;
-  info.node_name = node_name(info.name);
   info.arity = Rule::kArity;
   info.dtypes = Rule::kDTypes;
   info.value_text = Rule::kValue;
@@ -128,7 +135,8 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
     info.param_names[i] = params.names[i];
     info.param_defaults[i] = params.defaults[i];
   }
-  fill_op(info.op, Rule::kName, id, -1, params);
+  fill_op(info.op, Rule::kName, id, -1, params,
+          is_differentiable(Rule::kDTypes) ? 0 : kNoDerivative);
   info.op.is_test = Rule::kDTypes == PointwiseDTypes::Test;
   for (uint8_t i = 0; i < kMaxArity; ++i) info.op.slots[i] = i;
   constexpr const char* kWords[] = {"g", Rule::kArity == 1 ? "x" : "a", "b", "c", "y"};
@@ -136,6 +144,8 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
   fill_derivative<Rule, 0>(info.derivatives[0], id, params);
   fill_derivative<Rule, 1>(info.derivatives[1], id, params);
   fill_derivative<Rule, 2>(info.derivatives[2], id, params);
+  for (const Derivative& d : info.derivatives) info.mentions |= d.mentions;
+  if (is_differentiable(Rule::kDTypes)) fill_entry(info);
 }
 
 struct Infos {

@@ -24,8 +24,15 @@ const Op max_pool_op("max_pool", kWindowAttributes);
 const Op avg_pool_op("avg_pool", kWindowAttributes);
 const Op avg_pool_backward_op("avg_pool_backward", kWindowAttributes);
 const Op plane_gather_op("plane_gather", {"rank"});
-const Op plane_scatter_op("plane_scatter", {"rank", "add"});
+const Op plane_scatter_op("plane_scatter", {"rank", "add"}, kAnyOrder);
 const Op max_unpool_op("max_unpool", {"rank", "add"});
+
+const EntryKind max_pool_entry(max_pool_op, {"indices"});
+const EntryKind max_pool_backward_entry("max_pool_backward", plane_scatter_op, {"indices"});
+const EntryKind max_pool_double_entry("max_pool_double", plane_gather_op, {"indices"});
+const EntryKind max_unpool_entry(max_unpool_op, {"indices"});
+const EntryKind avg_pool_entry(avg_pool_op);
+const EntryKind avg_pool_backward_entry(avg_pool_backward_op);
 
 // What the kernels read: three dimensions, those that there are not in front.
 struct Windows {
@@ -86,11 +93,10 @@ DimVector pooled_sizes(const Tensor& x, Sizes spatial) {
 Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes, bool add);
 
 // Saved: the places.
-struct PlaneGatherBackward final : Node {
-  PlaneGatherBackward(int64_t rank, DimVector sizes, const char* node_name,
+struct PlaneGatherBackward final : VariantEntry {
+  PlaneGatherBackward(int64_t rank, DimVector sizes, const EntryKind& kind,
                       std::optional<Windows> windows)
-      : rank(rank), sizes(std::move(sizes)), node_name(node_name), windows(windows) {}
-  const char* name() const override { return node_name; }
+      : VariantEntry(kind), rank(rank), sizes(std::move(sizes)), windows(windows) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (grads[0].defined()) grad_inputs[0] = plane_scatter(grads[0], saved(0), rank, sizes, true);
   }
@@ -108,26 +114,23 @@ struct PlaneGatherBackward final : Node {
   }
   int64_t rank;
   DimVector sizes;
-  const char* node_name;
   std::optional<Windows> windows;
 };
 
-struct PlaneScatterBackward final : Node {
-  PlaneScatterBackward(int64_t rank, const char* node_name) : rank(rank), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+struct PlaneScatterBackward final : VariantEntry {
+  PlaneScatterBackward(int64_t rank, const EntryKind& kind) : VariantEntry(kind), rank(rank) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = plane_gather(grads[0], saved(0), rank);
   }
   int64_t rank;
-  const char* node_name;
 };
 
 Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes, bool add) {
   const Scalar attributes[] = {rank, add};
   Tensor y = run(add ? plane_scatter_op : max_unpool_op, x, indices, sizes, attributes);
   if (should_record(x)) {
-    const char* name = add ? "MaxPoolBackwardBackward0" : "MaxUnpoolBackward0";
-    record<PlaneScatterBackward>({&x}, y, 1, rank, name).save_output(0, indices);
+    const EntryKind& kind = add ? max_pool_backward_entry : max_unpool_entry;
+    record<PlaneScatterBackward>({&x}, y, 1, rank, kind).save_output(0, indices);
   }
   return y;
 }
@@ -157,7 +160,7 @@ std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows
            std::span<const Tensor>(outputs, outputs[1].defined() ? 2 : 1));
   Tensor y = in_planes_format(as_dtype(outputs[0], x.dtype()), x, windows.rank);
   if (recording)
-    record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), "MaxPoolBackward0",
+    record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), max_pool_entry,
                                 windows)
         .save_output(0, outputs[1]);
   if (!wants_indices) return {y, Tensor()};
@@ -168,10 +171,9 @@ std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows
 
 Tensor run_avg(const Tensor& x, const Windows& windows, Sizes sizes);
 
-struct AvgPoolBackwardBackward final : Node {
+struct AvgPoolBackwardBackward final : Entry<avg_pool_backward_entry> {
   AvgPoolBackwardBackward(Windows windows, DimVector sizes)
       : windows(windows), sizes(std::move(sizes)) {}
-  const char* name() const override { return "AvgPoolBackwardBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = run_avg(grads[0], windows, sizes);
   }
@@ -186,9 +188,8 @@ Tensor avg_pool_backward(const Tensor& grad, const Windows& windows, Sizes sizes
   return grad_x;
 }
 
-struct AvgPoolBackward final : Node {
+struct AvgPoolBackward final : Entry<avg_pool_entry> {
   AvgPoolBackward(Windows windows, DimVector sizes) : windows(windows), sizes(std::move(sizes)) {}
-  const char* name() const override { return "AvgPoolBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = avg_pool_backward(grads[0], windows, sizes);
   }
@@ -359,7 +360,7 @@ Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank) {
   const Scalar attributes[] = {rank};
   Tensor y = run(plane_gather_op, x, indices, indices.sizes(), attributes);
   if (should_record(x))
-    record<PlaneGatherBackward>({&x}, y, 1, rank, DimVector(x.sizes()), "MaxPoolDoubleBackward0",
+    record<PlaneGatherBackward>({&x}, y, 1, rank, DimVector(x.sizes()), max_pool_double_entry,
                                 std::nullopt)
         .save_output(0, indices);
   return y;

@@ -19,41 +19,52 @@ namespace {
 
 const Op integers_op("random_integers", {"seed", "offset", "first", "count"}, kRandom);
 const Op bernoulli_each_op("random_bernoulli_each", {"seed", "offset"}, kRandom);
-const Op permutation_op("random_permutation", {"seed", "offset"}, kRandom);
-const Op multinomial_op("random_multinomial", {"seed", "offset", "replacement"}, kRandom);
+const Op permutation_op("random_permutation", {"seed", "offset"}, kRandom | kNoDerivative);
+const Op multinomial_op("random_multinomial", {"seed", "offset", "replacement"},
+                        kRandom | kNoDerivative);
 const Op poisson_op("random_poisson", {"seed", "offset"}, kRandom);
 
+// A sample in place and one of given parameters are different functions to PyTorch, and numbered.
+const EntryKind random_from_entry("random", integers_op);
+const EntryKind random_to_entry("random", integers_op, {}, 1);
+const EntryKind random_entry("random", integers_op, {}, 2);
+const EntryKind bernoulli_of_entry("bernoulli", bernoulli_each_op);
+const EntryKind bernoulli_each_entry("bernoulli", bernoulli_each_op, {}, 1);
+const EntryKind poisson_entry("poisson", poisson_op);
+
 struct DistributionRecord {
+  DistributionRecord(const char* function, const char* op_name,
+                     std::initializer_list<const char*> attributes, int overload = 0)
+      : op(op_name, attributes, kRandom), kind(function, op, {}, overload) {}
   Op op;
-  const char* node_name;
+  EntryKind kind;
 };
 // In the order of Distribution.
 const DistributionRecord kDistributions[] = {
-    {{"random_uniform", {"seed", "offset", "from", "to"}, kRandom}, "UniformBackward0"},
-    {{"random_normal", {"seed", "offset", "mean", "std"}, kRandom}, "NormalBackward0"},
-    {{"random_log_normal", {"seed", "offset", "mean", "std"}, kRandom}, "LogNormalBackward0"},
-    {{"random_exponential", {"seed", "offset", "rate", "unused"}, kRandom}, "ExponentialBackward0"},
-    {{"random_cauchy", {"seed", "offset", "median", "sigma"}, kRandom}, "CauchyBackward0"},
-    {{"random_geometric", {"seed", "offset", "probability", "unused"}, kRandom},
-     "GeometricBackward0"},
-    {{"random_bernoulli", {"seed", "offset", "probability", "unused"}, kRandom},
-     "BernoulliBackward2"},
+    {"uniform", "random_uniform", {"seed", "offset", "from", "to"}},
+    {"normal", "random_normal", {"seed", "offset", "mean", "std"}},
+    {"log_normal", "random_log_normal", {"seed", "offset", "mean", "std"}},
+    {"exponential", "random_exponential", {"seed", "offset", "rate", "unused"}},
+    {"cauchy", "random_cauchy", {"seed", "offset", "median", "sigma"}},
+    {"geometric", "random_geometric", {"seed", "offset", "probability", "unused"}},
+    {"bernoulli", "random_bernoulli", {"seed", "offset", "probability", "unused"}, 2},
 };
 const DistributionRecord& record_of(Distribution distribution) {
   return kDistributions[static_cast<int>(distribution)];
 }
 
+const Op& normal_op() { return record_of(Distribution::Normal).op; }
+const EntryKind normal_of_means_entry("normal", normal_op(), {}, 1);
+const EntryKind normal_of_stds_entry("normal", normal_op(), {}, 2);
+const EntryKind normal_of_both_entry("normal", normal_op(), {}, 3);
+
 // A sample does not depend on anything in a differentiable way.
-struct SampleBackward final : Node {
-  explicit SampleBackward(const char* name) : name_(name) {}
-  const char* name() const override { return name_; }
+struct SampleBackward final : VariantEntry {
+  explicit SampleBackward(const EntryKind& kind) : VariantEntry(kind) {}
   void vjp(Gradients, Gradients grad_inputs) override {
     for (size_t i = 0; i < grad_inputs.size(); ++i)
       if (needs(i)) grad_inputs[i] = zeros(output_sizes(0), output_dtype(0), output_device(0));
   }
-
- private:
-  const char* name_;
 };
 
 // No kernel uses more than a tile of 16 counters for 32 elements, or one for one.
@@ -73,14 +84,14 @@ void dispatch_sample(const Op& op, std::span<const Tensor> inputs, RandomStream 
 
 // The frame of all in-place forms: sample(self) writes.
 template <class Sample>
-void overwrite(const char* op, const char* node_name, const Tensor& self, Sample&& sample) {
+void overwrite(const char* op, const EntryKind& kind, const Tensor& self, Sample&& sample) {
   bool recording = should_record(self);
   check_inplace(op, self, recording);
   sample();
   note_write(op, self);
   if (!recording) return;
   Ref<SampleBackward> node =
-      Node::create<SampleBackward>(1, 0, std::span<const Tensor>(&self, 1), node_name);
+      Node::create<SampleBackward>(1, 0, std::span<const Tensor>(&self, 1), kind);
   node->edges()[0] = gradient_edge(self);
   node->stamp();
   rebase_history(self, std::move(node));
@@ -224,7 +235,7 @@ void sample_into(const char* op, const Tensor& out, Distribution distribution, d
 
 void sample_(const char* op, const Tensor& self, Distribution distribution, double a, double b,
              Generator& generator) {
-  overwrite(op, record_of(distribution).node_name, self,
+  overwrite(op, record_of(distribution).kind, self,
             [&] { sample_into(op, self, distribution, a, b, generator); });
 }
 
@@ -243,8 +254,8 @@ void random_into(const char* op, const Tensor& out, int64_t from, std::optional<
 void random_(const Tensor& self, std::optional<int64_t> from, std::optional<int64_t> to,
              Generator& generator) {
   // PyTorch numbers its overloads.
-  const char* node_name = from ? "RandomBackward0" : to ? "RandomBackward1" : "RandomBackward2";
-  overwrite("random_", node_name, self,
+  const EntryKind& kind = from ? random_from_entry : to ? random_to_entry : random_entry;
+  overwrite("random_", kind, self,
             [&] { random_into("random_", self, from.value_or(0), to, generator); });
 }
 
@@ -252,7 +263,7 @@ Tensor bernoulli(const Tensor& p, Generator& generator) {
   if (!is_floating(p.dtype())) fail_unsupported_dtype("bernoulli", p.dtype());
   Tensor out = empty("bernoulli", p.sizes(), p.dtype(), p->device());
   bernoulli_each_into(out, p, generator);
-  if (should_record(p)) record<SampleBackward>({&p}, out, 0, "BernoulliBackward0");
+  if (should_record(p)) record<SampleBackward>({&p}, out, 0, bernoulli_of_entry);
   return out;
 }
 
@@ -260,7 +271,7 @@ void bernoulli_(const Tensor& self, const Tensor& p, Generator& generator) {
   if (!is_floating(p.dtype())) fail_unsupported_dtype("bernoulli_", p.dtype());
   TAPEGRAD_CHECK(can_expand(p.sizes(), self.sizes()), "bernoulli_: p of shape ",
                  to_string(p.sizes()), " cannot be broadcast to shape ", to_string(self.sizes()));
-  overwrite("bernoulli_", "BernoulliBackward1", self, [&] {
+  overwrite("bernoulli_", bernoulli_each_entry, self, [&] {
     GradMode off(false);
     bernoulli_each_into(self, expand(p, self.sizes()), generator);
   });
@@ -270,21 +281,21 @@ Tensor normal(const Tensor& mean, const Tensor& std, Generator& generator) {
   check_stds(std);
   DimVector sizes = broadcast_sizes("normal", mean.sizes(), std.sizes());
   Tensor out = normal_of(mean, std, sizes, mean.dtype(), generator);
-  if (should_record(mean, std)) record<SampleBackward>({&mean, &std}, out, 0, "NormalBackward3");
+  if (should_record(mean, std)) record<SampleBackward>({&mean, &std}, out, 0, normal_of_both_entry);
   return out;
 }
 
 Tensor normal(const Tensor& mean, double std, Generator& generator) {
   TAPEGRAD_CHECK(std >= 0, "normal expects std >= 0.0, but found std ", std);
   Tensor out = normal_of(mean, wrapped_number(std), mean.sizes(), mean.dtype(), generator);
-  if (should_record(mean)) record<SampleBackward>({&mean}, out, 0, "NormalBackward1");
+  if (should_record(mean)) record<SampleBackward>({&mean}, out, 0, normal_of_means_entry);
   return out;
 }
 
 Tensor normal(double mean, const Tensor& std, Generator& generator) {
   check_stds(std);
   Tensor out = normal_of(wrapped_number(mean), std, std.sizes(), std.dtype(), generator);
-  if (should_record(std)) record<SampleBackward>({&std}, out, 0, "NormalBackward2");
+  if (should_record(std)) record<SampleBackward>({&std}, out, 0, normal_of_stds_entry);
   return out;
 }
 
@@ -294,7 +305,7 @@ Tensor poisson(const Tensor& rates, Generator& generator) {
   Tensor out = empty("poisson", rates.sizes(), rates.dtype(), rates->device());
   RandomStream stream = generator.reserve(static_cast<uint64_t>(rates.numel()));
   dispatch_sample(poisson_op, std::span<const Tensor>(&plain, 1), stream, {}, out);
-  if (should_record(rates)) record<SampleBackward>({&rates}, out, 0, "PoissonBackward0");
+  if (should_record(rates)) record<SampleBackward>({&rates}, out, 0, poisson_entry);
   return out;
 }
 

@@ -19,7 +19,16 @@ namespace tapegrad {
 namespace {
 
 const Op recurrent_op("recurrent", {"cell", "reverse", "counts*"}, kContracts);
-const Op recurrent_backward_op("recurrent_backward", {"cell", "reverse", "counts*"}, kContracts);
+const Op recurrent_backward_op("recurrent_backward", {"cell", "reverse", "counts*"},
+                               kContracts | kUnrecorded);
+
+const std::initializer_list<SavedName> kRecurrentSaved = {
+    "input", "weight_ih", "weight_hh", "state", "cell_state_or_bias", "bias", "result", "memory"};
+// In the order of Cell.
+const EntryKind kRecurrentEntries[] = {{"rnn_tanh", recurrent_op, kRecurrentSaved},
+                                       {"rnn_relu", recurrent_op, kRecurrentSaved},
+                                       {"lstm", recurrent_op, kRecurrentSaved},
+                                       {"gru", recurrent_op, kRecurrentSaved}};
 
 Tensor or_zeros(const Tensor& grad, const Tensor& like) {
   return grad.defined() ? grad : zeros(like.sizes(), like.dtype(), like->device());
@@ -123,16 +132,15 @@ struct Composed {
 
 // Edges: x, w_ih, w_hh, h0, then those that there are of c0, the bias and the state's bias. What x_gates
 // were is computed again where it is needed: they are larger than anything else.
-struct RecurrentBackward final : Node {
+struct RecurrentBackward final : VariantEntry {
   enum { kX, kInputWeight, kWeight, kState, kLast, kBias, kOut, kMemory, kSavedCount };
 
   RecurrentBackward(Cell cell, bool reverse, const DimVector& counts, bool biased)
-      : cell(cell), reverse(reverse), biased(biased), counts(counts) {}
-  const char* name() const override {
-    static constexpr const char* kNames[] = {"RnnTanhBackward0", "RnnReluBackward0",
-                                             "LstmBackward0", "GruBackward0"};
-    return kNames[static_cast<int>(cell)];
-  }
+      : VariantEntry(kRecurrentEntries[static_cast<int>(cell)]),
+        cell(cell),
+        reverse(reverse),
+        biased(biased),
+        counts(counts) {}
   bool is_lstm() const { return cell == Cell::Lstm; }
   bool has_state_bias() const { return cell == Cell::Gru && biased; }
   size_t bias_edge() const { return is_lstm() ? 5 : 4; }

@@ -15,39 +15,42 @@ namespace {
 const Op sum_op("sum", {"dims"});
 const Op mean_op("mean", {"dims"});
 const Op prod_op("prod", {"dims"});
-const Op any_op("any", {"dims"});
-const Op all_op("all", {"dims"});
-const Op count_nonzero_op("count_nonzero", {"dims"});
+const Op any_op("any", {"dims"}, kNoDerivative);
+const Op all_op("all", {"dims"}, kNoDerivative);
+const Op count_nonzero_op("count_nonzero", {"dims"}, kNoDerivative);
 const Op logsumexp_op("logsumexp", {"dims"});
 
-struct SumBackward final : Node {
-  SumBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+const EntryKind sum_entry(sum_op);
+const EntryKind sum_over_entry(sum_op, {}, 1);
+const EntryKind mean_entry(mean_op);
+const EntryKind mean_over_entry(mean_op, {}, 1);
+const EntryKind prod_entry(prod_op, {"self"});
+const EntryKind prod_over_entry(prod_op, {"self"}, 1);
+const EntryKind logsumexp_entry(logsumexp_op, {"self", "result"});
+
+struct SumBackward final : VariantEntry {
+  SumBackward(const ReducedDims& dims, const EntryKind& kind) : VariantEntry(kind), dims(dims) {}
   std::vector<Attribute> attributes() const override { return dims.attributes(); }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = dims.expand_back(grads[0]);
   }
   ReducedDims dims;
-  const char* node_name;
 };
 
-struct MeanBackward final : Node {
-  MeanBackward(const ReducedDims& dims, const char* node_name) : dims(dims), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+struct MeanBackward final : VariantEntry {
+  MeanBackward(const ReducedDims& dims, const EntryKind& kind) : VariantEntry(kind), dims(dims) {}
   std::vector<Attribute> attributes() const override { return dims.attributes(); }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = dims.expand_back(grads[0] / static_cast<double>(dims.count()));
   }
   ReducedDims dims;
-  const char* node_name;
 };
 
 // d prod / dx_k is the product of the others: of those before times those after. No division, so
 // zeros need no case of their own, at any order.
-struct ProdBackward final : Node {
-  ProdBackward(const ReducedDims& dims, int64_t dim, const char* node_name)
-      : dims(dims), dim(dim), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+struct ProdBackward final : VariantEntry {
+  ProdBackward(const ReducedDims& dims, int64_t dim, const EntryKind& kind)
+      : VariantEntry(kind), dims(dims), dim(dim) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0);
     Tensor before = exclusive_cumprod(x, dim, false);
@@ -57,12 +60,10 @@ struct ProdBackward final : Node {
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   ReducedDims dims;
   int64_t dim;
-  const char* node_name;
 };
 
-struct LogsumexpBackward final : Node {
+struct LogsumexpBackward final : Entry<logsumexp_entry> {
   explicit LogsumexpBackward(const ReducedDims& dims) : dims(dims) {}
-  const char* name() const override { return "LogsumexpBackward0"; }
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = dims.restore(saved(1));
@@ -89,16 +90,16 @@ SumTypes sum_types(const Tensor& x, std::optional<DType> dtype) {
 
 Tensor record_sum(const Tensor& x, Tensor y, const ReducedDims& dims, bool whole) {
   if (is_floating(y.dtype()) && should_record(x))
-    record<SumBackward>({&x}, y, 0, dims, whole ? "SumBackward0" : "SumBackward1");
+    record<SumBackward>({&x}, y, 0, dims, whole ? sum_entry : sum_over_entry);
   return y;
 }
 
-Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, const char* node_name,
+Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, const EntryKind& kind,
                  std::optional<DType> dtype) {
   auto [x, result] = sum_types(input, dtype);
   Tensor y = run_reduction(prod_op, x, dims, result);
   if (is_floating(result) && should_record(x)) {
-    auto& node = record<ProdBackward>({&x}, y, 1, dims, dim, node_name);
+    auto& node = record<ProdBackward>({&x}, y, 1, dims, dim, kind);
     node.save_input(0, x);
   }
   return y;
@@ -146,19 +147,19 @@ Tensor mean(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> 
   Tensor x = wider ? input : cast(input, result);
   Tensor y = run_reduction(mean_op, x, reduced, result);
   if (should_record(x))
-    record<MeanBackward>({&x}, y, 0, reduced, dims.empty() ? "MeanBackward0" : "MeanBackward1");
+    record<MeanBackward>({&x}, y, 0, reduced, dims.empty() ? mean_entry : mean_over_entry);
   return y;
 }
 
 Tensor prod(const Tensor& x, std::optional<DType> dtype) {
   Tensor flat = x.dim() == 1 ? x : reshape(x, DimVector{-1});
-  return prod_over(flat, ReducedDims::of("prod", flat, {}, false), 0, "ProdBackward0", dtype);
+  return prod_over(flat, ReducedDims::of("prod", flat, {}, false), 0, prod_entry, dtype);
 }
 
 Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
   DimVector dims{dim};
   ReducedDims reduced = ReducedDims::of("prod", x, dims, keepdim);
-  return prod_over(x, reduced, wrap_dim("prod", dim, x.dim()), "ProdBackward1", dtype);
+  return prod_over(x, reduced, wrap_dim("prod", dim, x.dim()), prod_over_entry, dtype);
 }
 
 Tensor logsumexp(const Tensor& input, Sizes dims, bool keepdim) {

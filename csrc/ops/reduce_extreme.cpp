@@ -18,15 +18,23 @@ const Op amax_op("amax", {"dims"});
 const Op amin_op("amin", {"dims"});
 const Op max_dim_op("max", {"dims"});
 const Op min_dim_op("min", {"dims"});
-const Op argmax_op("argmax", {"dims"});
-const Op argmin_op("argmin", {"dims"});
+const Op argmax_op("argmax", {"dims"}, kNoDerivative);
+const Op argmin_op("argmin", {"dims"}, kNoDerivative);
 const Op median_op("median", {"dim"});
 
+const EntryKind amax_entry(amax_op, {"self", "result"});
+const EntryKind amin_entry(amin_op, {"self", "result"});
+const EntryKind max_of_all_entry("max", amax_op, {"self", "result"}, 1);
+const EntryKind min_of_all_entry("min", amin_op, {"self", "result"}, 1);
+const EntryKind median_of_all_entry(median_op, {"self", "result"});
+const EntryKind max_entry(max_dim_op, {"indices"});
+const EntryKind min_entry(min_dim_op, {"indices"});
+const EntryKind median_entry(median_op, {"indices"}, 1);
+
 // Equal extremes share the gradient evenly.
-struct SharedExtremeBackward final : Node {
-  SharedExtremeBackward(const ReducedDims& dims, const char* node_name)
-      : dims(dims), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+struct SharedExtremeBackward final : VariantEntry {
+  SharedExtremeBackward(const ReducedDims& dims, const EntryKind& kind)
+      : VariantEntry(kind), dims(dims) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = dims.restore(saved(1));
     Tensor chosen = eq(x, y) | isnan(x);  // the extreme of a NaN is NaN
@@ -38,14 +46,12 @@ struct SharedExtremeBackward final : Node {
   }
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   ReducedDims dims;
-  const char* node_name;
 };
 
 // The gradient goes to the chosen element.
-struct ChosenBackward final : Node {
-  ChosenBackward(const ReducedDims& dims, int64_t dim, const char* node_name)
-      : dims(dims), dim(dim), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+struct ChosenBackward final : VariantEntry {
+  ChosenBackward(const ReducedDims& dims, int64_t dim, const EntryKind& kind)
+      : VariantEntry(kind), dims(dims), dim(dim) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor grad_x = zeros(dims.sizes, grads[0].dtype(), grads[0]->device());
     scatter_(grad_x, dim, dims.restore(saved(0)), dims.restore(grads[0]));
@@ -53,13 +59,12 @@ struct ChosenBackward final : Node {
   }
   ReducedDims dims;
   int64_t dim;
-  const char* node_name;
 };
 
 void record_shared(const Tensor& x, const Tensor& y, const ReducedDims& dims,
-                   const char* node_name) {
+                   const EntryKind& kind) {
   if (!should_record(x)) return;
-  auto& node = record<SharedExtremeBackward>({&x}, y, 2, dims, node_name);
+  auto& node = record<SharedExtremeBackward>({&x}, y, 2, dims, kind);
   node.save_input(0, x);
   node.save_output(1, y);
 }
@@ -73,12 +78,12 @@ void check_any_element(const char* op, const Tensor& x) {
 }
 
 Tensor shared_extreme(const Op& op, const Tensor& x, Sizes dims, bool keepdim,
-                      const char* node_name) {
+                      const EntryKind& kind) {
   ReducedDims reduced = ReducedDims::of(op.name, x, dims, keepdim);
   if (dims.empty()) check_any_element(op.name, x);
   check_not_empty(op.name, x, reduced);
   Tensor y = run_reduction(op, x, reduced, x.dtype());
-  record_shared(x, y, reduced, node_name);
+  record_shared(x, y, reduced, kind);
   return y;
 }
 
@@ -88,7 +93,7 @@ void check_ordered(const char* op, const Tensor& x) {
 }
 
 TensorPair chosen_extreme(const Op& op, const Tensor& x, int64_t dim, bool keepdim,
-                          const char* node_name) {
+                          const EntryKind& kind) {
   ReducedDims reduced = ReducedDims::of(op.name, x, DimVector{dim}, keepdim);
   check_not_empty(op.name, x, reduced);
   DimVector sizes = reduced.result_sizes();
@@ -99,7 +104,7 @@ TensorPair chosen_extreme(const Op& op, const Tensor& x, int64_t dim, bool keepd
   Scalar attribute = by_mask ? Scalar(static_cast<int64_t>(reduced.mask)) : Scalar(wrapped);
   dispatch(op, {x}, {attribute}, {values, indices});
   if (should_record(x))
-    record<ChosenBackward>({&x}, values, 1, reduced, wrapped, node_name).save_input(0, indices);
+    record<ChosenBackward>({&x}, values, 1, reduced, wrapped, kind).save_input(0, indices);
   return {values, indices};
 }
 
@@ -122,26 +127,26 @@ Tensor place(const Op& op, const Tensor& input, std::optional<int64_t> dim, bool
 }  // namespace
 
 Tensor amax(const Tensor& x, Sizes dims, bool keepdim) {
-  return shared_extreme(amax_op, x, dims, keepdim, "AmaxBackward0");
+  return shared_extreme(amax_op, x, dims, keepdim, amax_entry);
 }
 Tensor amin(const Tensor& x, Sizes dims, bool keepdim) {
-  return shared_extreme(amin_op, x, dims, keepdim, "AminBackward0");
+  return shared_extreme(amin_op, x, dims, keepdim, amin_entry);
 }
 
 Tensor max(const Tensor& x) {
   check_any_element("max", x);
-  return shared_extreme(amax_op, x, {}, false, "MaxBackward1");
+  return shared_extreme(amax_op, x, {}, false, max_of_all_entry);
 }
 Tensor min(const Tensor& x) {
   check_any_element("min", x);
-  return shared_extreme(amin_op, x, {}, false, "MinBackward1");
+  return shared_extreme(amin_op, x, {}, false, min_of_all_entry);
 }
 
 TensorPair max(const Tensor& x, int64_t dim, bool keepdim) {
-  return chosen_extreme(max_dim_op, x, dim, keepdim, "MaxBackward0");
+  return chosen_extreme(max_dim_op, x, dim, keepdim, max_entry);
 }
 TensorPair min(const Tensor& x, int64_t dim, bool keepdim) {
-  return chosen_extreme(min_dim_op, x, dim, keepdim, "MinBackward0");
+  return chosen_extreme(min_dim_op, x, dim, keepdim, min_entry);
 }
 
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
@@ -159,13 +164,13 @@ Tensor median(const Tensor& x) {
     return full({}, std::numeric_limits<double>::quiet_NaN(), x.dtype(), x->device());
   }
   Tensor flat = reshape(detach(x), DimVector{-1});
-  Tensor y = chosen_extreme(median_op, flat, 0, false, "").first;
-  record_shared(x, y, ReducedDims::of("median", x, {}, false), "MedianBackward0");
+  Tensor y = chosen_extreme(median_op, flat, 0, false, median_entry).first;
+  record_shared(x, y, ReducedDims::of("median", x, {}, false), median_of_all_entry);
   return y;
 }
 TensorPair median(const Tensor& x, int64_t dim, bool keepdim) {
   check_ordered("median", x);
-  return chosen_extreme(median_op, x, dim, keepdim, "MedianBackward1");
+  return chosen_extreme(median_op, x, dim, keepdim, median_entry);
 }
 
 }  // namespace tapegrad

@@ -16,6 +16,9 @@ namespace {
 const Op var_op("var", {"dims", "correction", "root"});
 const Op norm_op("norm", {"dims", "p"});
 
+const EntryKind norm_entry(norm_op, {"self", "result"});
+const EntryKind norm_over_entry(norm_op, {"self", "result"}, 1);
+
 DimVector dim_list(const ReducedDims& dims) {
   DimVector list;
   for (size_t d = 0; d < dims.sizes.size(); ++d)
@@ -27,20 +30,20 @@ DimVector dim_list(const ReducedDims& dims) {
 
 // What one of the four ops computes: var or std, alone or with the mean.
 struct Moments {
-  const char* op;
-  const char* node_name;
+  EntryKind kind;
   bool root;
   bool with_mean;
+  const char* op() const { return kind.function.c_str(); }
 };
-constexpr Moments kVar{"var", "VarBackward0", false, false};
-constexpr Moments kStd{"std", "StdBackward0", true, false};
-constexpr Moments kVarMean{"var_mean", "VarMeanBackward0", false, true};
-constexpr Moments kStdMean{"std_mean", "StdMeanBackward0", true, true};
+const Moments kVar{{"var", var_op, {"self"}}, false, false};
+const Moments kStd{{"std", var_op, {"self", "result"}}, true, false};
+const Moments kVarMean{{"var_mean", var_op, {"self"}}, false, true};
+const Moments kStdMean{{"std_mean", var_op, {"self", "result0"}}, true, true};
 
 struct MomentsBackward final : Node {
   MomentsBackward(const Moments& moments, const ReducedDims& dims, double correction)
       : moments(moments), dims(dims), correction(correction) {}
-  const char* name() const override { return moments.node_name; }
+  const EntryKind& kind() const override { return moments.kind; }
   SavedReading reading(size_t i, const Tensor&) const override {
     return {i == 0 ? SavedUse::Smooth : SavedUse::Exact};
   }
@@ -73,11 +76,11 @@ void MomentsBackward::vjp(Gradients grads, Gradients grad_inputs) {
 
 TensorPair run_moments(const Moments& moments, const Tensor& x, Sizes dims, double correction,
                        bool keepdim) {
-  check_floating(moments.op, x);
-  ReducedDims reduced = ReducedDims::of(moments.op, x, dims, keepdim);
+  check_floating(moments.op(), x);
+  ReducedDims reduced = ReducedDims::of(moments.op(), x, dims, keepdim);
   Scalar attributes[] = {static_cast<int64_t>(reduced.mask), correction, moments.root};
   DimVector sizes = reduced.result_sizes();
-  Tensor outputs[2] = {empty(moments.op, sizes, x.dtype(), x->device()), Tensor()};
+  Tensor outputs[2] = {empty(moments.op(), sizes, x.dtype(), x->device()), Tensor()};
   if (moments.with_mean) outputs[1] = empty_like(outputs[0]);
   std::span<const Tensor> used(outputs, moments.with_mean ? 2 : 1);
   dispatch(var_op, std::span<const Tensor>(&x, 1), attributes, used);
@@ -92,10 +95,9 @@ TensorPair run_moments(const Moments& moments, const Tensor& x, Sizes dims, doub
 
 // ---- norm
 
-struct NormBackward final : Node {
-  NormBackward(const ReducedDims& dims, double p, const char* node_name)
-      : dims(dims), p(p), node_name(node_name) {}
-  const char* name() const override { return node_name; }
+struct NormBackward final : VariantEntry {
+  NormBackward(const ReducedDims& dims, double p, const EntryKind& kind)
+      : VariantEntry(kind), dims(dims), p(p) {}
   SavedReading reading(size_t i, const Tensor&) const override {
     if (i == 1 || std::isinf(p)) return {SavedUse::Exact};
     return {p == 2 ? SavedUse::Smooth : SavedUse::Ratio};
@@ -105,7 +107,6 @@ struct NormBackward final : Node {
 
   ReducedDims dims;
   double p;
-  const char* node_name;
 };
 
 // The gradient of an infinity norm is shared by the elements of that magnitude.
@@ -176,8 +177,8 @@ Tensor norm(const Tensor& input, double p, Sizes dims, bool keepdim, std::option
                  to_string(x.sizes()), "; an infinity norm of nothing has no value");
   Tensor y = run_norm(x, reduced, p);
   if (should_record(x)) {
-    const char* node_name = dims.empty() ? "NormBackward0" : "NormBackward1";
-    auto& node = record<NormBackward>({&x}, y, 2, reduced, p, node_name);
+    const EntryKind& kind = dims.empty() ? norm_entry : norm_over_entry;
+    auto& node = record<NormBackward>({&x}, y, 2, reduced, p, kind);
     node.save_input(0, x);
     node.save_output(1, y);
   }

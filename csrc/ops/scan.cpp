@@ -30,6 +30,13 @@ const Op cummax_op("cummax", {"dim", "reverse"});
 const Op cummin_op("cummin", {"dim", "reverse"});
 const Op recurrence_op("recurrence", {"dim", "reverse"});
 
+const EntryKind cumsum_entry(cumsum_op);
+const EntryKind cumprod_entry(cumprod_op, {"self", "result"});
+const EntryKind logcumsumexp_entry(logcumsumexp_op, {"self", "result"});
+const EntryKind cummax_entry(cummax_op, {"indices"});
+const EntryKind cummin_entry(cummin_op, {"indices"});
+const EntryKind recurrence_entry(recurrence_op, {"factors", {"result", {0}}});
+
 // A scan's dimension and direction.
 struct Course {
   int64_t dim;
@@ -53,43 +60,39 @@ Tensor previous(const Tensor& x, Course course, double first) {
   return cat(course.reverse ? backward : forward, course.dim);
 }
 
-struct ScanNode : Node {
-  ScanNode(Course course, const char* node_name) : course(course), node_name(node_name) {}
-  const char* name() const override { return node_name; }
-  Course course;
-  const char* node_name;
-};
-
-struct CumsumBackward final : ScanNode {
-  using ScanNode::ScanNode;
+struct CumsumBackward final : Entry<cumsum_entry> {
+  explicit CumsumBackward(Course course) : course(course) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = directed_cumsum(grads[0], course.reversed());
   }
+  Course course;
 };
 
 // See Note [The recurrence behind scan gradients].
-struct CumprodBackward final : ScanNode {
-  using ScanNode::ScanNode;
+struct CumprodBackward final : Entry<cumprod_entry> {
+  explicit CumprodBackward(Course course) : course(course) {}
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = saved(1);
     Tensor next = previous(x, course.reversed(), 0);
     grad_inputs[0] = previous(y, course, 1) * recurrence(next, grads[0], course.reversed());
   }
+  Course course;
 };
 
-struct RecurrenceBackward final : ScanNode {
-  using ScanNode::ScanNode;
+struct RecurrenceBackward final : Entry<recurrence_entry> {
+  explicit RecurrenceBackward(Course course) : course(course) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor a = saved(0), y = saved(1);
     Tensor grad_b = recurrence(previous(a, course.reversed(), 0), grads[0], course.reversed());
     if (needs(0)) grad_inputs[0] = grad_b * previous(y, course, 0);
     if (needs(1)) grad_inputs[1] = grad_b;
   }
+  Course course;
 };
 
-struct LogcumsumexpBackward final : ScanNode {
-  using ScanNode::ScanNode;
+struct LogcumsumexpBackward final : Entry<logcumsumexp_entry> {
+  explicit LogcumsumexpBackward(Course course) : course(course) {}
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = saved(1);
@@ -101,16 +104,18 @@ struct LogcumsumexpBackward final : ScanNode {
     Tensor factors = where(nothing, 0.0, exp(own - next));
     grad_inputs[0] = exp(x - own) * recurrence(factors, grads[0], course.reversed());
   }
+  Course course;
 };
 
 // Each gradient goes to the element its result was taken from.
-struct CumExtremeBackward final : ScanNode {
-  using ScanNode::ScanNode;
+struct CumExtremeBackward final : VariantEntry {
+  CumExtremeBackward(Course course, const EntryKind& kind) : VariantEntry(kind), course(course) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!grads[0].defined()) return;
     Tensor zero = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
     grad_inputs[0] = scatter_add(zero, course.dim, saved(0), grads[0]);
   }
+  Course course;
 };
 
 Tensor run(const Op& op, std::initializer_list<Tensor> inputs, Course course) {
@@ -123,7 +128,7 @@ Tensor run(const Op& op, std::initializer_list<Tensor> inputs, Course course) {
 Tensor directed_cumsum(const Tensor& input, Course course) {
   Tensor x = contiguous(input);
   Tensor y = run(cumsum_op, {x}, course);
-  if (should_record(x)) record<CumsumBackward>({&x}, y, 0, course, "CumsumBackward0");
+  if (should_record(x)) record<CumsumBackward>({&x}, y, 0, course);
   return y;
 }
 
@@ -131,7 +136,7 @@ Tensor directed_cumprod(const Tensor& input, Course course) {
   Tensor x = contiguous(input);
   Tensor y = run(cumprod_op, {x}, course);
   if (should_record(x)) {
-    auto& node = record<CumprodBackward>({&x}, y, 2, course, "CumprodBackward0");
+    auto& node = record<CumprodBackward>({&x}, y, 2, course);
     node.save_input(0, x);
     node.save_output(1, y);
   }
@@ -143,7 +148,7 @@ Tensor recurrence(const Tensor& factors, const Tensor& terms, Course course) {
   Tensor a = contiguous(factors), b = contiguous(terms);
   Tensor y = run(recurrence_op, {a, b}, course);
   if (should_record(a, b)) {
-    auto& node = record<RecurrenceBackward>({&a, &b}, y, 2, course, "RecurrenceBackward");
+    auto& node = record<RecurrenceBackward>({&a, &b}, y, 2, course);
     node.save_input(0, a);
     node.save_output(1, y);
   }
@@ -182,7 +187,7 @@ bool runs_in_place(const Tensor& self, std::optional<DType> dtype) {
 }
 
 std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t dim,
-                                   const char* node_name) {
+                                   const EntryKind& kind) {
   const Course course{wrap_dim(op.name, dim, input.dim()), false};
   const DType result = input.dtype();
   Tensor x = contiguous(is_integral(result) ? cast(input, DType::Int64) : input);
@@ -190,7 +195,7 @@ std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t di
   Tensor indices = empty_like(x, x.sizes(), DType::Int64);
   dispatch(op, {x}, {Scalar(course.dim), Scalar(false)}, {values, indices});
   if (should_record(x))
-    record<CumExtremeBackward>({&x}, values, 1, course, node_name).save_input(0, indices);
+    record<CumExtremeBackward>({&x}, values, 1, course, kind).save_input(0, indices);
   return {cast(values, result), indices};
 }
 
@@ -210,7 +215,7 @@ void cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   bool recording = should_record(self);
   check_inplace("cumsum_", self, recording);
   scan_inplace("cumsum_", cumsum_op, self, course);
-  if (recording) record_inplace<CumsumBackward>(self, {}, 0, course, "CumsumBackward0");
+  if (recording) record_inplace<CumsumBackward>(self, {}, 0, course);
 }
 
 void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
@@ -222,7 +227,7 @@ void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   Tensor before = recording ? clone_with_history(self) : Tensor();
   scan_inplace("cumprod_", cumprod_op, self, course);
   if (!recording) return;
-  auto& node = record_inplace<CumprodBackward>(self, {}, 2, course, "CumprodBackward0");
+  auto& node = record_inplace<CumprodBackward>(self, {}, 2, course);
   node.save_input(0, before);
   node.save_output(1, self);
 }
@@ -236,7 +241,7 @@ Tensor logcumsumexp(const Tensor& input, int64_t dim) {
   Tensor x = contiguous(input);
   Tensor y = run(logcumsumexp_op, {x}, course);
   if (should_record(x)) {
-    auto& node = record<LogcumsumexpBackward>({&x}, y, 2, course, "LogcumsumexpBackward0");
+    auto& node = record<LogcumsumexpBackward>({&x}, y, 2, course);
     node.save_input(0, x);
     node.save_output(1, y);
   }
@@ -244,10 +249,10 @@ Tensor logcumsumexp(const Tensor& input, int64_t dim) {
 }
 
 std::pair<Tensor, Tensor> cummax(const Tensor& x, int64_t dim) {
-  return extremes(cummax_op, x, dim, "CummaxBackward0");
+  return extremes(cummax_op, x, dim, cummax_entry);
 }
 std::pair<Tensor, Tensor> cummin(const Tensor& x, int64_t dim) {
-  return extremes(cummin_op, x, dim, "CumminBackward0");
+  return extremes(cummin_op, x, dim, cummin_entry);
 }
 
 Tensor exclusive_cumprod(const Tensor& x, int64_t dim, bool reverse) {

@@ -19,7 +19,13 @@ namespace tapegrad {
 namespace {
 
 const Op gather_op("gather", {"dim"});
-const Op scatter_op("scatter", {"dim", "mode"});
+const Op scatter_op("scatter", {"dim", "mode"}, kAnyOrder);
+
+const EntryKind gather_entry(gather_op, {"index"});
+const EntryKind scatter_entry(scatter_op, {"index"});
+const EntryKind scatter_add_entry("scatter_add", scatter_op, {{"index", {1}}});
+const EntryKind scatter_reduce_entry("scatter_reduce", scatter_op,
+                                     {"index", "self", "src", "result"});
 
 // The kernels know no 0-d tensors: as a vector of one element.
 Tensor at_least_vector(const Tensor& x) {
@@ -46,9 +52,8 @@ void check_index_shape(const char* op, const Tensor& x, int64_t dim, const Tenso
                    " apart from dimension ", dim);
 }
 
-struct GatherBackward final : Node {
+struct GatherBackward final : Entry<gather_entry> {
   GatherBackward(Sizes sizes, int64_t dim) : sizes(sizes), dim(dim) {}
-  const char* name() const override { return "GatherBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor grad_x = zeros(sizes, grads[0].dtype(), grads[0]->device());
     scatter_add_(grad_x, dim, saved(0), grads[0]);
@@ -58,9 +63,8 @@ struct GatherBackward final : Node {
   int64_t dim;
 };
 
-struct ScatterBackward final : Node {
+struct ScatterBackward final : Entry<scatter_entry> {
   explicit ScatterBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "ScatterBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(0)) grad_inputs[0] = scatter(g, dim, saved(0), zeros({}, g.dtype(), g->device()));
@@ -69,9 +73,8 @@ struct ScatterBackward final : Node {
   int64_t dim;
 };
 
-struct ScatterAddBackward final : Node {
+struct ScatterAddBackward final : Entry<scatter_add_entry> {
   explicit ScatterAddBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "ScatterAddBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = grads[0];
     if (needs(1)) grad_inputs[1] = gather(grads[0], dim, saved(0));
@@ -257,10 +260,9 @@ void reduce_into(const Tensor& y, const Scattered& operands, ScatterReduce reduc
   copy_into(y, is_floating(y.dtype()) ? div(y, count) : floor_divide(y, count));
 }
 
-struct ScatterReduceBackward final : Node {
+struct ScatterReduceBackward final : Entry<scatter_reduce_entry> {
   ScatterReduceBackward(int64_t dim, ScatterReduce reduce, bool include_self)
       : dim(dim), reduce(reduce), include_self(include_self) {}
-  const char* name() const override { return "ScatterReduceBackward0"; }
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override;
   void mean_vjp(const Tensor& g, Gradients grad_inputs);

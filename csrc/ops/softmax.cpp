@@ -15,20 +15,24 @@ const Op log_softmax_op("log_softmax", {"dim"});
 const Op softmax_backward_op("softmax_backward", {"dim"});
 const Op log_softmax_backward_op("log_softmax_backward", {"dim"});
 
-struct SoftmaxBackward final : Node {
+const EntryKind softmax_entry(softmax_op, {"result"});
+const EntryKind log_softmax_entry(log_softmax_op, {"result"});
+const EntryKind softmax_backward_entry("softmax_backward_data", softmax_backward_op,
+                                       {{"grad_output", {1}}, "output"});
+const EntryKind log_softmax_backward_entry("log_softmax_backward_data", log_softmax_backward_op,
+                                           {{"grad_output", {1}}, "output"});
+
+struct SoftmaxBackward final : Entry<softmax_entry> {
   explicit SoftmaxBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "SoftmaxBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = softmax_backward(grads[0], saved(0), dim);
   }
-  std::string saved_name(size_t) const override { return "result"; }
   std::vector<Attribute> attributes() const override { return {{"dim", dim}}; }
   int64_t dim;
 };
 
-struct LogSoftmaxBackward final : Node {
+struct LogSoftmaxBackward final : Entry<log_softmax_entry> {
   explicit LogSoftmaxBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "LogSoftmaxBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = log_softmax_backward(grads[0], saved(0), dim);
   }
@@ -39,9 +43,8 @@ struct LogSoftmaxBackward final : Node {
 Tensor sum_along(const Tensor& x, int64_t dim) { return sum(x, DimVector{dim}, true); }
 
 // Inputs: the gradient and y.
-struct SoftmaxBackwardDataBackward final : Node {
+struct SoftmaxBackwardDataBackward final : Entry<softmax_backward_entry> {
   explicit SoftmaxBackwardDataBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "SoftmaxBackwardDataBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& u = grads[0];
     Tensor g = saved(0), y = saved(1);
@@ -51,9 +54,8 @@ struct SoftmaxBackwardDataBackward final : Node {
   int64_t dim;
 };
 
-struct LogSoftmaxBackwardDataBackward final : Node {
+struct LogSoftmaxBackwardDataBackward final : Entry<log_softmax_backward_entry> {
   explicit LogSoftmaxBackwardDataBackward(int64_t dim) : dim(dim) {}
-  const char* name() const override { return "LogSoftmaxBackwardDataBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& u = grads[0];
     Tensor g = saved(0), probabilities = exp(saved(1));

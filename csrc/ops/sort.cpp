@@ -22,17 +22,22 @@ const Op sort_op("sort", {"descending"});
 const Op topk_op("topk", {"largest", "sorted"});
 const Op kth_value_op("kthvalue", {"k"});
 const Op sort_rows_op("sort_rows");
-const Op run_numbers_op("run_numbers");
-const Op run_starts_op("run_starts");
-const Op searchsorted_op("searchsorted", {"right"});
-const Op bounds_op("bounds");
-const Op bincount_op("bincount");
+const Op run_numbers_op("run_numbers", {}, kNoDerivative | kHostRead);
+const Op run_starts_op("run_starts", {}, kNoDerivative);
+const Op searchsorted_op("searchsorted", {"right"}, kNoDerivative);
+const Op bounds_op("bounds", {}, kNoDerivative | kHostRead);
+const Op bincount_op("bincount", {}, kNoDerivative | kAnyOrder);
+
+const EntryKind sort_entry(sort_op, {"indices"});
+const EntryKind topk_entry(topk_op, {"indices"});
+const EntryKind kthvalue_entry(kth_value_op, {"indices"});
+const EntryKind unique_entry("unique2", sort_op);
+const EntryKind unique_dim_entry("unique_dim", sort_rows_op);
 
 // Of ops whose values are elements of the input at indices that differ from each other.
-struct PickedBackward final : Node {
-  PickedBackward(const char* name, Sizes sizes, int64_t dim, bool dropped)
-      : name_(name), sizes(sizes), dim(dim), dropped(dropped) {}
-  const char* name() const override { return name_; }
+struct PickedBackward final : VariantEntry {
+  PickedBackward(const EntryKind& kind, Sizes sizes, int64_t dim, bool dropped)
+      : VariantEntry(kind), sizes(sizes), dim(dim), dropped(dropped) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor g = grads[0], indices = saved(0);
     if (dropped) {
@@ -43,7 +48,6 @@ struct PickedBackward final : Node {
     scatter_(grad_x, dim, indices, g);
     grad_inputs[0] = grad_x;
   }
-  const char* name_;
   DimVector sizes;
   int64_t dim;
   bool dropped;  // the outputs lack the dimension
@@ -98,10 +102,10 @@ ValuesAndIndices contiguous_parts(ValuesAndIndices picked) {
   return laid_out(picked, contiguous_strides(picked.values.sizes()));
 }
 
-void record_picked(const char* node, const Tensor& x, const ValuesAndIndices& picked, int64_t dim,
-                   bool dropped) {
+void record_picked(const EntryKind& kind, const Tensor& x, const ValuesAndIndices& picked,
+                   int64_t dim, bool dropped) {
   if (should_record(x))
-    record<PickedBackward>({&x}, picked.values, 1, node, x.sizes(), dim, dropped)
+    record<PickedBackward>({&x}, picked.values, 1, kind, x.sizes(), dim, dropped)
         .save_input(0, picked.indices);
 }
 
@@ -113,7 +117,7 @@ ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
   int64_t d = wrap_dim("sort", dim, x.dim());
   ValuesAndIndices sorted =
       laid_out(pick(sort_op, x, d, length_of(x, d), {descending}), strides_like(*x.impl()));
-  record_picked("SortBackward0", x, sorted, d, false);
+  record_picked(sort_entry, x, sorted, d, false);
   return sorted;
 }
 
@@ -131,7 +135,7 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, boo
   // The one element of a 0-d tensor is its top, even of none: a 0-d result has a value.
   ValuesAndIndices top =
       contiguous_parts(pick(topk_op, x, d, x.dim() == 0 ? 1 : k, {largest, sorted}));
-  record_picked("TopkBackward0", x, top, d, false);
+  record_picked(topk_entry, x, top, d, false);
   return top;
 }
 
@@ -151,7 +155,7 @@ ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim)
     for (Tensor* result : {&kth.values, &kth.indices})
       *result = alias(*result, sizes, contiguous_strides(sizes), 0);
   }
-  record_picked("KthvalueBackward0", x, kth, d, dropped);
+  record_picked(kthvalue_entry, x, kth, d, dropped);
   return kth;
 }
 
@@ -173,14 +177,12 @@ Unique unique_of_sorted(const Tensor& rows, const Tensor& order) {
 }
 
 // The values depend on x, but how they pick and merge has no derivative, as in PyTorch.
-struct UniqueBackward final : Node {
-  explicit UniqueBackward(bool by_dim) : by_dim(by_dim) {}
-  const char* name() const override { return by_dim ? "UniqueDimBackward0" : "Unique2Backward0"; }
+struct UniqueBackward final : VariantEntry {
+  using VariantEntry::VariantEntry;
   void vjp(Gradients, Gradients) override {
     fail<NotImplementedError>("the derivative for 'unique' is not implemented; it was recorded at ",
                               line(), "; pass it a .detach() tensor");
   }
-  bool by_dim;
 };
 
 Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
@@ -216,7 +218,7 @@ Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
 Unique unique(const Tensor& x, std::optional<int64_t> dim) {
   Unique result = find_unique(x, dim);
   if (is_floating(x.dtype()) && should_record(x))
-    record<UniqueBackward>({&x}, result.values, 0, dim.has_value());
+    record<UniqueBackward>({&x}, result.values, 0, dim ? unique_dim_entry : unique_entry);
   return result;
 }
 

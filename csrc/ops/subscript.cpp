@@ -11,14 +11,14 @@ namespace tapegrad {
 
 namespace {
 
-struct SubscriptBackward final : Node {
-  SubscriptBackward(const char* name, Sizes sizes, Geometry place)
-      : name_(name), sizes(sizes), place(std::move(place)) {}
-  const char* name() const override { return name_; }
+const EntryKind alias_entry("alias", EntryKind::Role::View);
+
+struct SubscriptBackward final : VariantEntry {
+  SubscriptBackward(const EntryKind& kind, Sizes sizes, Geometry place)
+      : VariantEntry(kind), sizes(sizes), place(std::move(place)) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = embed(grads[0], sizes, place);
   }
-  const char* name_;
   DimVector sizes;
   Geometry place;
 };
@@ -31,6 +31,9 @@ int64_t contiguous_stride(const Tensor& x, int64_t d) {
 }
 
 }  // namespace
+
+Subscript::Subscript(const Tensor& x)
+    : x_(x), contiguous_(x.is_contiguous()), offset_(x->offset()), kind_(&alias_entry) {}
 
 void Subscript::check_next(const char* what) const {
   TAPEGRAD_CHECK_AS(IndexError, x_.dim() > 0, what,
@@ -59,7 +62,7 @@ void Subscript::select(int64_t index) {
   offset_ += index * x_.stride(next_);
   if (!contiguous_) place_offset_ += index * contiguous_stride(x_, next_);
   ++next_;
-  name_ = "SelectBackward0";
+  kind_ = &select_entry;
 }
 
 void Subscript::slice(int64_t start, int64_t stop, int64_t step) {
@@ -73,7 +76,7 @@ void Subscript::slice(int64_t start, int64_t stop, int64_t step) {
   if (!contiguous_) place_offset_ += start * contiguous_stride(x_, next_);
   append(length, step);
   ++next_;
-  name_ = "SliceBackward0";
+  kind_ = &slice_entry;
 }
 
 void Subscript::keep(int64_t count) {
@@ -87,7 +90,7 @@ void Subscript::insert() {
   sizes_.push_back(1);
   strides_.push_back(inner);
   if (!contiguous_) place_strides_.push_back(1);
-  name_ = "UnsqueezeBackward0";
+  kind_ = &unsqueeze_entry;
 }
 
 bool Subscript::is_identity() const {
@@ -103,7 +106,7 @@ Tensor Subscript::view() const {
   if (should_record(x_)) {
     Geometry place{sizes_, contiguous_ ? strides_ : place_strides_,
                    contiguous_ ? offset_ - x_->offset() : place_offset_};
-    record<SubscriptBackward>({&x_}, y, 0, name_, x_.sizes(), std::move(place));
+    record<SubscriptBackward>({&x_}, y, 0, *kind_, x_.sizes(), std::move(place));
   }
   return y;
 }

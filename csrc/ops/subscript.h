@@ -3,14 +3,14 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "graph/entry_kind.h"
 #include "ops/view_history.h"
 
 namespace tapegrad {
 
 class Subscript {
  public:
-  explicit Subscript(const Tensor& x)
-      : x_(x), contiguous_(x.is_contiguous()), offset_(x->offset()) {}
+  explicit Subscript(const Tensor& x);
 
   // Each consumes the next dimensions of x and appends those of the result.
   void select(int64_t index);
@@ -41,7 +41,7 @@ class Subscript {
   // The same for a contiguous tensor of x's shape; filled only where x is not one itself.
   DimVector place_strides_;
   int64_t place_offset_ = 0;
-  const char* name_ = "AliasBackward0";
+  const EntryKind* kind_;  // of the last part that was no whole dimension
 };
 
 }  // namespace tapegrad

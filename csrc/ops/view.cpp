@@ -15,7 +15,23 @@
 
 namespace tapegrad {
 
+using Role = EntryKind::Role;
+const EntryKind select_entry("select", Role::View);
+const EntryKind slice_entry("slice", Role::View);
+const EntryKind unsqueeze_entry("unsqueeze", Role::View);
+
 namespace {
+
+const EntryKind view_entry("view", Role::View);
+const EntryKind unsafe_view_entry("unsafe_view", Role::View);
+const EntryKind expand_entry("expand", Role::View);
+const EntryKind diagonal_entry("diagonal", Role::View);
+const EntryKind permute_entry("permute", Role::View);
+const EntryKind split_with_sizes_entry("split_with_sizes", Role::View);
+const EntryKind squeeze_entry("squeeze", Role::View);
+const EntryKind transpose_entry("transpose", Role::View);
+const EntryKind unbind_entry("unbind", Role::View);
+const EntryKind unfold_entry("unfold", Role::View);
 
 Tensor make_view(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
   Tensor y = alias(x, sizes, strides, offset);
@@ -23,65 +39,53 @@ Tensor make_view(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
   return y;
 }
 
-struct ViewBackward final : Node {
-  explicit ViewBackward(Sizes sizes, const char* name = "ViewBackward0")
-      : sizes(sizes), name_(name) {}
-  const char* name() const override { return name_; }
+struct ViewBackward final : VariantEntry {
+  ViewBackward(const EntryKind& kind, Sizes sizes) : VariantEntry(kind), sizes(sizes) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = reshape(grads[0], sizes);
   }
   DimVector sizes;
-  const char* name_;
 };
 
-struct ExpandBackward final : Node {
-  const char* name() const override { return "ExpandBackward0"; }
+struct ExpandBackward final : Entry<expand_entry> {
   // The sweep sums the broadcast dimensions away.
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
 };
 
-struct PermuteBackward final : Node {
-  PermuteBackward(const char* name, Sizes inverse) : name_(name), inverse(inverse) {}
-  const char* name() const override { return name_; }
+struct PermuteBackward final : VariantEntry {
+  PermuteBackward(const EntryKind& kind, Sizes inverse) : VariantEntry(kind), inverse(inverse) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = permute(grads[0], inverse);
   }
-  const char* name_;
   DimVector inverse;
 };
 
 // Squeeze and unsqueeze: the same elements with other ones among the sizes.
-struct SqueezeBackward final : Node {
-  SqueezeBackward(const char* name, Sizes sizes) : name_(name), sizes(sizes) {}
-  const char* name() const override { return name_; }
+struct SqueezeBackward final : VariantEntry {
+  SqueezeBackward(const EntryKind& kind, Sizes sizes) : VariantEntry(kind), sizes(sizes) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = reshape(grads[0], sizes);
   }
-  const char* name_;
   DimVector sizes;
 };
 
 // Views that show a part: the gradient of the rest is zero. `geometry` is the part's place in a
 // contiguous tensor of the input's shape.
-struct PartBackward final : Node {
-  PartBackward(const char* name, Sizes sizes, Geometry geometry)
-      : name_(name), sizes(sizes), geometry(std::move(geometry)) {}
-  const char* name() const override { return name_; }
+struct PartBackward final : VariantEntry {
+  PartBackward(const EntryKind& kind, Sizes sizes, Geometry geometry)
+      : VariantEntry(kind), sizes(sizes), geometry(std::move(geometry)) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = embed(grads[0], sizes, geometry);
   }
-  const char* name_;
   DimVector sizes;
   Geometry geometry;
 };
 
 // Of several outputs that show parts which together are all of the input along one dimension.
-struct SplitBackward final : Node {
-  SplitBackward(const char* name, Sizes sizes, int64_t dim, bool keeps_dim)
-      : name_(name), sizes(sizes), dim(dim), keeps_dim(keeps_dim) {}
-  const char* name() const override { return name_; }
+struct SplitBackward final : VariantEntry {
+  SplitBackward(const EntryKind& kind, Sizes sizes, int64_t dim, bool keeps_dim)
+      : VariantEntry(kind), sizes(sizes), dim(dim), keeps_dim(keeps_dim) {}
   void vjp(Gradients grads, Gradients grad_inputs) override;
-  const char* name_;
   DimVector sizes;
   int64_t dim;
   bool keeps_dim;
@@ -111,7 +115,7 @@ Geometry part_of_contiguous(const Tensor& x, int64_t dim, int64_t start, int64_t
   return g;
 }
 
-Tensor part(const char* name, const Tensor& x, int64_t dim, int64_t start, int64_t length,
+Tensor part(const EntryKind& kind, const Tensor& x, int64_t dim, int64_t start, int64_t length,
             int64_t step, bool drop) {
   DimVector sizes(x.sizes()), strides(x.strides());
   int64_t offset = x->offset() + start * strides[dim];
@@ -123,7 +127,7 @@ Tensor part(const char* name, const Tensor& x, int64_t dim, int64_t start, int64
   }
   Tensor y = make_view(x, sizes, strides, offset);
   if (should_record(x))
-    record<PartBackward>({&x}, y, 0, name, x.sizes(),
+    record<PartBackward>({&x}, y, 0, kind, x.sizes(),
                          part_of_contiguous(x, dim, start, length, step, drop));
   return y;
 }
@@ -163,7 +167,7 @@ namespace {
 
 Tensor view_with(const Tensor& x, Sizes sizes, Sizes strides) {
   Tensor y = make_view(x, sizes, strides, x->offset());
-  if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes());
+  if (should_record(x)) record<ViewBackward>({&x}, y, 0, view_entry, x.sizes());
   return y;
 }
 
@@ -182,7 +186,7 @@ Tensor view(const Tensor& x, Sizes requested) {
 
 Tensor unsafe_view(const Tensor& x, Sizes sizes) {
   Tensor y = alias(x, sizes, contiguous_strides(sizes), x->offset());
-  if (should_record(x)) record<ViewBackward>({&x}, y, 0, x.sizes(), "UnsafeViewBackward0");
+  if (should_record(x)) record<ViewBackward>({&x}, y, 0, unsafe_view_entry, x.sizes());
   return y;
 }
 
@@ -221,7 +225,7 @@ Tensor expand(const Tensor& x, Sizes requested) {
   return y;
 }
 
-Tensor permute_as(const char* op, const char* node, const Tensor& x, Sizes dims) {
+Tensor permute_as(const char* op, const EntryKind& kind, const Tensor& x, Sizes dims) {
   TAPEGRAD_CHECK(static_cast<int64_t>(dims.size()) == x.dim(), op,
                  ": number of dimensions in the tensor input does not match the length of the "
                  "desired ordering of dimensions, input.dim() = ",
@@ -234,12 +238,12 @@ Tensor permute_as(const char* op, const char* node, const Tensor& x, Sizes dims)
     inverse[order[i]] = static_cast<int64_t>(i);
   }
   Tensor y = make_view(x, sizes, strides, x->offset());
-  if (should_record(x)) record<PermuteBackward>({&x}, y, 0, node, inverse);
+  if (should_record(x)) record<PermuteBackward>({&x}, y, 0, kind, inverse);
   return y;
 }
 
 Tensor permute(const Tensor& x, Sizes dims) {
-  return permute_as("permute", "PermuteBackward0", x, dims);
+  return permute_as("permute", permute_entry, x, dims);
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
@@ -248,7 +252,7 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
   DimVector dims(x.dim());
   std::iota(dims.begin(), dims.end(), 0);
   if (x.dim() > 0) std::swap(dims[a], dims[b]);
-  return permute_as("transpose", "TransposeBackward0", x, dims);
+  return permute_as("transpose", transpose_entry, x, dims);
 }
 
 Tensor squeeze(const Tensor& x, Sizes requested) {
@@ -261,7 +265,7 @@ Tensor squeeze(const Tensor& x, Sizes requested) {
     strides.push_back(x.stride(d));
   }
   Tensor y = make_view(x, sizes, strides, x->offset());
-  if (should_record(x)) record<SqueezeBackward>({&x}, y, 0, "SqueezeBackward0", x.sizes());
+  if (should_record(x)) record<SqueezeBackward>({&x}, y, 0, squeeze_entry, x.sizes());
   return y;
 }
 
@@ -278,7 +282,7 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
   sizes.insert(d, 1);
   strides.insert(d, stride);
   Tensor y = make_view(x, sizes, strides, x->offset());
-  if (should_record(x)) record<SqueezeBackward>({&x}, y, 0, "UnsqueezeBackward0", x.sizes());
+  if (should_record(x)) record<SqueezeBackward>({&x}, y, 0, unsqueeze_entry, x.sizes());
   return y;
 }
 
@@ -290,7 +294,7 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   int64_t size = x.size(d);
   TAPEGRAD_CHECK_AS(IndexError, index >= -size && index < size, "select: index ", index,
                     " is out of bounds for dimension ", d, " with size ", size);
-  return part("SelectBackward0", x, d, index < 0 ? index + size : index, 1, 1, true);
+  return part(select_entry, x, d, index < 0 ? index + size : index, 1, 1, true);
 }
 
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -301,7 +305,7 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t s
   start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
   end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
   int64_t length = (end - start) / step + ((end - start) % step != 0);
-  return part("SliceBackward0", x, d, start, length, step, false);
+  return part(slice_entry, x, d, start, length, step, false);
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -315,7 +319,7 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   if (start < 0) start += size;
   TAPEGRAD_CHECK(length <= size - start, "narrow: start (", start, ") + length (", length,
                  ") exceeds dimension size (", size, ")");
-  return part("SliceBackward0", x, d, start, length, 1, false);
+  return part(slice_entry, x, d, start, length, 1, false);
 }
 
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
@@ -338,7 +342,7 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
   Geometry g = unfolded(x.sizes(), x.strides(), x->offset());
   Tensor y = make_view(x, g.sizes, g.strides, g.offset);
   if (should_record(x))
-    record<PartBackward>({&x}, y, 0, "UnfoldBackward0", x.sizes(),
+    record<PartBackward>({&x}, y, 0, unfold_entry, x.sizes(),
                          unfolded(x.sizes(), contiguous_strides(x.sizes()), 0));
   return y;
 }
@@ -364,7 +368,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1) {
   Geometry g = diagonal_of(x.sizes(), x.strides(), x->offset());
   Tensor y = make_view(x, g.sizes, g.strides, g.offset);
   if (should_record(x))
-    record<PartBackward>({&x}, y, 0, "DiagonalBackward0", x.sizes(),
+    record<PartBackward>({&x}, y, 0, diagonal_entry, x.sizes(),
                          diagonal_of(x.sizes(), contiguous_strides(x.sizes()), 0));
   return y;
 }
@@ -400,7 +404,7 @@ std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim
     start += length;
   }
   if (should_record(x) && !parts.empty())
-    record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "SplitWithSizesBackward0",
+    record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, split_with_sizes_entry,
                           x.sizes(), d, true);
   mark_multi_output_views(parts);
   return parts;
@@ -420,7 +424,7 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
     parts.push_back(make_view(x, sizes, strides, x->offset() + i * x.stride(d)));
   }
   if (should_record(x) && !parts.empty())
-    record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, "UnbindBackward0", x.sizes(), d,
+    record<SplitBackward>({&x}, std::span<const Tensor>(parts), 0, unbind_entry, x.sizes(), d,
                           false);
   mark_multi_output_views(parts);
   return parts;

@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "graph/entry_kind.h"
 
 namespace tapegrad {
+
+// Of entries that a subscript makes too (ops/subscript.h).
+extern const EntryKind select_entry, slice_entry, unsqueeze_entry;
 
 Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int64_t> offset);
 Tensor view(const Tensor& x, Sizes sizes);     // RuntimeError when a copy would be needed

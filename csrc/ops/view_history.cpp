@@ -45,9 +45,14 @@ namespace {
 
 const Op embed_op("embed");
 
-struct EmbedBackward final : Node {
+using Role = EntryKind::Role;
+const EntryKind embed_entry(embed_op);
+const EntryKind as_strided_entry("as_strided", Role::View);
+const EntryKind erase_entry("erase", copy_op);
+const EntryKind copy_slices_entry("copy_slices", nullptr, Role::Graph, {}, "CopySlices");
+
+struct EmbedBackward final : Entry<embed_entry> {
   EmbedBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
-  const char* name() const override { return "EmbedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = extract(grads[0], whole, place);
   }
@@ -55,10 +60,9 @@ struct EmbedBackward final : Node {
   Geometry place;
 };
 
-struct ExtractBackward final : Node {
+struct ExtractBackward final : Entry<as_strided_entry> {
   ExtractBackward(Layout whole, Geometry place)
       : whole(std::move(whole)), place(std::move(place)) {}
-  const char* name() const override { return "AsStridedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = embed(grads[0], whole, place);
   }
@@ -68,10 +72,9 @@ struct ExtractBackward final : Node {
 
 // Of an as_strided that reaches outside its input, or whose input's elements share memory: both are
 // places in `length` elements of memory. Elements that share a place share its gradient.
-struct ReachingBackward final : Node {
+struct ReachingBackward final : Entry<as_strided_entry> {
   ReachingBackward(int64_t length, Geometry input, Geometry place, bool shared)
       : length(length), input(std::move(input)), place(std::move(place)), shared(shared) {}
-  const char* name() const override { return "AsStridedBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor memory = embed(grads[0], {&length, 1}, place);
     if (shared) {
@@ -119,9 +122,8 @@ Tensor in_layout(const Tensor& x, const Layout& layout) {
 // through.
 Tensor erase(const Tensor& x, const Layout& whole, const Geometry& place);
 
-struct EraseBackward final : Node {
+struct EraseBackward final : Entry<erase_entry> {
   EraseBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
-  const char* name() const override { return "EraseBackward0"; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     grad_inputs[0] = erase(grads[0], whole, place);
   }
@@ -171,10 +173,9 @@ class PartScope {
   RunningPart outer_;
 };
 
-struct CopySlices final : Node {
+struct CopySlices final : Entry<copy_slices_entry> {
   CopySlices(Layout whole, Geometry place, Ref<Node> inner)
       : whole(std::move(whole)), place(std::move(place)), inner(std::move(inner)) {}
-  const char* name() const override { return "CopySlices"; }
 
   // Edge 0 is the base as it was; the others are the inner entry's edges after its first.
   void vjp(Gradients grads, Gradients grad_inputs) override {

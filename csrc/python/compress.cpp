@@ -49,7 +49,7 @@ void bind_compress(Binder& b) {
     self->block[0] = block8;
     self->block[1] = block4;
     self->inputs = inputs;
-    for (const auto& [op, each] : ops) self->ops[plain_op_name(op)] = codec_from(each);
+    for (const auto& [op, each] : ops) self->ops[op] = codec_from(each);
   },
            "codec"_a, "min_bytes"_a, "block8"_a, "block4"_a, "inputs"_a, "ops"_a)
       .def_prop_rw(

@@ -25,7 +25,9 @@ struct EntryLink {
   FunctionNode* node = nullptr;
 };
 
-class FunctionNode final : public Node {
+const EntryKind custom_entry("custom", nullptr, EntryKind::Role::Custom, {"tensors*"}, "Function");
+
+class FunctionNode final : public Entry<custom_entry> {
  public:
   FunctionNode(nb::object context, std::string name, std::shared_ptr<EntryLink> link)
       : context_(std::move(context)), name_(std::move(name)), link_(std::move(link)) {
@@ -34,7 +36,11 @@ class FunctionNode final : public Node {
   }
   ~FunctionNode() override { link_->node = nullptr; }
   const char* name() const override { return name_.c_str(); }
-  std::string saved_name(size_t i) const override { return "tensors" + std::to_string(i); }
+  std::string function() const override {
+    nb::object function = nb::getattr(context_, "_function", nb::none());
+    if (function.is_none()) return name_;
+    return EntryKind::function_of_class(nb::cast<std::string>(function.attr("__name__")));
+  }
   void vjp(Gradients grads, Gradients grad_inputs) override;
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Unknown}; }
   void visit(const Visitor& visitor) const override {

@@ -2,6 +2,7 @@
 #include "core/limits.h"
 #include "core/parallel.h"
 #include "core/registry.h"
+#include "graph/entry_kind.h"
 #include "python/binding.h"
 #include "python/callback.h"
 #include "python/node_object.h"
@@ -35,6 +36,7 @@ NB_MODULE(_C, module) {
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
   link_kernels();
+  check_derivatives();
   check_interrupts = [] {
     if (PyErr_CheckSignals() < 0) throw nb::python_error();
   };

@@ -81,7 +81,7 @@ PyObject* special_attribute(Node& node, PyObject* name) {
     if (i >= 0) return guarded([&] { return saved_object(node.saved(static_cast<size_t>(i))); });
     for (const Node::Attribute& attribute : node.attributes())
       if (text.substr(kSaved.size()) == attribute.name) return attribute_object(attribute);
-    if (node.may_save(text.substr(kSaved.size()))) return Py_NewRef(Py_None);
+    if (node.kind().may_save(text.substr(kSaved.size()))) return Py_NewRef(Py_None);
   } else if (text.starts_with(kRaw)) {
     int i = saved_index(node, text.substr(kRaw.size()));
     if (i >= 0) return nb::cast(RawSaved{Ref<Node>(&node), static_cast<size_t>(i)}).release().ptr();

@@ -55,10 +55,10 @@ nb::list ops_list() {
     OpTrait trait;
     const char* name;
   };
-  static constexpr TraitName kTraits[] = {{kAnyRank, "elementwise"},
-                                          {kRandom, "random"},
-                                          {kOverwrites, "overwrites"},
-                                          {kContracts, "contracts"}};
+  static constexpr TraitName kTraits[] = {
+      {kAnyRank, "elementwise"},        {kRandom, "random"},        {kOverwrites, "overwrites"},
+      {kContracts, "contracts"},        {kHostRead, "host_read"},   {kAnyOrder, "any_order"},
+      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}};
   nb::list result;
   for (const Op* op : all_ops()) {
     nb::list attributes, traits, devices;

@@ -99,32 +99,44 @@ const char* state_of(const Storage& storage) {
   return storage.has(Storage::kEvicted) ? "evicted" : "held";
 }
 
-// (name, role, state, shape, dtype, bytes, storage, bytes of the storage) of each saved value.
+// The inputs whose gradients are computed from a saved value; none for all of them.
+nb::object inputs_of(const SavedName& saved) {
+  if (saved.inputs == 0xff) return nb::none();
+  nb::list inputs;
+  for (int i = 0; i < 8; ++i)
+    if (saved.inputs >> i & 1) inputs.append(i);
+  return nb::tuple(inputs);
+}
+
+// (name, inputs, role, state, shape, dtype, bytes, storage, bytes of the storage) of each saved value.
 void describe_saved(Node& node, nb::list& result) {
   std::span<SavedValue> values = node.saved_values();
   for (size_t i = 0; i < values.size(); ++i) {
     const SavedValue& value = values[i];
     std::string name = node.saved_name(i);
+    nb::object inputs = inputs_of(node.kind().saved_at(node.saved_place(i)));
     const char* role = value.is_number() ? "number" : kRoles[static_cast<int>(value.history())];
     if (value.packed()) {
-      result.append(nb::make_tuple(name, role, "packed", nb::none(), nb::none(), 0, 0, 0));
+      result.append(nb::make_tuple(name, inputs, role, "packed", nb::none(), nb::none(), 0, 0, 0));
     } else if (!value.defined()) {
       if (node.released())
-        result.append(nb::make_tuple(name, role, "dropped", nb::none(), nb::none(), 0, 0, 0));
+        result.append(
+            nb::make_tuple(name, inputs, role, "dropped", nb::none(), nb::none(), 0, 0, 0));
       continue;
     }
     value.with_tensor([&](const Tensor& x) {
       const Storage& storage = x->storage();
-      result.append(nb::make_tuple(name, role, state_of(storage), IntList{DimVector(x.sizes())},
-                                   x.dtype(), static_cast<size_t>(x.numel()) * itemsize(x.dtype()),
+      result.append(nb::make_tuple(name, inputs, role, state_of(storage),
+                                   IntList{DimVector(x.sizes())}, x.dtype(),
+                                   static_cast<size_t>(x.numel()) * itemsize(x.dtype()),
                                    reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
     });
     const Coded* coded = value.coded();
     for (size_t part = 0; coded && part < coded->payload->parts.size(); ++part) {
       const Storage& storage = coded->payload->parts[part]->storage();
       const std::string part_name = name + " (" + tapegrad::name(coded->payload->codec) + ")";
-      result.append(nb::make_tuple(part_name, role, state_of(storage), IntList{coded->sizes},
-                                   coded->payload->dtype, storage.nbytes(),
+      result.append(nb::make_tuple(part_name, inputs, role, state_of(storage),
+                                   IntList{coded->sizes}, coded->payload->dtype, storage.nbytes(),
                                    reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
     }
   }
@@ -143,8 +155,8 @@ nb::tuple describe(Node& node, const std::unordered_map<const Node*, int64_t>& p
   describe_saved(node, saved);
   nb::object leaf = nb::none();
   if (node.is_accumulator()) leaf = nb::steal(wrap(leaf_of(node)));
-  return nb::make_tuple(node.name(), node.sequence(), node.line(), edges, outputs, saved, leaf,
-                        node.released());
+  return nb::make_tuple(node.name(), node.function(), node.sequence(), node.line(), edges, outputs,
+                        saved, leaf, node.released());
 }
 
 nb::list tape_describe(const nb::list& objects) {
@@ -198,6 +210,19 @@ std::string explain() {
   }
 }
 
+nb::list entry_kinds() {
+  nb::list result;
+  for (const EntryKind* kind : all_entry_kinds()) {
+    nb::list saved;
+    for (const SavedName& each : kind->saved)
+      saved.append(nb::make_tuple(each.name, inputs_of(each)));
+    nb::object op = kind->op ? nb::cast(kind->op->name) : nb::none();
+    result.append(
+        nb::make_tuple(kind->name, kind->function, name(kind->role), op, nb::tuple(saved)));
+  }
+  return result;
+}
+
 }  // namespace
 
 void bind_tape(Binder& b) {
@@ -205,10 +230,18 @@ void bind_tape(Binder& b) {
   b.function("_tape_of", tape_of, "tensors"_a, "The entries behind tensors, in tape order.");
   b.function("_tape_live", tape_live, "first"_a, "last"_a,
              "The live entries with a sequence number in [first, last), in tape order.");
-  b.function("_tape_describe", tape_describe, "nodes"_a,
-             "(name, sequence, line, edges, outputs, saved values, leaf, released) of each entry. "
-             "An edge is (place in the list or -1, output number), -2 for an entry that is not in "
-             "the list.");
+  b.function(
+      "_tape_describe", tape_describe, "nodes"_a,
+      "(name, op, sequence, line, edges, outputs, saved values, leaf, released) of each entry. "
+      "An edge is (place in the list or -1, output number), -2 for an entry that is not in "
+      "the list.");
+  b.function(
+      "_entry_kinds", entry_kinds,
+      "(name, function, role, op or None, saved values) of every kind of entry that the "
+      "library records. A saved value is (name, the inputs whose gradients are computed from "
+      "it), None for all inputs.");
+  b.function("_function_of_class", EntryKind::function_of_class, "name"_a,
+             "What the tape calls a custom function, by the name of its class.");
   b.function("_tape_overwritten", tape_overwritten, "first"_a, "last"_a, "written"_a, "failed"_a,
              "Marks what entries saved of memory that a replay has written.");
   b.function("_tape_run", tape_run, "node"_a, "grads"_a,

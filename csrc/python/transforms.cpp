@@ -73,9 +73,11 @@ std::pair<uint32_t, uint32_t> show_levels(uint32_t first, uint32_t limit) {
 // ---- reverse-mode transforms
 
 // Where the graph of a transform begins: its inputs, as the function sees them.
-struct TransformInput final : Node {
+const EntryKind transform_input_entry("transform_input", nullptr, EntryKind::Role::Graph, {},
+                                      "TransformInput");
+
+struct TransformInput final : Entry<transform_input_entry> {
   explicit TransformInput(uint32_t transform) : transform(transform) { is_transform_input_ = true; }
-  const char* name() const override { return "TransformInput"; }
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
   uint32_t transform;
 };

@@ -9,15 +9,6 @@ from tapegrad.utils._units import human_bytes
 
 __all__ = ["Change", "Dead", "DeadValue", "Diff"]
 
-# Which inputs' gradients are computed from a saved value, for ops that keep one operand for the
-# other's sake. What is not listed is taken to be needed for any of them.
-NEEDED_FOR = {
-    "mm": {"self": (1,), "mat2": (0,)},
-    "bmm": {"self": (1,), "mat2": (0,)},
-    "addmm": {"tensor0": (2,), "tensor1": (1,)},
-    "convolution": {"input": (1,), "weight": (0,)},
-}
-
 
 class DeadValue(NamedTuple):
     """A value that is kept for nothing.
@@ -129,9 +120,8 @@ def _why_dead(entry: Entry, value: Saved, reached: set[int], useful: set[int]) -
         return "no gradient comes here from the outputs"
     if entry.sequence not in useful:
         return "no leaf behind it wants a gradient"
-    inputs = NEEDED_FOR.get(entry.op, {}).get(value.name)
-    if inputs is None or any(
-        number < len(entry.inputs) and _leads_on(entry, number, useful) for number in inputs
+    if value.inputs is None or any(
+        number < len(entry.inputs) and _leads_on(entry, number, useful) for number in value.inputs
     ):
         return None
     return "the input whose gradient it is for wants none"

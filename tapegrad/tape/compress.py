@@ -13,7 +13,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.grad_mode import _GradMode
-from tapegrad.tape._op_names import expect_ops
+from tapegrad.tape._ops import ops_named
 from tapegrad.utils._units import parse_bytes
 
 __all__ = ["compress"]
@@ -204,13 +204,11 @@ def _codecs_of_ops(
         kind = type(ops).__name__
         raise TypeError(f"compress: expected a dict or a list of op names, got the {kind} {ops!r}")
     if not isinstance(ops, Mapping):
-        names = list(ops)
-        expect_ops("compress", names)
-        return None, [(name, _native(codec)) for name in names]
-    expect_ops("compress", ops)
+        return None, [(name, _native(codec)) for name in ops_named("compress", ops)]
+    names = ops_named("compress", ops)
     for each in ops.values():
         _expect_codec(each)
-    return codec, [(name, _native(each)) for name, each in ops.items()]
+    return codec, [(name, _native(each)) for name, each in zip(names, ops.values(), strict=True)]
 
 
 class _ModulePolicies:

@@ -30,8 +30,6 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
-_SUFFIX = re.compile(r"Backward\d*$")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LINE = re.compile(r"(.*):(\d+), in (.*)", re.DOTALL)
 
 _WHY = {
@@ -58,6 +56,7 @@ class Saved(NamedTuple):
             charged to an earlier entry; ``"evicted"`` by a budget; ``"packed"`` by a pack hook;
             ``"dropped"`` by a sweep that has passed; ``"later"``, saved after the moment that a
             recorded block shows.
+        inputs: the numbers of the inputs whose gradients are computed from it; None for all.
     """
 
     name: str
@@ -68,6 +67,7 @@ class Saved(NamedTuple):
     nbytes: int
     storage: int
     state: str
+    inputs: tuple[int, ...] | None = None
 
     @property
     def why(self) -> str:
@@ -142,11 +142,11 @@ class Entry:
     saved: tuple[Saved, ...]
     tensor: Any
 
-    def __init__(self, index: int, node: Any, name: str, sequence: int) -> None:
+    def __init__(self, index: int, node: Any, name: str, op: str, sequence: int) -> None:
         self.index = index
         self.node = node
         self.name = name
-        self.op = op_of(name)
+        self.op = op
         self.sequence = sequence
         self.inputs = ()
         self.outputs = ()
@@ -189,17 +189,6 @@ class Entry:
         return f"<{self.index}: {what} -> {shapes}, {self.bytes} bytes, {at}>"
 
 
-_OPS: dict[str, str] = {}
-
-
-def op_of(name: str) -> str:
-    """Return the op of an entry's name: "log_softmax" of "LogSoftmaxBackward0"."""
-    op = _OPS.get(name)
-    if op is None:
-        op = _OPS[name] = _HUMP.sub("_", _SUFFIX.sub("", name) or name).lower()
-    return op
-
-
 def list_entries(nodes: Sequence[Any]) -> list[Entry]:
     """Return the entries of nodes, which come in tape order, and charge their bytes.
 
@@ -211,8 +200,8 @@ def list_entries(nodes: Sequence[Any]) -> list[Entry]:
     for index, (node, description) in enumerate(
         zip(nodes, _C._tape_describe(list(nodes)), strict=True)
     ):
-        name, sequence, line, edges, outputs, saved, leaf, released = description
-        entry = Entry(index, node, name, sequence)
+        name, op, sequence, line, edges, outputs, saved, leaf, released = description
+        entry = Entry(index, node, name, op, sequence)
         entry.inputs = tuple(
             Input(entries[place] if place >= 0 else None, number) for place, number in edges
         )
@@ -228,11 +217,18 @@ def list_entries(nodes: Sequence[Any]) -> list[Entry]:
 
 
 def _saved(
-    name: str, role: str, state: str, shape: Any, dtype: Any, nbytes: int, storage: int, whole: int
+    name: str,
+    inputs: tuple[int, ...] | None,
+    role: str,
+    state: str,
+    shape: Any,
+    dtype: Any,
+    nbytes: int,
+    storage: int,
+    whole: int,
 ) -> Saved:
-    return Saved(
-        name, role, None if shape is None else tuple(shape), dtype, whole, nbytes, storage, state
-    )
+    sizes = None if shape is None else tuple(shape)
+    return Saved(name, role, sizes, dtype, whole, nbytes, storage, state, inputs)
 
 
 def _split_line(line: str, folder: str) -> tuple[str, int, str, str]:

@@ -13,7 +13,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape import analysis, report, sweeping
 from tapegrad.tape._arguments import expect_count, expect_type, tensors_with_history
-from tapegrad.tape._op_names import expect_ops, plain
+from tapegrad.tape._ops import ops_named
 from tapegrad.tape.entries import Entry, without_collections
 from tapegrad.tape.program import Program
 from tapegrad.tape.replaying import Replay
@@ -111,9 +111,8 @@ class Tape(Sequence[Entry]):
         if op is not None:
             expect_type("filter", "op", op, (str, Iterable), "a name or several")
             wanted = [op] if isinstance(op, str) else list(op)
-            expect_ops("filter", wanted, {each.op for each in self._entries})
-            ops = set(map(plain, wanted))
-            tests.append(lambda entry: plain(entry.op) in ops)
+            ops = set(ops_named("filter", wanted, {each.op for each in self._entries}))
+            tests.append(lambda entry: entry.op in ops)
         if module is not None:
             expect_type("filter", "module", module, str, "a path")
             tests.append(lambda entry: _is_inside(entry.module, module))

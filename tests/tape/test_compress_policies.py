@@ -1,9 +1,7 @@
 """`tape.compress`: blocks, their arguments, and policies by op and by module."""
 
 import contextlib
-import re
 import threading
-from pathlib import Path
 
 import pytest
 from library import IS_TORCH, torch
@@ -11,8 +9,6 @@ from library import IS_TORCH, torch
 if IS_TORCH:
     pytest.skip("the tape as an object is tapegrad's own", allow_module_level=True)
 
-from tapegrad.tape import _op_names
-from tapegrad.tape.entries import op_of
 
 from .compress_cases import codecs, hidden
 
@@ -159,20 +155,6 @@ def test_bad_arguments(arguments, error):
 def test_bad_types(arguments, error):
     with pytest.raises(TypeError, match=error):
         compress(**arguments)
-
-
-def test_every_op_of_the_core_has_a_name_that_is_known():
-    core = Path(__file__).parents[2] / "csrc"
-    written = set()
-    for file in (*core.rglob("*.cpp"), *core.rglob("*.h")):
-        written |= set(re.findall(r'"([A-Z]\w*Backward\d*|AccumulateGrad)"', file.read_text()))
-    found = {op_of(name) for name in written - {"Backward", "Backward0"}}
-    rows = re.findall(r"^[A-Z]+\((\w+), *\w+", (core / "pointwise.def").read_text(), re.MULTILINE)
-    variant = re.compile(r"(?<=.)_(scaled|between|tensor|tanh|trunc).*")
-    found |= {variant.sub("", row) for row in rows}
-    assert len(found) > 200
-    assert found == set(_op_names._NATIVE.split())
-    assert len({_op_names.plain(name) for name in found}) == len(found)
 
 
 def test_a_custom_function_is_known_once_it_is_defined():
