@@ -8,7 +8,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 
 # A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
 .DELETE_ON_ERROR:
-.PHONY: help install train test soak bench lint format names stubs sanitize clean
+.PHONY: help install train test soak bench lint format names ops stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -76,6 +76,9 @@ names: $(STAMP)   ## write tapegrad/_names.py anew
 
 stubs: $(STAMP)   ## write tapegrad/_C.pyi anew
 	$(BIN)/python scripts/make_stubs.py
+
+ops: $(STAMP)     ## write docs/ops.md anew
+	$(BIN)/python scripts/make_ops_page.py
 
 sanitize: $(TEST_STAMP)  ## the test suite under ASAN and UBSAN
 	$(BIN)/python -m pip install --quiet nanobind scikit-build-core scipy-openblas32 cmake ninja

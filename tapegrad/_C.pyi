@@ -2534,6 +2534,23 @@ class Tensor:
             torch.Size([2, 3])
         """
 
+    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+        """The most frequent element along a dimension, and where it was last.
+
+        Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
+        than numbers.
+
+        Args:
+            dim: the dimension.
+            keepdim: whether the dimension stays, with size one.
+
+        Example:
+            >>> torch.mode(torch.tensor([3, 9, 5, 9]))
+            torch.return_types.mode(
+            values=tensor(9),
+            indices=tensor(3))
+        """
+
     def moveaxis(self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Moves dimensions to other positions."""
 
@@ -3970,6 +3987,9 @@ def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtin
 def _function_of_class(name: str) -> str:
     """What the tape calls a custom function, by the name of its class."""
 
+def _function_ops() -> dict:
+    """The ops that functions run, of those that do not have the name of their op."""
+
 def _get_default_device() -> Any:
     """The device of new tensors on this thread."""
 
@@ -4041,6 +4061,9 @@ def _optimizer_names() -> list:
 
 def _optimizer_step(which: builtins.int, params: object, state: object, group: object) -> builtins.bool:
     """Takes a step with a parameter group; False where that is left to Python."""
+
+def _packing_op() -> str:
+    """What the tape calls the op whose value a pack hook is given; empty outside of one."""
 
 _pooling: Any
 
@@ -5676,6 +5699,23 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Example:
         >>> torch.mm(torch.eye(2), torch.ones(2, 3)).shape
         torch.Size([2, 3])
+    """
+
+def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """The most frequent element along a dimension, and where it was last.
+
+    Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
+    than numbers.
+
+    Args:
+        dim: the dimension.
+        keepdim: whether the dimension stays, with size one.
+
+    Example:
+        >>> torch.mode(torch.tensor([3, 9, 5, 9]))
+        torch.return_types.mode(
+        values=tensor(9),
+        indices=tensor(3))
     """
 
 def moveaxis(input: Tensor, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:

@@ -1,10 +1,14 @@
 """What ops there are: the records that dispatch, the tape and saved programs share."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from tapegrad import _C
 
-__all__ = ["Derivative", "OpRecord", "ops"]
+__all__ = ["Derivative", "OpRecord", "ops", "ops_run_by", "runs"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Derivative(NamedTuple):
@@ -68,3 +72,48 @@ def ops() -> list[OpRecord]:
         OpRecord(name, attributes, traits, devices, tuple(derivatives.get(name, ())))
         for name, attributes, traits, devices in _C._ops()
     ]
+
+
+# ---- which op a function runs
+#
+# Most functions have the name of their op, or of the entry that they record: the records tell. Of
+# other native functions the line that binds them tells (csrc/python/function_ops.h), and of those
+# in Python the decorator `runs`. A test holds all of them to what the functions do.
+
+
+def runs(*names: str) -> Callable[[_Function], _Function]:
+    """Say of a function that it is one op besides copies and views, which has another name.
+
+    Args:
+        names: the op, or several of which the arguments choose one.
+    """
+
+    def mark(function: _Function) -> _Function:
+        function.__runs__ = names  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def ops_run_by(function: Any) -> tuple[str, ...]:
+    """Return the ops of which a function of the library runs one; none if it runs none or several.
+
+    Example:
+        >>> from tapegrad._ops import ops_run_by
+        >>> ops_run_by(torch.bmm), ops_run_by(torch.nn.functional.conv2d)
+        (('matmul',), ('conv',))
+    """
+    marked: tuple[str, ...] | None = getattr(function, "__runs__", None)
+    if marked is not None:
+        return marked
+    name, known = function.__name__, _ops_by_function()
+    return known.get(name) or known.get(name.removesuffix("_"), ())
+
+
+@functools.cache
+def _ops_by_function() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for record in ops():
+        for name in dict.fromkeys([record.name, *(each.function for each in record.derivatives)]):
+            found[name] = (*found.get(name, ()), record.name)
+    return found | {name: tuple(names) for name, names in _C._function_ops().items()}

@@ -9,7 +9,7 @@ Example:
 
 from tapegrad._C import _return_types
 
-__all__ = ["cummax", "cummin", "kthvalue", "max", "median", "min", "sort", "topk"]
+__all__ = ["cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
 
 cummax = _return_types.cummax
 cummin = _return_types.cummin
@@ -17,5 +17,6 @@ kthvalue = _return_types.kthvalue
 max = _return_types.max
 median = _return_types.median
 min = _return_types.min
+mode = _return_types.mode
 sort = _return_types.sort
 topk = _return_types.topk

@@ -67,9 +67,9 @@ def test_from_scratch_stays_short():
 
 @each_document
 def test_quotations_stand_in_the_sources(path):
-    """A block headed ``cpp`` and a path quotes that file, line breaks apart."""
-    for code, source in blocks(path, "cpp"):
-        assert source, f"{relative(path)}: a block of C++ names no file:\n{code}"
+    """A block headed ``cpp`` or ``py`` and a path quotes that file, line breaks apart."""
+    for code, source in (*blocks(path, "cpp"), *blocks(path, "py")):
+        assert source, f"{relative(path)}: a quotation names no file:\n{code}"
         text = " ".join((ROOT / source).read_text(encoding="utf-8").split())
         assert " ".join(code.split()) in text, f"{source} no longer says:\n{code}"
 

@@ -12,6 +12,7 @@ if IS_TORCH:
     pytest.skip("records of ops are tapegrad's own", allow_module_level=True)
 
 from tapegrad import _C, tape
+from tapegrad._ops import ops_run_by
 
 RECORDS = {record.name: record for record in torch.ops()}
 KINDS = _C._entry_kinds()
@@ -121,6 +122,31 @@ def test_entries_know_the_ops_that_ran(op):
         assert len(set(names)) == len(names)
         if entry.name in ops and ops[entry.name] != {None}:
             assert ops[entry.name] & ran, f"{entry.name} of {ops[entry.name]}, ran {ran}"
+
+
+PLUMBING = {"copy", "fill", "read", "constant"}  # how arguments are brought into shape
+
+
+@each_op("test_functions_run_the_ops_that_they_name")
+def test_functions_run_the_ops_that_they_name(op):
+    """Who names ops runs one of them; who always runs one op names it."""
+    function = op.function()
+    if not (getattr(function, "__module__", None) or "").startswith("tapegrad"):
+        pytest.skip("called through a function of the tests")
+    ran = []
+    for sample in draw(op, op.dtypes[0]):
+        program = _C.Program()
+        args, kwargs = lift((sample.args, sample.kwargs))
+        with program:
+            results(function(*args, **kwargs))
+        ran.append({name for name, *_ in program.steps()} - PLUMBING)
+    named = set(ops_run_by(function))
+    if named - PLUMBING and op.name != "where.one":  # the same function, but nonzero()
+        assert any(named & each for each in ran), f"named {named}, ran {ran}"
+    alone = set.union(*ran)
+    random = {name for name in alone if name in RECORDS and "random" in RECORDS[name].traits}
+    if len(alone) == 1 and all(ran) and not random:  # the results of those are never kept
+        assert alone <= named, f"runs {alone}"
 
 
 @each_op("test_what_is_looked_at_on_the_host_is_known")

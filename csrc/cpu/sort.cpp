@@ -1,4 +1,4 @@
-// Sorting rows: sort, topk, kth value.
+// Sorting rows: sort, topk, kth value, mode.
 //
 // Elements become entries (key, position), where the key is an unsigned integer in the wanted order
 // (sort_kernels.h). Long rows are sorted by radix, least digit first: stable, linear, and with
@@ -275,6 +275,32 @@ void kth_of_rows(const Rows& rows, int64_t k, int64_t first, int64_t last, Entry
   }
 }
 
+// The last of the longest run among the sorted entries; of several that long, the first.
+template <class Key>
+const Entry<Key>* most_frequent(const Entry<Key>* sorted, int64_t n) {
+  const Entry<Key>* found = sorted;
+  int64_t most = 0, count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    ++count;
+    if (i + 1 < n && sorted[i + 1].key == sorted[i].key) continue;
+    if (count > most) found = sorted + i;
+    most = std::max(most, count);
+    count = 0;
+  }
+  return found;
+}
+
+template <class Key>
+void modes_of_rows(const Rows& rows, int64_t first, int64_t last, Entry<Key>* scratch) {
+  const int64_t n = rows.length;
+  for (int64_t r = first; r < last; ++r) {
+    fill_entries<Key>(rows.keys, rows.row(r), 0, n, scratch);
+    const Entry<Key>* sorted = sort_entries<Key>(scratch, scratch + n, n, 1);
+    write_entries(most_frequent(sorted, n), 0, 1, rows.row(r), rows.values_of<Key>(r),
+                  rows.indices_of(r));
+  }
+}
+
 // Rows on all cores, as body(Key{}, first, last, scratch); each block has `needed` entries of scratch.
 template <class Body>
 void for_rows(const OpCall& call, const Rows& rows, int64_t needed, Body&& body) {
@@ -325,10 +351,19 @@ void kth_value(const OpCall& call) {
   });
 }
 
+// Outputs: one value and one index per row.
+void mode(const OpCall& call) {
+  Rows rows(call, false);
+  for_rows(call, rows, 2 * rows.length, [&](auto key, int64_t first, int64_t last, auto* scratch) {
+    modes_of_rows<decltype(key)>(rows, first, last, scratch);
+  });
+}
+
 const KernelList<DeviceType::CPU> kKernels = {
     {"sort", sort},
     {"topk", topk},
     {"kthvalue", kth_value},
+    {"mode", mode},
 };
 
 }  // namespace

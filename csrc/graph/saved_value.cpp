@@ -9,6 +9,7 @@
 #include "graph/budget.h"
 #include "graph/coding.h"
 #include "graph/forward.h"
+#include "graph/packing.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
@@ -73,6 +74,7 @@ class TangentsWait {
 // Does something on behalf of an entry that is not complete, and will not be if that fails.
 template <class Body>
 void or_abandon(const Node& owner, Body&& body) {
+  const PackingScope scope(owner);
   try {
     body();
   } catch (...) {

@@ -21,6 +21,7 @@ namespace {
 const Op sort_op("sort", {"descending"});
 const Op topk_op("topk", {"largest", "sorted"});
 const Op kth_value_op("kthvalue", {"k"});
+const Op mode_op("mode");
 const Op sort_rows_op("sort_rows");
 const Op run_numbers_op("run_numbers", {}, kNoDerivative | kHostRead);
 const Op run_starts_op("run_starts", {}, kNoDerivative);
@@ -31,6 +32,7 @@ const Op bincount_op("bincount", {}, kNoDerivative | kAnyOrder);
 const EntryKind sort_entry(sort_op, {"indices"});
 const EntryKind topk_entry(topk_op, {"indices"});
 const EntryKind kthvalue_entry(kth_value_op, {"indices"});
+const EntryKind mode_entry(mode_op, {"indices"});
 const EntryKind unique_entry("unique2", sort_op);
 const EntryKind unique_dim_entry("unique_dim", sort_rows_op);
 
@@ -111,6 +113,26 @@ void record_picked(const EntryKind& kind, const Tensor& x, const ValuesAndIndice
 
 int64_t length_of(const Tensor& x, int64_t dim) { return x.dim() == 0 ? 1 : x.size(dim); }
 
+void check_not_empty(const char* op, const Tensor& x, int64_t dim) {
+  TAPEGRAD_CHECK_AS(IndexError, length_of(x, dim) > 0, op, ": expected reduction dim ", dim,
+                    " to have non-zero size");
+}
+
+// One element of each row.
+ValuesAndIndices pick_one(const Op& op, const EntryKind& kind, const Tensor& x, int64_t dim,
+                          bool keepdim, std::initializer_list<Scalar> attributes) {
+  ValuesAndIndices one = contiguous_parts(pick(op, x, dim, 1, attributes));
+  const bool dropped = !keepdim && x.dim() > 0;
+  if (dropped) {
+    DimVector sizes(x.sizes());
+    sizes.erase(dim);
+    for (Tensor* result : {&one.values, &one.indices})
+      *result = alias(*result, sizes, contiguous_strides(sizes), 0);
+  }
+  record_picked(kind, x, one, dim, dropped);
+  return one;
+}
+
 }  // namespace
 
 ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
@@ -142,21 +164,17 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, boo
 ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
   int64_t d = wrap_dim("kthvalue", dim, x.dim());
   int64_t length = length_of(x, d);
-  TAPEGRAD_CHECK_AS(IndexError, length > 0, "kthvalue: expected reduction dim ", d,
-                    " to have non-zero size");
+  check_not_empty("kthvalue", x, d);
   TAPEGRAD_CHECK(k >= 1 && k <= length, "kthvalue: selected number k out of range for dimension ",
                  d, ": k is ", k, ", the size is ", length);
   if (x.dtype() == DType::Bool) fail_unsupported_dtype("kthvalue", x.dtype());
-  ValuesAndIndices kth = contiguous_parts(pick(kth_value_op, x, d, 1, {k}));
-  bool dropped = !keepdim && x.dim() > 0;
-  if (dropped) {
-    DimVector sizes(x.sizes());
-    sizes.erase(d);
-    for (Tensor* result : {&kth.values, &kth.indices})
-      *result = alias(*result, sizes, contiguous_strides(sizes), 0);
-  }
-  record_picked(kthvalue_entry, x, kth, d, dropped);
-  return kth;
+  return pick_one(kth_value_op, kthvalue_entry, x, d, keepdim, {k});
+}
+
+ValuesAndIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
+  const int64_t d = wrap_dim("mode", dim, x.dim());
+  check_not_empty("mode", x, d);
+  return pick_one(mode_op, mode_entry, x, d, keepdim, {});
 }
 
 // ---- unique

@@ -19,6 +19,8 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending);
 ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted);
 // The k-th smallest, from 1.
 ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim);
+// The most frequent value along a dimension, the smallest of several, and where it came last.
+ValuesAndIndices mode(const Tensor& x, int64_t dim, bool keepdim);
 
 // The distinct elements, or slices along dim, in ascending order.
 struct Unique {

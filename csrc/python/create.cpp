@@ -13,6 +13,7 @@
 #include "python/dlpack.h"
 #include "python/exchange.h"
 #include "python/from_data.h"
+#include "python/function_ops.h"
 #include "python/numpy.h"
 #include "python/out.h"
 
@@ -374,6 +375,8 @@ Tensor make_eye(const ParsedArguments& a) {
 }  // namespace
 
 void bind_create(Binder& b) {
+  runs("range", {"arange"});
+  runs("logspace", {"linspace"});
   define_function<kZeros, constant<0>>(b, kZerosDoc);
   define_function<kOnes, constant<1>>(b, kOnesDoc);
   define_function<kEmpty, make_empty>(b, kEmptyDoc);

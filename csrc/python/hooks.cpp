@@ -1,5 +1,6 @@
 // Hooks on tensors and entries, hooks on what the tape saves, and errors that name their entry.
 #include "graph/hooks.h"
+#include "graph/packing.h"
 
 #include "core/error.h"
 #include "engine/anomaly.h"
@@ -251,6 +252,8 @@ void annotate(const Node& node) {
 }  // namespace
 
 void bind_hooks(Binder& b) {
+  b.function("_packing_op", [] { return packing_for ? packing_for->function() : std::string(); },
+             "What the tape calls the op whose value a pack hook is given; empty outside of one.");
   HookList::calls = {
       [](void* dict) { Py_INCREF(static_cast<PyObject*>(dict)); },
       [](void* dict) noexcept { Py_DECREF(static_cast<PyObject*>(dict)); },

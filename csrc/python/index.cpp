@@ -1,5 +1,6 @@
 // Indexing functions in Python. Subscripts are in subscript.cpp.
 #include "python/index.h"
+#include "python/function_ops.h"
 
 #include "ops/index.h"
 
@@ -139,6 +140,8 @@ Example:
 }
 
 void bind_take(Binder& b) {
+  runs("take", {"index"});
+  runs("put", {"index_put_"});
   b.both("take",
          [](const Tensor& x, const Tensor& index, const Out& out) {
     return into_out("take", take(x, index), out);

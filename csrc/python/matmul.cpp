@@ -2,6 +2,7 @@
 #include "ops/matmul.h"
 
 #include "ops/copy.h"
+#include "python/function_ops.h"
 #include "python/out.h"
 
 namespace tapegrad::python {
@@ -49,6 +50,9 @@ void bind_matmul(Binder& b) {
   bind_product<dot>(b, "vdot", "other", "The inner product of two vectors.");
   bind_product<outer, true>(b, "outer", "vec2", "The outer product of two vectors.");
   bind_product<outer, true>(b, "ger", "vec2", "The outer product of two vectors.");
+  runs("vdot", {"matmul"});
+  runs("outer", {"mul"});
+  runs("ger", {"mul"});
   bind_product<matmul>(b, "matmul", "other",
                        "The matrix product of the last two dimensions, other dimensions broadcast; "
                        "vectors are treated as rows or columns.");
@@ -59,6 +63,7 @@ void bind_matmul(Binder& b) {
   b.function("linear", [](const Tensor& input, const Tensor& weight, const Out& bias) {
     return linear(input, weight, bias.value_or(Tensor()));
   }, "input"_a, "weight"_a, "bias"_a.none() = nb::none(), "input @ weight.T + bias.");
+  runs("linear", {"matmul"});
 }
 
 }  // namespace tapegrad::python

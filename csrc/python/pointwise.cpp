@@ -10,6 +10,7 @@
 #include "graph/write_log.h"
 #include "ops/copy.h"
 #include "ops/promotion.h"
+#include "python/function_ops.h"
 #include "python/out.h"
 #include "python/text.h"
 
@@ -617,6 +618,12 @@ void bind_pointwise(Binder& b) {
 #undef BINARY
 #undef TERNARY
   bind_clamp(b);
+  runs("clamp", {"clamp_between", "clamp_min", "clamp_max", "clamp_tensor", "clamp_min_tensor",
+                 "clamp_max_tensor"});
+  runs("sub", {"sub", "add_scaled"});
+  runs("div", {"div", "div_trunc", "floor_divide"});
+  runs("clamp_min", {"clamp_min", "clamp_min_tensor"});
+  runs("clamp_max", {"clamp_max", "clamp_max_tensor"});
   bind_special(b);
   b.function("pointwise_table", table, "The lines of the pointwise table, as dicts.");
 }

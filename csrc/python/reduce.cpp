@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
+#include "python/function_ops.h"
 #include "python/out.h"
 #include "python/return_types.h"
 #include "python/text.h"
@@ -106,6 +107,7 @@ Example:
     tensor(3.)
 )",
       dtype, out);
+  runs("sum_to_size", {"sum"});
   b.method("sum_to_size", [](const Tensor& x, const nb::args& size) {
     return sum_to_size(x, int_list_from_args("sum_to_size", size));
   }, R"(The sum over the dimensions that were broadcast, so that the result has the given size.

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "ops/create.h"
 #include "ops/promotion.h"
+#include "python/function_ops.h"
 #include "python/return_types.h"
 
 namespace tapegrad::python {
@@ -45,6 +46,7 @@ Example:
   auto order = [](const Tensor& x, int64_t dim, bool descending, Stable) {
     return argsort(x, dim, descending);
   };
+  runs("argsort", {"sort"});
   b.both("argsort", order, "dim"_a = -1, "descending"_a = false, nb::kw_only(), "stable"_a = false,
          R"(The indices that sort along a dimension.
 
@@ -61,7 +63,7 @@ Example:
 }
 
 void bind_selecting(Binder& b) {
-  static const ReturnType topk_type(b, "topk"), kthvalue_type(b, "kthvalue");
+  static const ReturnType topk_type(b, "topk"), kthvalue_type(b, "kthvalue"), mode_type(b, "mode");
   auto out = "out"_a.none() = nb::none();
   b.both(
       "topk",
@@ -94,6 +96,25 @@ Args:
 Example:
     >>> torch.kthvalue(torch.tensor([3, 9, 5]), 2).values
     tensor(5)
+)");
+  b.both("mode",
+         [](const Tensor& x, int64_t dim, bool keepdim, const OutPair& out) {
+    return named("mode", mode_type, mode(x, dim, keepdim), out);
+  }, "dim"_a = -1, "keepdim"_a = false, nb::kw_only(), out,
+         R"(The most frequent element along a dimension, and where it was last.
+
+Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
+than numbers.
+
+Args:
+    dim: the dimension.
+    keepdim: whether the dimension stays, with size one.
+
+Example:
+    >>> torch.mode(torch.tensor([3, 9, 5, 9]))
+    torch.return_types.mode(
+    values=tensor(9),
+    indices=tensor(3))
 )");
 }
 

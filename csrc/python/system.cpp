@@ -11,6 +11,7 @@
 #include "ops/promotion.h"
 #include "python/binding.h"
 #include "python/collector.h"
+#include "python/function_ops.h"
 #include "python/python_types.h"
 #include "python/source_line.h"
 #include "python/visit_probe.h"
@@ -50,6 +51,22 @@ nb::dict build_info() {
 // The default devices around the blocks of `with torch.device(...)` that this thread is in.
 thread_local std::vector<Device> outer_devices;
 
+struct FunctionOps {
+  const char* function;
+  std::vector<const char*> ops;
+};
+// A function, because bindings of other files come first.
+std::vector<FunctionOps>& function_ops() {
+  static std::vector<FunctionOps> list;
+  return list;
+}
+
+nb::dict function_ops_dict() {
+  nb::dict result;
+  for (const FunctionOps& each : function_ops()) result[each.function] = nb::cast(each.ops);
+  return result;
+}
+
 nb::list ops_list() {
   struct TraitName {
     OpTrait trait;
@@ -86,6 +103,13 @@ DType result_type_of(const nb::args& args) {
 
 }  // namespace
 
+void runs(const char* function, std::initializer_list<const char*> ops) {
+  for (const char* op : ops)
+    TAPEGRAD_CHECK(find_op(op), "internal error: ", function, " runs '", op,
+                   "', but no op has that name");
+  function_ops().push_back({function, ops});
+}
+
 void bind_system(Binder& b) {
   b.function("_check_count", check_count, "op"_a, "count"_a, "what"_a, "bytes_each"_a,
              "Refuses a result of more objects than memory can hold.");
@@ -109,6 +133,8 @@ void bind_system(Binder& b) {
     }
   }, "x"_a, "Whether a look at bytes outside of kernels fails: in checked builds.");
   b.function("_ops", ops_list, "(name, attributes, traits, devices) of every op, by name.");
+  b.function("_function_ops", function_ops_dict,
+             "The ops that functions run, of those that do not have the name of their op.");
   b.function("_walked_entries", walked_entries,
              "How many tape entries the collector of cycles has gone through so far.");
   b.function("_subtracting_visit_is_known", [] { return subtracting_visit() != nullptr; },

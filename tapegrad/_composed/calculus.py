@@ -6,12 +6,14 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
+from tapegrad._ops import runs
 
 __all__ = ["cumulative_trapezoid", "diff", "trapezoid"]
 
 
 @function
 @method
+@runs("sub")
 def diff(
     input: Tensor,
     n: int = 1,

@@ -8,6 +8,7 @@ from tapegrad._C import Tensor
 from tapegrad._composed.arguments import expect_tensor
 from tapegrad._composed.contraction import Label, Plan, make_plan
 from tapegrad._composed.registry import function
+from tapegrad._ops import runs
 
 __all__ = ["einsum"]
 
@@ -16,6 +17,7 @@ _ELLIPSIS = "..."
 
 
 @function
+@runs("matmul")
 def einsum(*args: Any) -> Tensor:
     """Sum products of tensor elements along labelled dimensions (Einstein summation).
 

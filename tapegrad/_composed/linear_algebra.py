@@ -7,6 +7,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
+from tapegrad._ops import runs
 
 __all__ = [
     "addbmm",
@@ -87,6 +88,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 @function
 @method
+@runs("sum")
 def trace(input: Tensor) -> Tensor:
     """Sum the diagonal of a matrix.
 
@@ -107,6 +109,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @function
+@runs("matmul")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Contract dimensions of two tensors, as one matrix product.
 
@@ -182,6 +185,7 @@ def _read_contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], l
 
 @function
 @method
+@runs("matmul")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Dot product along the last dimensions; a plain product where one side is 0-d.
 
@@ -210,6 +214,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @function
 @method
+@runs("mul")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker product: every element of `input` times the whole of `other`, as blocks.
 
@@ -277,6 +282,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 @function
+@runs("matmul")
 def chain_matmul(*matrices: Any) -> Tensor:
     """Multiply matrices in the order that takes the fewest multiplications.
 

@@ -6,6 +6,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import expect_tensor
 from tapegrad._composed.registry import function, method
+from tapegrad._ops import runs
 
 __all__ = ["float_power", "logit", "positive", "rsub", "softmin"]
 
@@ -55,6 +56,7 @@ def positive(input: Tensor) -> Tensor:
 
 @function
 @method
+@runs("sub")
 def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """Subtract the other way round: ``other - alpha * input``.
 
@@ -76,6 +78,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 @function
 @method
+@runs("pow")
 def float_power(input: Any, exponent: Any) -> Tensor:
     """Power computed in float64.
 

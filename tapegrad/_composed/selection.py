@@ -6,6 +6,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
+from tapegrad._ops import runs
 
 __all__ = [
     "argwhere",
@@ -19,6 +20,7 @@ __all__ = [
 
 
 @function
+@runs("searchsorted")
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
@@ -106,6 +108,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 @function
 @method
+@runs("sort")
 def msort(input: Tensor) -> Tensor:
     """Sort along the first dimension.
 

@@ -8,6 +8,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
+from tapegrad._ops import runs
 from tapegrad._types import Size
 
 __all__ = [
@@ -132,6 +133,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 @function
+@runs("cat")
 def cartesian_prod(*tensors: Any) -> Tensor:
     """Return all combinations that take one element from each tensor.
 
@@ -259,6 +261,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 @function
 @method
+@runs("flip")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate by 90 degrees in the plane of two dimensions, from the first towards the second.
 
@@ -296,6 +299,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @function
 @method
+@runs("flip")
 def fliplr(input: Tensor) -> Tensor:
     """Reverse the second dimension: left and right of a matrix change places.
 
@@ -319,6 +323,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @function
 @method
+@runs("flip")
 def flipud(input: Tensor) -> Tensor:
     """Reverse the first dimension: up and down of a matrix change places.
 

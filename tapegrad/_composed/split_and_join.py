@@ -8,6 +8,7 @@ from tapegrad._C import Tensor
 from tapegrad._composed.arguments import as_sequence, expect_count, expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
 from tapegrad._composed.shape import atleast_1d, atleast_2d, atleast_3d
+from tapegrad._ops import runs
 
 __all__ = [
     "block_diag",
@@ -30,6 +31,7 @@ def _nonempty(operation: str, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 @function
+@runs("cat")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenate side by side: along the first dimension of vectors, otherwise the second.
 
@@ -48,6 +50,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@runs("cat")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack as rows: concatenate along the first dimension after making vectors into rows.
 
@@ -66,6 +69,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@runs("cat")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack in depth: concatenate along the third dimension.
 
@@ -84,6 +88,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@runs("cat")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack as columns: vectors become columns, the others are laid side by side.
 
@@ -104,6 +109,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@runs("cat")
 def block_diag(*tensors: Any) -> Tensor:
     """Place matrices along the diagonal of one matrix that is zero elsewhere.
 

@@ -16,19 +16,18 @@ import contextlib
 import enum
 import functools
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tapegrad import _C
-from tapegrad.autograd.grad_mode import no_grad
+from tapegrad._ops import ops, ops_run_by
 
 __all__ = [
     "SAC_IGNORED_OPS",
     "CheckpointPolicy",
     "SelectiveCheckpointContext",
     "create_selective_checkpoint_contexts",
-    "op_of",
+    "ops_of",
     "unseen_calls",
 ]
 
@@ -50,13 +49,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 # Made in place and often written to, and the same when they run again.
-SAC_IGNORED_OPS = {"fill"} | {
-    f"random_{name}"
-    for name in (
-        "bernoulli", "cauchy", "exponential", "geometric", "integers", "multinomial", "normal",
-        "permutation", "poisson", "uniform",
-    )
-}  # fmt: skip
+SAC_IGNORED_OPS = {"fill"} | {op.name for op in ops() if "random" in op.traits}
 _RECOMPUTED = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
@@ -81,7 +74,7 @@ class _Op(str):
     def __eq__(self, other: object) -> bool:
         if callable(other):
             try:
-                return str.__eq__(self, op_of(other))
+                return str(self) in ops_of(other)
             except (TypeError, ValueError):
                 return False
         return str.__eq__(self, other) is True
@@ -149,7 +142,7 @@ class _Replaying:
 def _choosers(chosen: Any) -> tuple[Callable[[str], bool], Any]:
     """Return what is asked once for each op, and what is asked at each call, if anything."""
     if isinstance(chosen, list | tuple | set | frozenset):
-        names = {op_of(each) for each in chosen} - SAC_IGNORED_OPS
+        names = {op for each in chosen for op in ops_of(each)} - SAC_IGNORED_OPS
         return names.__contains__, None
     if callable(chosen):
         return _may_be_kept, functools.partial(_ask, chosen)
@@ -224,24 +217,20 @@ def create_selective_checkpoint_contexts(
 
 # ---- which op a function runs
 
-_PLUMBING = {"copy", "fill"}  # how arguments are brought into shape
 
-
-def op_of(function: Any) -> str:
-    """Return the name of the op that a function of the library runs.
-
-    It is called on small tensors to see: so this is never out of date.
+def ops_of(function: Any) -> tuple[str, ...]:
+    """Return the names of the ops of which a function runs one; a string is such a name.
 
     Args:
-        function: a function or a method of Tensor; a string is returned as it is.
+        function: a function of the library or a method of Tensor.
 
     Example:
-        >>> from tapegrad.utils._selective import op_of
-        >>> op_of(torch.bmm), op_of(torch.nn.functional.conv2d), op_of(torch.Tensor.exp)
-        ('matmul', 'conv', 'exp')
+        >>> from tapegrad.utils._selective import ops_of
+        >>> ops_of(torch.bmm), ops_of("matmul"), ops_of(torch.Tensor.exp)
+        (('matmul',), ('matmul',), ('exp',))
     """
     if isinstance(function, str):
-        return str(function)
+        return (str(function),)
     name = getattr(function, "__name__", None)
     ours = isinstance(function, types.FunctionType) and function.__module__.startswith("tapegrad.")
     native = callable(function) and name is not None and _is_native(function, name)
@@ -250,72 +239,15 @@ def op_of(function: Any) -> str:
             "create_selective_checkpoint_contexts: expected the name of an op or a function of the "
             f"library that runs one, got {function!r} of type {type(function).__name__}"
         )
-    found = _ops_run_by(function)
-    if len(found) == 1:
-        return found[0]
-    what = ", ".join(found) if found else "none that could be seen by trying"
-    raise ValueError(
-        "create_selective_checkpoint_contexts: expected functions that run one op each, got "
-        f"{name}, which runs {what}; give the names of the ops whose results to keep"
-    )
+    found = ops_run_by(function)
+    if not found:
+        raise ValueError(
+            "create_selective_checkpoint_contexts: expected functions that run one op each, got "
+            f"{name}, which runs several or none; give the names of the ops whose results to keep, "
+            "as the profiler shows them"
+        )
+    return found
 
 
 def _is_native(function: Any, name: str) -> bool:
     return getattr(_C, name, None) is function or getattr(_C.Tensor, name, None) is function
-
-
-def _trials() -> Iterator[tuple[Any, ...]]:
-    """Yield arguments to try a function on, the simplest first."""
-    vector = _C.arange(3.0)
-    matrix = _C.arange(1.0, 10.0).reshape(3, 3) / 10
-    batch = _C.arange(1.0, 19.0).reshape(2, 3, 3) / 20
-    image = _C.ones(1, 3, 4, 4)
-    volume = _C.ones(1, 2, 3, 3, 3)
-    places = _C.zeros(3, 3, dtype=_C.int64)
-    yield (matrix,)
-    yield matrix, matrix
-    yield batch, batch
-    yield matrix, vector
-    yield vector, vector
-    yield matrix, -1
-    yield ([matrix, matrix],)
-    yield image, image
-    yield image, image.transpose(0, 1)
-    yield "ij,jk->ik", matrix, matrix
-    yield volume, volume
-    yield batch, batch, batch
-    yield matrix, matrix, matrix
-    yield matrix, [3]
-    yield image, 2
-    yield batch, 2
-    yield volume, 2
-    yield image, 3
-    yield places[0], matrix
-    yield matrix, 0, places
-    yield matrix, 0, places[0]
-    yield matrix > 0, matrix, matrix
-    yield image, None, None, None, None, True
-
-
-@functools.cache
-def _ops_run_by(function: Any) -> tuple[str, ...]:
-    """Return the op of a function's own name if it runs that, else all that it runs."""
-    first: tuple[str, ...] = ()
-    name = function.__name__
-    random = _C.get_rng_state()
-    for args in _trials():
-        program = _C.Program()
-        try:
-            with unseen_calls(), no_grad(), program, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                function(*args)
-        except Exception:  # not with these arguments
-            continue
-        names = dict.fromkeys(step[0] for step in program.steps())
-        found = tuple(each for each in names if each not in _PLUMBING)
-        if name in found:
-            first = (name,)
-            break
-        first = first or found
-    _C.set_rng_state(random)
-    return first

@@ -738,18 +738,16 @@ def test_a_list_is_asked_once_for_each_op(tapegrad):
 def test_functions_name_ops(tapegrad, path, name):
     from library import resolve
 
-    from tapegrad.utils._selective import op_of
+    from tapegrad.utils._selective import ops_of
 
-    state = tapegrad.get_rng_state().tolist()
-    assert op_of(resolve(path, tapegrad)) == name
-    assert tapegrad.get_rng_state().tolist() == state
+    assert ops_of(resolve(path, tapegrad))[0] == name
 
 
 def test_functions_of_several_ops_are_refused(tapegrad, checkpointing):
     create = checkpointing.create_selective_checkpoint_contexts
-    with pytest.raises(ValueError, match="got mse_loss, which runs sub, square, mean; give"):
+    with pytest.raises(ValueError, match="got mse_loss, which runs several or none; give"):
         create([tapegrad.nn.functional.mse_loss])
-    with pytest.raises(ValueError, match="got reshape, which runs none"):
+    with pytest.raises(ValueError, match="got reshape, which runs several or none"):
         create([tapegrad.reshape])
     with pytest.raises(ValueError, match="or a function of the library that runs one, got"):
         create([lambda x: x])

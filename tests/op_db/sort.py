@@ -1,4 +1,4 @@
-"""Rows of the ops that order elements: sort, topk, unique, searchsorted, bincount."""
+"""Rows of the ops that order elements: sort, topk, mode, unique, searchsorted, bincount."""
 
 import dtypes as dt
 import numpy as np
@@ -51,6 +51,32 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
     if x.ndim == 0:
         return values, order
     return np.take(values, np.arange(k), axis=dim), np.take(order, np.arange(k), axis=dim)
+
+
+def mode(x, dim=-1, keepdim=False):
+    """The smallest of the most frequent values, and where it comes last."""
+    rows = np.moveaxis(x, dim, -1) if x.ndim else x.reshape(1)
+    values = np.empty(rows.shape[:-1], x.dtype)
+    indices = np.empty(rows.shape[:-1], np.int64)
+    for place in np.ndindex(values.shape):
+        found, counts = np.unique(rows[place], return_counts=True)
+        values[place] = found[counts.argmax()]
+        indices[place] = np.flatnonzero(rows[place] == values[place])[-1]
+    if keepdim and x.ndim:
+        return np.expand_dims(values, dim), np.expand_dims(indices, dim)
+    return values, indices
+
+
+def mode_samples(sampler):
+    for shape, args, kwargs in MODES:
+        if sampler.gradient and 0 in shape:
+            continue
+        # A gradient is asked for where a small step changes nothing: among distinct values.
+        value = sampler.distinct(shape)
+        if not sampler.gradient:
+            value = Value(np.round(sampler.value(shape, -1, 1).array) + 0.0, sampler.dtype)
+            value = Value(value.array.astype(dt.storage(sampler.dtype)), sampler.dtype)
+        yield Sample(value, *args, **kwargs)
 
 
 def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
@@ -158,6 +184,16 @@ TOPKS = (
     case((), 1),
     case((LONG_ROW,), 20),
 )
+# Longer rows have their last place in tapegrad alone: PyTorch sorts them unstably.
+MODES = (
+    case((7,)),
+    case((3, 4), 0),
+    case((3, 4), -1, True),
+    case((2, 3, 4), dim=1),
+    case((2, 3, 4), dim=-2, keepdim=True),
+    case((0, 3)),
+    case(()),
+)
 SMALL = ("float32", "float64", "float16", "bfloat16", "int16", "int32", "int64", "uint8")
 
 
@@ -201,6 +237,21 @@ ROWS = (
             Bad(MATRIX, -1, raises=RuntimeError, text="k|-1|range"),
             Bad(MATRIX, 1, dim=4, raises=IndexError, text="4"),
             Bad(MATRIX, 1.5, raises=TypeError, text="float|k"),
+        ),
+    ),
+    Op(
+        "mode",
+        mode,
+        mode_samples,
+        method="mode",
+        dtypes=(*SMALL, "bool"),
+        out=True,
+        result=values_and_indices,
+        tolerance=EXACT,
+        bad=(
+            Bad(MATRIX, 4, raises=IndexError, text="4"),
+            Bad(Sampler("float32").value((3, 0)), raises=IndexError, text="non-zero size"),
+            Bad(MATRIX, 1.5, raises=TypeError, text="float|dim"),
         ),
     ),
     Op(

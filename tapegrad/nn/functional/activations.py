@@ -19,6 +19,7 @@ from tapegrad._C import (
     tanh,
     threshold_,
 )
+from tapegrad._ops import runs
 
 __all__ = [
     "celu",
@@ -198,6 +199,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _C.where(input > 0, input, weight * input)
 
 
+@runs("leaky_relu")
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,

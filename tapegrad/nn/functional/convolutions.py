@@ -11,6 +11,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._ops import runs
 from tapegrad.nn.functional.padding import pad
 
 __all__ = [
@@ -27,6 +28,7 @@ _Sizes = int | Sequence[int]
 _convolution = _C._convolution
 
 
+@runs("conv")
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -70,6 +72,7 @@ def conv1d(
         return _otherwise(error, "conv1d", input, weight, bias, *how)
 
 
+@runs("conv")
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -112,6 +115,7 @@ def conv2d(
         return _otherwise(error, "conv2d", input, weight, bias, *how)
 
 
+@runs("conv")
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -153,6 +157,7 @@ def conv3d(
         return _otherwise(error, "conv3d", input, weight, bias, *how)
 
 
+@runs("conv_grad_input")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -195,6 +200,7 @@ def conv_transpose1d(
         return _otherwise(error, "conv_transpose1d", input, weight, bias, *how)
 
 
+@runs("conv_grad_input")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -239,6 +245,7 @@ def conv_transpose2d(
         return _otherwise(error, "conv_transpose2d", input, weight, bias, *how)
 
 
+@runs("conv_grad_input")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

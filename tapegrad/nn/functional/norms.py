@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._ops import runs
 from tapegrad._types import finfo
 from tapegrad.autograd.grad_mode import no_grad
 
@@ -82,6 +83,7 @@ def rms_norm(
     return _C._in_format_of(result, input).to(input.dtype)
 
 
+@runs("layer_norm")
 def group_norm(
     input: Tensor,
     num_groups: int,

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor, _pooling
+from tapegrad._ops import runs
 from tapegrad.autograd.grad_mode import no_grad
 
 __all__ = [
@@ -43,6 +44,7 @@ _Size = int | Sequence[int]
 _OpenSize = int | None | Sequence[int | None]  # None keeps a size
 
 
+@runs("max_pool")
 def max_pool1d(
     input: Tensor,
     kernel_size: _Size,
@@ -78,6 +80,7 @@ def max_pool1d(
     )
 
 
+@runs("max_pool")
 def max_pool1d_with_indices(
     input: Tensor,
     kernel_size: _Size,
@@ -91,6 +94,7 @@ def max_pool1d_with_indices(
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@runs("max_pool")
 def max_pool2d(
     input: Tensor,
     kernel_size: _Size,
@@ -128,6 +132,7 @@ def max_pool2d(
     )
 
 
+@runs("max_pool")
 def max_pool2d_with_indices(
     input: Tensor,
     kernel_size: _Size,
@@ -141,6 +146,7 @@ def max_pool2d_with_indices(
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@runs("max_pool")
 def max_pool3d(
     input: Tensor,
     kernel_size: _Size,
@@ -176,6 +182,7 @@ def max_pool3d(
     )
 
 
+@runs("max_pool")
 def max_pool3d_with_indices(
     input: Tensor,
     kernel_size: _Size,
@@ -189,6 +196,7 @@ def max_pool3d_with_indices(
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@runs("avg_pool")
 def avg_pool1d(
     input: Tensor,
     kernel_size: _Size,
@@ -219,6 +227,7 @@ def avg_pool1d(
     )
 
 
+@runs("avg_pool")
 def avg_pool2d(
     input: Tensor,
     kernel_size: _Size,
@@ -253,6 +262,7 @@ def avg_pool2d(
     )
 
 
+@runs("avg_pool")
 def avg_pool3d(
     input: Tensor,
     kernel_size: _Size,
@@ -292,6 +302,7 @@ def _open_sizes(output_size: _OpenSize) -> _Size:
     return [-1 if size is None else size for size in output_size]
 
 
+@runs("max_pool")
 def adaptive_max_pool1d(input: Tensor, output_size: _Size, return_indices: bool = False) -> Any:
     """Cut the last dimension into parts and return the largest element of each.
 
@@ -306,6 +317,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: _Size, return_indices: bool 
     return _pooling.adaptive_max_pool1d(input, output_size, return_indices)
 
 
+@runs("max_pool")
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: _Size, return_indices: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -313,6 +325,7 @@ def adaptive_max_pool1d_with_indices(
     return adaptive_max_pool1d(input, output_size, True)
 
 
+@runs("avg_pool")
 def adaptive_avg_pool1d(input: Tensor, output_size: _Size) -> Tensor:
     """Cut the last dimension into parts and return the mean of each.
 
@@ -326,6 +339,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: _Size) -> Tensor:
     return _pooling.adaptive_avg_pool1d(input, output_size)
 
 
+@runs("max_pool")
 def adaptive_max_pool2d(input: Tensor, output_size: _OpenSize, return_indices: bool = False) -> Any:
     """Cut the last two dimensions into parts and return the largest element of each.
 
@@ -340,6 +354,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: _OpenSize, return_indices: b
     return _pooling.adaptive_max_pool2d(input, _open_sizes(output_size), return_indices)
 
 
+@runs("max_pool")
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: _OpenSize, return_indices: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -347,6 +362,7 @@ def adaptive_max_pool2d_with_indices(
     return adaptive_max_pool2d(input, output_size, True)
 
 
+@runs("avg_pool")
 def adaptive_avg_pool2d(input: Tensor, output_size: _OpenSize) -> Tensor:
     """Cut the last two dimensions into parts and return the mean of each.
 
@@ -360,6 +376,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: _OpenSize) -> Tensor:
     return _pooling.adaptive_avg_pool2d(input, _open_sizes(output_size))
 
 
+@runs("max_pool")
 def adaptive_max_pool3d(input: Tensor, output_size: _OpenSize, return_indices: bool = False) -> Any:
     """Cut the last three dimensions into parts and return the largest element of each.
 
@@ -374,6 +391,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: _OpenSize, return_indices: b
     return _pooling.adaptive_max_pool3d(input, _open_sizes(output_size), return_indices)
 
 
+@runs("max_pool")
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: _OpenSize, return_indices: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -381,6 +399,7 @@ def adaptive_max_pool3d_with_indices(
     return adaptive_max_pool3d(input, output_size, True)
 
 
+@runs("avg_pool")
 def adaptive_avg_pool3d(input: Tensor, output_size: _OpenSize) -> Tensor:
     """Cut the last three dimensions into parts and return the mean of each.
 

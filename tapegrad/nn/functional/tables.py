@@ -5,12 +5,14 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor, linear
 from tapegrad._composed.einsum import einsum
+from tapegrad._ops import runs
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.grad_mode import no_grad
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot"]
 
 
+@runs("matmul")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input1 @ weight[k] @ input2 + bias[k]`` for every output feature k.
 
@@ -43,6 +45,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result if bias is None else result + bias
 
 
+@runs("index_select")
 def embedding(
     input: Tensor,
     weight: Tensor,
