@@ -32,12 +32,10 @@ struct DTypes {
 
 DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) {
   // The condition of where() takes no part.
-  if (info.op.id == PointwiseId::where) operands = operands.subspan(1);
+  if (info.has(kCondition)) operands = operands.subspan(1);
   DType first = (*operands[0]).dtype();
   // Only the bounds of clamp() take part in promotion; other parameters follow the tensors.
-  bool counts_params = info.op.id == PointwiseId::clamp_min ||
-                       info.op.id == PointwiseId::clamp_max ||
-                       info.op.id == PointwiseId::clamp_between;
+  const bool counts_params = info.has(kPromotingParams);
   bool plain = !(*operands[0])->is_wrapped_number() && (!counts_params || is_floating(first));
   for (const Tensor* operand : operands.subspan(1))
     plain = plain && operand->dtype() == first && !(*operand)->is_wrapped_number();
@@ -50,32 +48,15 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
 }
 
 [[noreturn]] void fail_bool(const PointwiseInfo& info) {
-  // PyTorch forbids these two in words; of the others it says that they are not implemented.
-  bool forbidden = info.op.id == PointwiseId::sub || info.op.id == PointwiseId::neg;
-  if (!forbidden) fail_unsupported_dtype(info.name, DType::Bool);
+  if (!info.has(kForbidsBool)) fail_unsupported_dtype(info.name, DType::Bool);
   fail<Error>(info.name,
               ": bool tensors are not supported; use logical_not, logical_xor or bitwise "
               "ops, or convert with .int() first");
 }
 
-// Whether PyTorch reads an op's parameters in the dtype of the tensors. Other ops read those of
-// 16-bit floats as float32.
-bool has_strict_params(PointwiseId id) {
-  switch (id) {
-    case PointwiseId::clamp_min:
-    case PointwiseId::clamp_max:
-    case PointwiseId::clamp_between:
-    case PointwiseId::add_scaled:
-    case PointwiseId::hardtanh:
-    case PointwiseId::threshold:
-      return true;
-    default:
-      return false;
-  }
-}
-
+// PyTorch reads the parameters of most ops as float32 where the tensors are 16-bit floats.
 DType param_dtype(const PointwiseInfo& info, DType common) {
-  return is_reduced_float(common) && !has_strict_params(info.op.id) ? DType::Float32 : common;
+  return is_reduced_float(common) && !info.has(kStrictParams) ? DType::Float32 : common;
 }
 
 // The parameters as the op's dtype holds them.
@@ -103,53 +84,49 @@ void check_exponent(const Tensor& exponent, DType common) {
                  "pow: integers to negative integer powers are not allowed; call .float() first");
 }
 
+void check_one_dtype(const PointwiseInfo& info, Operands operands, DType common) {
+  for (const Tensor* operand : operands) {
+    if ((*operand)->is_wrapped_number())
+      check_fits(info.name, number_of(*operand), param_dtype(info, common));
+    else
+      TAPEGRAD_CHECK(operand->dtype() == common, info.name,
+                     ": expected all tensors to have the same dtype, got ", name(common), " and ",
+                     name(operand->dtype()));
+  }
+}
+
+void check_params(const PointwiseInfo& info, Params params, DType common) {
+  if (params.empty()) return;
+  if (!info.has(kStoredParams))
+    for (Scalar param : params) check_fits(info.name, param, param_dtype(info, common));
+  const double first = params[0].as_double();
+  if (info.has(kUnsignedLimits))
+    TAPEGRAD_CHECK(common != DType::UInt8 || first >= 0, info.name, ": cannot do ", info.name,
+                   " on an unsigned type with negative limits");
+  if (!info.has(kFiniteParam)) return;
+  check_fits(info.name, params[0], common);
+  TAPEGRAD_CHECK(first >= 0 && std::isfinite(first), info.name,
+                 ": lambda must be finite and greater or equal to 0, but found to be ", first);
+}
+
 // Where PyTorch wants more of the dtypes than the table's column says.
 void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params params,
                           DType common) {
-  // What nan_to_num puts in is only stored, as infinity where it is too large.
-  if (info.op.id != PointwiseId::nan_to_num)
-    for (Scalar param : params) check_fits(info.name, param, param_dtype(info, common));
-  switch (info.op.id) {
-    case PointwiseId::softsign:
-      if (common == DType::Bool) fail_unsupported_dtype(info.name, common);
-      break;
-    case PointwiseId::hardtanh:
-      TAPEGRAD_CHECK(common != DType::UInt8 || params.empty() || params[0].as_double() >= 0,
-                     "hardtanh: cannot do hardtanh on an unsigned type with negative limits");
-      break;
-    case PointwiseId::softshrink:
-      if (params.empty()) break;
-      check_fits(info.name, params[0], common);
-      TAPEGRAD_CHECK(
-          params[0].as_double() >= 0 && std::isfinite(params[0].as_double()),
-          "softshrink: lambda must be finite and greater or equal to 0, but found to be ",
-          params[0].as_double());
-      break;
-    case PointwiseId::sub:
-      for (const Tensor* operand : operands)
-        if (operand->dtype() == DType::Bool) fail_bool(info);
-      break;
-    case PointwiseId::lerp:
-      if ((*operands[2])->is_wrapped_number())
-        check_fits(info.name, number_of(*operands[2]), param_dtype(info, common));
-      [[fallthrough]];
-    case PointwiseId::heaviside:
-      for (const Tensor* operand : operands)
-        TAPEGRAD_CHECK((*operand)->is_wrapped_number() || operand->dtype() == common, info.name,
-                       ": expected all tensors to have the same dtype, got ", name(common), " and ",
-                       name(operand->dtype()));
-      break;
-    case PointwiseId::pow:
-      check_exponent(*operands[1], common);
-      break;
-    case PointwiseId::where:
-      for (const Tensor* operand : operands)
-        if ((*operand)->is_wrapped_number())
-          check_element_fits(info.name, number_of(*operand), common);
-      break;
-    default:
-      break;
-  }
+  check_params(info, params, common);
+  constexpr uint32_t kSpecial =
+      kRefusesBool | kForbidsBoolOperands | kOneDType | kPower | kCondition;
+  if (!(info.deviations & kSpecial)) [[likely]]
+    return;
+  if (info.has(kRefusesBool) && common == DType::Bool) fail_unsupported_dtype(info.name, common);
+  if (info.has(kForbidsBoolOperands))
+    for (const Tensor* operand : operands)
+      if (operand->dtype() == DType::Bool) fail_bool(info);
+  if (info.has(kOneDType)) check_one_dtype(info, operands, common);
+  if (info.has(kPower)) check_exponent(*operands[1], common);
+  if (info.has(kCondition))
+    for (const Tensor* operand : operands)
+      if ((*operand)->is_wrapped_number())
+        check_element_fits(info.name, number_of(*operand), common);
 }
 
 DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params params) {
@@ -166,10 +143,8 @@ DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params param
       break;
     case PointwiseDTypes::Number:
       if (common == DType::Bool) {
-        if (info.op.id == PointwiseId::square) common = DType::Int64;
-        else if (info.op.id == PointwiseId::addcmul) fail_unsupported_dtype(info.name, common);
-        else if (info.op.id != PointwiseId::pow || !(*operands[1])->is_wrapped_number())
-          fail_bool(info);
+        if (info.has(kBoolIsInt64)) common = DType::Int64;
+        else if (!info.has(kPower) || !(*operands[1])->is_wrapped_number()) fail_bool(info);
       }
       break;
     case PointwiseDTypes::Integer:
@@ -222,15 +197,15 @@ bool has_usual_order(Sizes sizes, Operands operands) {
 
 DimVector result_strides(const PointwiseInfo& info, Sizes sizes, Operands operands, DType compute) {
   // In PyTorch these are contiguous whatever they are given.
-  bool usual = sizes.size() < 2 || info.op.id == PointwiseId::logsigmoid ||
-               (info.op.id == PointwiseId::pow && (*operands[0])->is_wrapped_number());
+  bool usual = sizes.size() < 2 || info.has(kContiguous) ||
+               (info.has(kPower) && (*operands[0])->is_wrapped_number());
   if (usual) return contiguous_strides(sizes);
   // What has another dtype is copied first there, and the copy is dense.
   Tensor copies[kMaxArity];
   const Tensor* seen[kMaxArity];
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = *operands[i];
-    bool is_condition = i == 0 && info.op.id == PointwiseId::where;
+    bool is_condition = i == 0 && info.has(kCondition);
     seen[i] = &x;
     if (is_condition || x.dtype() == compute || is_dense(*x.impl())) continue;
     copies[i] = alias(x, x.sizes(), strides_like(*x.impl()), x->offset());
@@ -266,7 +241,7 @@ Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype, DT
 // ---- running
 
 void check_condition(const PointwiseInfo& info, Operands operands) {
-  if (info.op.id != PointwiseId::where) return;
+  if (!info.has(kCondition)) return;
   DType dtype = operands[0]->dtype();
   TAPEGRAD_CHECK(dtype == DType::Bool || dtype == DType::UInt8,
                  "where: expected the condition to be a boolean tensor, got ", name(dtype));
@@ -281,16 +256,7 @@ Tensor as_dtype(const Tensor& x, DType dtype) {
 
 // Integer division by zero has no value to give, and would trap.
 void check_divisor(const PointwiseInfo& info, Operands operands, DType compute) {
-  switch (info.op.id) {
-    case PointwiseId::div_trunc:
-    case PointwiseId::floor_divide:
-    case PointwiseId::remainder:
-    case PointwiseId::fmod:
-      break;
-    default:
-      return;
-  }
-  if (!is_integral(compute)) return;
+  if (!info.has(kIntegerDivision) || !is_integral(compute)) return;
   const Tensor& divisor = *operands[1];
   bool zero = has_zero(divisor.dtype() == compute ? divisor : as_dtype(divisor, compute));
   TAPEGRAD_CHECK(!zero, info.name, ": ZeroDivisionError: an integer divisor is zero");
@@ -328,7 +294,7 @@ void execute_nextafter_half(Operands operands, DType dtype, const Tensor& out) {
 Operands narrowed_operands(const PointwiseInfo& info, Operands operands, DType compute,
                            Tensor (&narrow)[kMaxArity], const Tensor* (&values)[kMaxArity]) {
   if (compute == DType::Int64 || compute == DType::Bool) return operands;
-  size_t condition = info.op.id == PointwiseId::where ? 0 : operands.size();
+  size_t condition = info.has(kCondition) ? 0 : operands.size();
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& operand = *operands[i];
     values[i] = &operand;
@@ -363,18 +329,18 @@ void execute_integers(const PointwiseInfo& info, Operands given, Params params, 
   check_divisor(info, operands, compute);
   if (info.dtypes == PointwiseDTypes::Rounding) return copy_into(out, *operands[0]);
   // ~True is -2 in the integers the kernel computes with.
-  bool negates = compute == DType::Bool && info.op.id == PointwiseId::bitwise_not;
+  bool negates = compute == DType::Bool && info.has(kNegatesBool);
   run_line(negates ? pointwise_info(PointwiseId::logical_not) : info, operands, params, compute,
            out);
 }
 
 void execute(const PointwiseInfo& info, Operands operands, Params params, DType compute,
              const Tensor& out) {
-  if (info.op.id == PointwiseId::nextafter && is_reduced_float(compute))
+  if (info.has(kNeighbours) && is_reduced_float(compute))
     return execute_nextafter_half(operands, compute, out);
   if (is_integral(compute)) [[unlikely]]
     return execute_integers(info, operands, params, compute, out);
-  if (info.op.id == PointwiseId::pow) {
+  if (info.has(kPower)) {
     PointwiseId line = power_line(*operands[1], compute);
     if (line != PointwiseId::pow)
       return run_line(pointwise_info(line), operands.first(1), params, compute, out);
@@ -511,14 +477,14 @@ Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
                                                                bool overwrite) const {
   const Tensor& g = operands[0];
   switch (d.kind) {
-    case Derivative::Kind::PassThrough:
+    case DerivativeKind::PassThrough:
       return g;
-    case Derivative::Kind::Zero:
+    case DerivativeKind::Zero:
       return zeros(g.sizes(), g.dtype(), g->device());
-    case Derivative::Kind::None:
+    case DerivativeKind::None:
       fail<NotImplementedError>("the derivative for '", info_.name,
                                 "' is not implemented; it was recorded at ", line());
-    case Derivative::Kind::Kernel:
+    case DerivativeKind::Kernel:
       break;
   }
   const Scalar* params = this->params();
@@ -618,16 +584,8 @@ namespace {
 // Whether out= must have the result's own dtype. Ops that promote, as those of two operands and those
 // that take integers to floats, write any dtype their result can be cast to.
 bool wants_same_dtype(const PointwiseInfo& info) {
-  switch (info.op.id) {
-    case PointwiseId::square:
-    case PointwiseId::logical_not:
-      return false;
-    case PointwiseId::heaviside:
-    case PointwiseId::where:
-      return true;
-    default:
-      return info.arity == 1 && info.dtypes != PointwiseDTypes::Real;
-  }
+  if (info.deviations & (kAnyOut | kSameOut)) return info.has(kSameOut);
+  return info.arity == 1 && info.dtypes != PointwiseDTypes::Real;
 }
 
 // Whether an element of the operand may lie where the op writes another one.

@@ -15,8 +15,7 @@ using Params = std::span<const Scalar>;
 
 // One derivative of a line: its kernel's record, its tensor form, and what it mentions.
 struct PointwiseDerivative {
-  enum class Kind : uint8_t { None, Zero, PassThrough, Kernel };
-  Kind kind;
+  DerivativeKind kind;
   uint8_t mentions;
   const char* text;
   PointwiseOp op;
@@ -32,6 +31,8 @@ struct PointwiseInfo {
   EntryKind entry;   // of what it records
   int arity;
   PointwiseDTypes dtypes;
+  uint32_t deviations;    // what it does unlike its relatives
+  OperandNames operands;  // what PyTorch calls them
   const char* value_text;
   int param_count;
   const char* param_names[kMaxParams];
@@ -40,6 +41,8 @@ struct PointwiseInfo {
   uint8_t mentions;              // what any of the derivatives mentions
   SavedUse uses[kGradOperands];  // how the derivatives read each operand
   PointwiseDerivative derivatives[kMaxArity];
+
+  bool has(Deviation deviation) const { return deviations & deviation; }
 };
 
 const PointwiseInfo& pointwise_info(PointwiseId id);

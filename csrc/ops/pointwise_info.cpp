@@ -36,13 +36,6 @@ struct ParamList {
     3, {#A, #B, #C}, { A_DEFAULT, B_DEFAULT, C_DEFAULT } \
   }
 
-constexpr Derivative::Kind kind_of(std::string_view text) {
-  if (text == "none") return Derivative::Kind::None;
-  if (text == "0") return Derivative::Kind::Zero;
-  if (text == "g") return Derivative::Kind::PassThrough;
-  return Derivative::Kind::Kernel;
-}
-
 template <class Rule, int I>
 Tensor recorded_derivative(const Tensor& g, const Tensor& a, const Tensor& b, const Tensor& c,
                            const Tensor& y, const double* params) {
@@ -72,14 +65,14 @@ template <class Rule, int I>
 void fill_derivative(Derivative& d, PointwiseId id, const ParamList& params) {
   if (I >= Rule::kArity) return;
   d.text = Rule::kGrad[I];
-  d.kind = kind_of(d.text);
+  d.kind = derivative_kind(d.text);
   d.mentions = mentioned_operands(d.text, Rule::kArity);
-  if (d.kind != Derivative::Kind::Kernel) return;
+  if (d.kind != DerivativeKind::Kernel) return;
   fill_op(d.op, derivative_name(Rule::kName, Rule::kArity, I), id, I, params, kUnrecorded);
   int next = 0;
   for (int slot = 0; slot < kGradOperands; ++slot)
     if (d.mentions >> slot & 1) d.op.slots[next++] = static_cast<uint8_t>(slot);
-  if constexpr (kind_of(Rule::kGrad[I]) == Derivative::Kind::Kernel)
+  if constexpr (derivative_kind(Rule::kGrad[I]) == DerivativeKind::Kernel)
     d.recorded = recorded_derivative<Rule, I>;
 }
 
@@ -105,16 +98,22 @@ constexpr bool is_differentiable(PointwiseDTypes dtypes) {
          dtypes != PointwiseDTypes::Integral;
 }
 
+// What PyTorch calls an operand of the derivative when it is saved: the input is "self" there.
+const char* saved_name(const PointwiseInfo& info, int slot) {
+  if (slot == kGradOperands - 1) return "result";
+  const char* name = info.operands.names[slot - 1];
+  return std::string_view(name) == "input" ? "self" : name;
+}
+
 // The entry saves the operands that its derivatives mention.
 void fill_entry(PointwiseInfo& info) {
-  static constexpr const char* kNames[] = {"grad", "self", "other", "third", "result"};
   EntryKind& entry = info.entry;
   entry.name = EntryKind::usual_name(info.name, 0);
   entry.function = info.name;
   entry.op = &info.op;
   for (int slot = 1; slot < kGradOperands; ++slot) {
     if (!(info.mentions >> slot & 1)) continue;
-    SavedName saved(slot == 2 && info.op.id == PointwiseId::pow ? "exponent" : kNames[slot], {});
+    SavedName saved(saved_name(info, slot), {});
     for (int i = 0; i < info.arity; ++i)
       saved.inputs |= static_cast<uint8_t>((info.derivatives[i].mentions >> slot & 1) << i);
     entry.saved.push_back(saved);
@@ -129,6 +128,8 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
   info.kind = kind;
   info.arity = Rule::kArity;
   info.dtypes = Rule::kDTypes;
+  info.deviations = deviations_of(id);
+  info.operands = operand_names(id);
   info.value_text = Rule::kValue;
   info.param_count = params.count;
   for (int i = 0; i < kMaxParams; ++i) {

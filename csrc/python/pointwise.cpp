@@ -20,38 +20,10 @@ namespace {
 
 constexpr int kMaxArguments = kMaxArity + kMaxParams + 1;
 
-// What PyTorch calls the operands, where it is not (input, other).
-struct OperandNames {
-  PointwiseId id;
-  const char* names[kMaxArity];
-};
-constexpr OperandNames kOperandNames[] = {
-    {PointwiseId::pow, {"input", "exponent", nullptr}},
-    {PointwiseId::heaviside, {"input", "values", nullptr}},
-    {PointwiseId::where, {"condition", "input", "other"}},
-    {PointwiseId::lerp, {"input", "end", "weight"}},
-    {PointwiseId::addcmul, {"input", "tensor1", "tensor2"}},
-    {PointwiseId::addcdiv, {"input", "tensor1", "tensor2"}},
-};
-
-const char* operand_name(const PointwiseInfo& info, int i) {
-  for (const OperandNames& entry : kOperandNames)
-    if (entry.id == info.op.id) return entry.names[i];
-  constexpr const char* kUsual[] = {"input", "other", "third"};
-  return kUsual[i];
-}
-
 // add and sub have alpha, div has rounding_mode; in the table these are lines of their own.
 const char* variant_name(const PointwiseInfo& info) {
-  switch (info.op.id) {
-    case PointwiseId::add:
-    case PointwiseId::sub:
-      return "alpha";
-    case PointwiseId::div:
-      return "rounding_mode";
-    default:
-      return nullptr;
-  }
+  if (info.has(kAlpha)) return "alpha";
+  return info.has(kRoundingMode) ? "rounding_mode" : nullptr;
 }
 
 // The arguments of one call, borrowed.
@@ -67,7 +39,7 @@ PyObject** find_argument(const PointwiseInfo& info, Arguments& arguments, PyObje
     return text && PyUnicode_CompareWithASCIIString(name, text) == 0;
   };
   for (int i = 0; i < info.arity; ++i)
-    if (is(operand_name(info, i)) || (i == 0 && is("self"))) return &arguments.operands[i];
+    if (is(info.operands.names[i]) || (i == 0 && is("self"))) return &arguments.operands[i];
   for (int i = 0; i < info.param_count; ++i)
     if (is(info.param_names[i])) return &arguments.params[i];
   if (is(variant_name(info))) return &arguments.variant;
@@ -78,8 +50,7 @@ PyObject** find_argument(const PointwiseInfo& info, Arguments& arguments, PyObje
 // The old order of arguments: addcmul(input, value, tensor1, tensor2), add(input, alpha, other).
 bool parse_deprecated(const PointwiseInfo& info, PyObject* self, PyObject* const* args,
                       Py_ssize_t count, Arguments& arguments) {
-  bool scaled = info.op.id == PointwiseId::addcmul || info.op.id == PointwiseId::addcdiv;
-  bool sum = info.op.id == PointwiseId::add || info.op.id == PointwiseId::sub;
+  const bool scaled = info.has(kScaled), sum = info.has(kAlpha);
   Py_ssize_t first = self ? 0 : 1;  // where the number stands
   if (!(scaled && count == first + 3) && !(sum && count == first + 2)) return false;
   Scalar number;
@@ -123,45 +94,16 @@ void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_
 }
 
 // Where PyTorch takes a Python number for an operand.
-bool takes_number(PointwiseId id, int operand) {
-  switch (id) {
-    case PointwiseId::maximum:
-    case PointwiseId::minimum:
-    case PointwiseId::fmax:
-    case PointwiseId::fmin:
-    case PointwiseId::logical_and:
-    case PointwiseId::logical_or:
-    case PointwiseId::logical_xor:
-    case PointwiseId::logaddexp:
-    case PointwiseId::logaddexp2:
-    case PointwiseId::atan2:
-    case PointwiseId::hypot:
-    case PointwiseId::nextafter:
-    case PointwiseId::heaviside:
-    case PointwiseId::addcmul:
-    case PointwiseId::addcdiv:
-      return false;
-    case PointwiseId::lerp:
-      return operand == 2;
-    case PointwiseId::fmod:
-    case PointwiseId::copysign:
-    case PointwiseId::eq:
-    case PointwiseId::ne:
-    case PointwiseId::lt:
-    case PointwiseId::le:
-    case PointwiseId::gt:
-    case PointwiseId::ge:
-      return operand == 1;
-    default:
-      return true;
-  }
+bool takes_number(const PointwiseInfo& info, int operand) {
+  if (!(info.deviations & (kNoNumbers | kNumberSecond | kNumberThird))) return true;
+  return (info.has(kNumberSecond) && operand == 1) || (info.has(kNumberThird) && operand == 2);
 }
 
 [[noreturn]] void fail_operand(const PointwiseInfo& info, int i, PyObject* object) {
   if (!object)
-    fail<TypeError>(info.name, "() missing required argument '", operand_name(info, i), "'");
-  fail<TypeError>(info.name, "(): argument '", operand_name(info, i), "' must be Tensor",
-                  info.arity > 1 && takes_number(info.op.id, i) ? " or Number" : "", ", not ",
+    fail<TypeError>(info.name, "() missing required argument '", info.operands.names[i], "'");
+  fail<TypeError>(info.name, "(): argument '", info.operands.names[i], "' must be Tensor",
+                  info.arity > 1 && takes_number(info, i) ? " or Number" : "", ", not ",
                   Py_TYPE(object)->tp_name);
 }
 
@@ -180,7 +122,7 @@ struct OperandTensors {
         continue;
       }
       Scalar number;
-      if (!object || info.arity == 1 || !takes_number(info.op.id, i) ||
+      if (!object || info.arity == 1 || !takes_number(info, i) ||
           !scalar_from_object(object, &number))
         fail_operand(info, i, object);
       numbers[i] = wrapped_number(number);
@@ -217,7 +159,7 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
                            const Tensor* const* operands, ParamValues& params) {
   PointwiseId id = info.op.id;
   if (!variant || variant == Py_None) return id;
-  if (id == PointwiseId::div) {
+  if (info.has(kRoundingMode)) {
     const std::string mode = PyUnicode_Check(variant) ? utf8(variant) : "";
     if (mode == "trunc") return PointwiseId::div_trunc;
     if (mode == "floor") return PointwiseId::floor_divide;
@@ -237,7 +179,7 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
       !alpha.is_float() || is_floating(type.get()), info.name,
       ": for integral input tensors, argument alpha must not be a floating point number");
   for (int i = 0; i < 2; ++i)
-    TAPEGRAD_CHECK(id == PointwiseId::add || operands[i]->dtype() != DType::Bool, info.name,
+    TAPEGRAD_CHECK(!info.has(kForbidsBool) || operands[i]->dtype() != DType::Bool, info.name,
                    ": bool tensors are not supported; use logical_xor");
   if (alpha.as_double() == 1) return id;
   if (id == PointwiseId::sub)
@@ -286,48 +228,14 @@ PyObject* entry(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObjec
 
 // ---- definitions
 
-// Lines that are reached through another public function, or bound by hand below.
-bool is_internal(PointwiseId id) {
-  switch (id) {
-    case PointwiseId::add_scaled:
-    case PointwiseId::div_trunc:
-    case PointwiseId::clamp_between:
-    case PointwiseId::clamp_tensor:
-    case PointwiseId::clamp_min_tensor:
-    case PointwiseId::clamp_max_tensor:
-    case PointwiseId::clamp_min:
-    case PointwiseId::clamp_max:
-    case PointwiseId::gelu:
-    case PointwiseId::gelu_tanh:
-    case PointwiseId::nan_to_num:
-    case PointwiseId::polygamma:
-    case PointwiseId::round:
-    case PointwiseId::where:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool has_inplace(const PointwiseInfo& info) {
-  switch (info.op.id) {
-    case PointwiseId::maximum:
-    case PointwiseId::minimum:
-    case PointwiseId::fmax:
-    case PointwiseId::fmin:
-    case PointwiseId::logaddexp:
-    case PointwiseId::logaddexp2:
-      return false;  // as in PyTorch
-    default:
-      break;
-  }
-  return info.dtypes != PointwiseDTypes::Test || info.arity == 2 ||
-         info.op.id == PointwiseId::logical_not;
+  if (info.deviations & (kInplace | kNoInplace)) return info.has(kInplace);
+  return info.dtypes != PointwiseDTypes::Test || info.arity == 2;
 }
 
 std::string documentation(const PointwiseInfo& info, const std::string& name, bool inplace) {
   std::string text = name + "(";
-  for (int i = 0; i < info.arity; ++i) text += std::string(i ? ", " : "") + operand_name(info, i);
+  for (int i = 0; i < info.arity; ++i) text += std::string(i ? ", " : "") + info.operands.names[i];
   for (int i = 0; i < info.param_count; ++i) text += std::string(", ") + info.param_names[i];
   text += std::string(inplace ? "" : ", *, out=None") + ") -> Tensor\n\n";
   text += std::string("Elementwise ") + info.value_text + (inplace ? ", in place" : "") +
@@ -364,8 +272,8 @@ void define_method(Binder& b, PyMethodDef* definition) {
 
 template <PointwiseId kId>
 void define(Binder& b) {
-  if (is_internal(kId)) return;
   const PointwiseInfo& info = pointwise_info(kId);
+  if (info.has(kInternal)) return;
   std::string name = info.name;
   bool activation = std::strcmp(info.kind, "ACTIVATION") == 0;
   define_function(b, make_definition(info, name, false, entry<kId, Form::Function>));
@@ -586,7 +494,7 @@ nb::list table() {
     row["name"] = info.line;
     row["kind"] = kind == "BINARY" ? "binary" : kind == "TERNARY" ? "ternary" : "unary";
     row["activation"] = kind == "ACTIVATION";
-    row["internal"] = is_internal(info.op.id);
+    row["internal"] = info.has(kInternal);
     row["dtypes"] = dtypes_name(info.dtypes);
     row["value"] = info.value_text;
     nb::list params, derivatives;
@@ -595,7 +503,7 @@ nb::list table() {
     bool differentiable = false;
     for (int d = 0; d < info.arity; ++d) {
       derivatives.append(info.derivatives[d].text);
-      differentiable |= info.derivatives[d].kind != PointwiseDerivative::Kind::None;
+      differentiable |= info.derivatives[d].kind != DerivativeKind::None;
     }
     row["params"] = params;
     row["derivatives"] = derivatives;

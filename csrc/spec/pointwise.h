@@ -37,6 +37,74 @@ enum class PointwiseDTypes : uint8_t {
   Test
 };
 
+// Where PyTorch treats an op unlike its relatives in the table.
+enum Deviation : uint32_t {
+  // dtypes
+  kCondition = 1 << 0,        // the first operand is a condition, which takes no part in promotion
+  kPromotingParams = 1 << 1,  // parameters take part in it
+  kStrictParams = 1 << 2,     // reads parameters in the dtype of the tensors, also in 16-bit floats
+  kStoredParams = 1 << 3,     // parameters are only stored, as infinity where they are too large
+  kForbidsBool = 1 << 4,      // forbids bool in words
+  kForbidsBoolOperands = 1 << 5,  // also where another operand is none
+  kRefusesBool = 1 << 6,          // says that bool is not implemented
+  kBoolIsInt64 = 1 << 7,          // bool is promoted
+  kOneDType = 1 << 8,             // wants tensors of one dtype
+  kUnsignedLimits = 1 << 9,       // the first parameter of unsigned tensors is not negative
+  kFiniteParam = 1 << 10,         // the first parameter is finite, and not negative
+  // running
+  kPower = 1 << 11,            // has lines for some exponents
+  kIntegerDivision = 1 << 12,  // of integers by zero is refused
+  kNeighbours = 1 << 13,       // depends on the dtype: 16-bit floats have a kernel of their own
+  kNegatesBool = 1 << 14,      // of bool is logical_not
+  kContiguous = 1 << 15,       // the result is contiguous whatever the operands are
+  kAnyOut = 1 << 16,           // out= may be of any dtype that the result can be cast to
+  kSameOut = 1 << 17,          // out= must be of the result's dtype
+  // in Python
+  kInternal = 1 << 18,      // reached through another function, or bound by hand
+  kNoNumbers = 1 << 19,     // takes no Python number for an operand
+  kNumberSecond = 1 << 20,  // takes one for the second alone
+  kNumberThird = 1 << 21,   // takes one for the third alone
+  kInplace = 1 << 22,       // a test of one operand that has an in-place form
+  kNoInplace = 1 << 23,     // has none
+  kAlpha = 1 << 24,         // alpha= chooses another line
+  kRoundingMode = 1 << 25,  // rounding_mode= chooses another line
+  kScaled = 1 << 26,        // the old order of arguments has the number second
+};
+
+constexpr uint32_t deviations_of(PointwiseId id) {
+  switch (id) {
+#define DEVIATION(NAME, FLAGS) \
+  case PointwiseId::NAME:      \
+    return FLAGS;
+#include "pointwise.def"
+#undef UNARY
+#undef ACTIVATION
+#undef BINARY
+#undef TERNARY
+    default:
+      return 0;
+  }
+}
+
+// What PyTorch calls the operands of a line.
+struct OperandNames {
+  const char* names[kMaxArity] = {"input", "other", "third"};
+};
+constexpr OperandNames operand_names(PointwiseId id) {
+  switch (id) {
+#define OPERANDS(NAME, ...) \
+  case PointwiseId::NAME:   \
+    return {{__VA_ARGS__}};
+#include "pointwise.def"
+#undef UNARY
+#undef ACTIVATION
+#undef BINARY
+#undef TERNARY
+    default:
+      return {};
+  }
+}
+
 // The types kernels compute in. Other dtypes are converted tile by tile: float16 and bfloat16 to
 // float32, small integers and bool to int32.
 enum class ComputeType : uint8_t { Float32, Float64, Int32, Int64 };
@@ -69,7 +137,31 @@ namespace detail {
 constexpr bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
+// The place behind the parenthesis that closes the one at `open`.
+constexpr size_t group_end(std::string_view text, size_t open) {
+  int depth = 0;
+  for (size_t at = open; at < text.size(); ++at) {
+    if (text[at] == '(') ++depth;
+    if (text[at] == ')' && --depth == 0) return at + 1;
+  }
+  return text.size();
+}
 }  // namespace detail
+
+// What the text of a derivative is, in the table's own words for those that need no kernel.
+enum class DerivativeKind : uint8_t { None, Zero, PassThrough, Kernel };
+constexpr DerivativeKind derivative_kind(std::string_view text) {
+  if (text == "none") return DerivativeKind::None;
+  if (text == "0") return DerivativeKind::Zero;
+  if (text == "g") return DerivativeKind::PassThrough;
+  return DerivativeKind::Kernel;
+}
+
+// Whether the text is a call of the function and nothing else.
+constexpr bool is_call(std::string_view text, std::string_view function) {
+  return text.starts_with(function) && text.size() > function.size() &&
+         text[function.size()] == '(' && detail::group_end(text, function.size()) == text.size();
+}
 
 // Whether `word` stands alone in `text`: the compile-time scan that decides what the tape saves.
 constexpr bool mentions(std::string_view text, std::string_view word) {

@@ -21,16 +21,6 @@ enum class SavedUse : uint8_t {
 
 namespace detail {
 
-// The place behind the parenthesis that closes the one at `open`.
-constexpr size_t group_end(std::string_view text, size_t open) {
-  int depth = 0;
-  for (size_t at = open; at < text.size(); ++at) {
-    if (text[at] == '(') ++depth;
-    if (text[at] == ')' && --depth == 0) return at + 1;
-  }
-  return text.size();
-}
-
 // Whether the text is where(c, p, q) with the word in c alone.
 constexpr bool is_choice_by(std::string_view text, std::string_view word) {
   constexpr std::string_view kWhere = "where(";
