@@ -3912,6 +3912,29 @@ class _Profile:
     @property
     def thread(self) -> builtins.int: ...
 
+class _SteppedSweep:
+    """A reverse sweep, one entry at a time; the graph stays."""
+
+    def __init__(self, roots: Sequence[Tensor], grads: Sequence[Tensor]) -> None: ...
+
+    def adjoint(self, node: object, output_number: builtins.int) -> Tensor | None:
+        """What has arrived for an output of an entry, or None."""
+
+    def next(self) -> Any:
+        """Goes on to the next entry: (entry, gradients of its outputs), or None at the end."""
+
+    def run(self, grads: Sequence[Tensor | None]) -> list:
+        """The gradients that the entry makes of those of its outputs."""
+
+    def send(self, grads: Sequence[Tensor | None]) -> None:
+        """Sends gradients on to the entries of its inputs."""
+
+    def set_adjoint(self, node: object, output_number: builtins.int, grad: Tensor | None) -> None:
+        """Replaces what has arrived for an output of an entry that is still to run."""
+
+    def waiting(self) -> list:
+        """The entries for which gradients have arrived, the next to run first."""
+
 def _accumulate_hooks(tensor: Tensor) -> Any:
     """The dict of a leaf's hooks that run after its gradient has arrived."""
 
@@ -4035,6 +4058,9 @@ def _leave_inference() -> builtins.bool:
 def _limit_dual_levels(limit: builtins.int) -> tuple[builtins.int, builtins.int]:
     """Puts levels from `limit` on out of sight; returns what _show_dual_levels() takes."""
 
+def _listen_to_sweeps(begin: object | None, entry: object | None) -> builtins.int:
+    """Calls begin(roots, retain_graph) before every backward that is no part of another, and what it returns after it; entry(node) before every entry that runs. Returns what ends it."""
+
 def _make_dual(tensor: Tensor, tangent: Tensor, level: builtins.int) -> Tensor:
     """A view of the tensor that carries a tangent."""
 
@@ -4052,6 +4078,9 @@ def _node_hooks(node: object, before: builtins.bool) -> Any:
 
 def _open_range(name: str) -> builtins.int:
     """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
+
+def _operand_hook() -> Any:
+    """The hook of _set_operand_hook(), or None."""
 
 def _ops() -> list:
     """(name, attributes, traits, devices) of every op, by name."""
@@ -4125,17 +4154,20 @@ def _set_default_device(device: object | None) -> None:
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""
 
+def _set_operand_hook(hook: object | None) -> Any:
+    """Lets hook(op, operands) replace the operands of matrix products on this thread, before they are recorded; returns the hook before it, or None."""
+
 def _set_packing(on: builtins.bool) -> builtins.bool:
     """Lifts the hooks on saved values, or ends that; returns whether they were in force."""
-
-def _set_sweep_listener(listener: object | None) -> None:
-    """Calls a function with (roots, retain_graph) before every backward, or none."""
 
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
     """Gives the output of a custom function, and what was saved of it, a tangent."""
 
 def _show_dual_levels(levels: tuple[builtins.int, builtins.int]) -> None:
     """Makes those levels visible that were before."""
+
+def _stop_listening(listener: builtins.int) -> None:
+    """Ends what _listen_to_sweeps() began."""
 
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""
@@ -4160,9 +4192,6 @@ def _tape_of(tensors: Sequence[Tensor]) -> list:
 
 def _tape_overwritten(first: builtins.int, last: builtins.int, written: Sequence[Tensor], failed: builtins.bool) -> None:
     """Marks what entries saved of memory that a replay has written."""
-
-def _tape_run(node: object, grads: Sequence[Tensor | None]) -> list:
-    """The gradients that an entry makes of those of its outputs."""
 
 def _tensor_at(memory: Tensor, dtype: _dtype, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int) -> Tensor:
     """A tensor of any dtype over the memory of another."""

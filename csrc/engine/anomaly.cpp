@@ -1,6 +1,7 @@
 #include "engine/anomaly.h"
 
 #include "core/error.h"
+#include "engine/events.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
 #include "intercept/capture.h"
@@ -35,6 +36,7 @@ void check_output(const Tensor& output, const Node& node) {
 
 void set_anomaly(bool enabled, bool check_nan) {
   anomaly = {enabled, check_nan};
+  watch_sweeps(kWatchAnomaly, enabled);
   check_forward = enabled && check_nan ? check_output : nullptr;
 }
 

@@ -1,9 +1,13 @@
 // The reverse sweep.
 //
-// Entries waiting to run sit in a heap ordered by sequence number, the newest on top. Each waits with
-// one buffer per output in which its incoming gradient adds up. Since every edge leads to an older
-// entry, an entry that comes to the top can receive nothing more: it runs, its gradients are
+// Entries waiting to run sit in a heap ordered by sequence number, the newest on top (waiting.h). Each
+// waits with one buffer per output in which its incoming gradient adds up. Since every edge leads to an
+// older entry, an entry that comes to the top can receive nothing more: it runs, its gradients are
 // validated against what its edges expect, and are added to the buffers of older entries.
+//
+// Start reading at sweep(), at the end of this file, which does that until nothing waits. SteppedSweep
+// (stepped_sweep.h) takes the same steps one at a time, for a debugger. Listeners are notified of sweeps
+// and of the entries that run (events.h).
 //
 // Invariants
 // - A buffer is written in place only if the sweep made it and is its only owner (add_into).
@@ -14,18 +18,15 @@
 #include "engine/sweep.h"
 
 #include <algorithm>
-#include <memory>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "core/error.h"
 #include "core/parallel.h"
 #include "engine/anomaly.h"
-#include "engine/targets.h"
+#include "engine/events.h"
 #include "graph/accumulate.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
-#include "intercept/profile.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/create.h"
@@ -55,84 +56,6 @@ void add_into(Tensor& sum, Tensor term) {
   }
 }
 
-// An entry waiting to run.
-struct Pending {
-  Ref<Node> node;
-  std::vector<Tensor> grads;  // one per output; for a single output, `grad` is used instead
-  Tensor grad;
-
-  explicit Pending(Ref<Node> entry) : node(std::move(entry)) {
-    if (node->output_count() > 1) grads.resize(node->output_count());
-  }
-  Gradients buffers() { return grads.empty() ? Gradients(&grad, 1) : Gradients(grads); }
-};
-
-// The heap of waiting entries, searchable by node.
-class Waiting {
- public:
-  bool empty() const { return heap_.empty(); }
-
-  // The buffer for gradients of this edge; makes the entry wait if it does not yet.
-  Tensor& buffer(const Edge& edge) { return find(edge.node).buffers()[edge.output_number]; }
-
-  Pending pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), older);
-    Pending top = std::move(*heap_.back());
-    if (is_indexed()) index_.erase(top.node.get());
-    spare_.push_back(std::move(heap_.back()));
-    heap_.pop_back();
-    return top;
-  }
-
- private:
-  using Slot = std::unique_ptr<Pending>;
-  // A few waiting entries are found by looking through them; more are indexed.
-  static constexpr size_t kScanLimit = 16;
-
-  static bool older(const Slot& a, const Slot& b) {
-    return a->node->sequence() < b->node->sequence();
-  }
-  bool is_indexed() const { return !index_.empty(); }
-
-  Pending& find(const Ref<Node>& node) {
-    if (is_indexed()) {
-      if (auto found = index_.find(node.get()); found != index_.end()) return *found->second;
-    } else {
-      for (const Slot& slot : heap_)
-        if (slot->node == node) return *slot;
-    }
-    return insert(node);
-  }
-
-  Pending& insert(const Ref<Node>& node) {
-    Slot slot;
-    if (spare_.empty()) {
-      slot = std::make_unique<Pending>(node);
-    } else {
-      slot = std::move(spare_.back());
-      spare_.pop_back();
-      *slot = Pending(node);
-    }
-    Pending& pending = *slot;
-    heap_.push_back(std::move(slot));
-    std::push_heap(heap_.begin(), heap_.end(), older);
-    if (is_indexed()) index_.emplace(node.get(), &pending);
-    else if (heap_.size() > kScanLimit)
-      for (const Slot& waiting : heap_) index_.emplace(waiting->node.get(), waiting.get());
-    return pending;
-  }
-
-  std::vector<Slot> heap_;
-  std::vector<Slot> spare_;
-  std::unordered_map<const Node*, Pending*> index_;
-};
-
-struct Sweep {
-  bool retain_graph;
-  bool create_graph;
-  SourceLine line;  // where the sweep was started
-};
-
 // Runs something on behalf of an entry: an exception says which.
 template <class Body>
 void annotated(const Node& node, Body&& body) {
@@ -142,23 +65,6 @@ void annotated(const Node& node, Body&& body) {
     if (annotate_error) annotate_error(node);
     throw;
   }
-}
-
-// The same with everything that is rare.
-void run_watched(Node& node, Gradients grads, Gradients grad_inputs) {
-  const ProfileScope profiled(node.name(), Profile::Kind::Backward, node.sequence());
-  // What it makes belongs to the vmap in which the entry was recorded.
-  VmapScope scope(std::max(node.vmap(), storage_context.vmap));
-  NodeHooks* hooks = find_hooks(node);
-  if (hooks && hooks->before)
-    annotated(node, [&] { HookList::calls.before(hooks->before.object(), grads); });
-  // A hook that runs afterwards sees what came in, but an entry may use its memory up.
-  std::vector<Tensor> before(grads.begin(), grads.end());
-  annotated(node, [&] { node.vjp(grads, grad_inputs); });
-  if (anomaly.enabled && anomaly.check_nan) check_gradients(node, grad_inputs);
-  hooks = find_hooks(node);
-  if (hooks && hooks->after)
-    annotated(node, [&] { HookList::calls.after(hooks->after.object(), grad_inputs, before); });
 }
 
 // While it lives, an entry computes only the gradients that lead to a target.
@@ -180,27 +86,6 @@ class UnwantedScope {
   Unwanted before_;
 };
 
-// Runs one entry: gradients of its outputs in, gradients for its edges out into the waiting heap.
-void run_entry(Pending& pending, Waiting& waiting, const Targets& targets, const Sweep& options) {
-  Node& node = *pending.node;
-  std::span<Edge> edges = node.edges();
-  constexpr size_t kInline = 4;
-  Tensor inline_grads[kInline];
-  std::vector<Tensor> heap_grads(edges.size() > kInline ? edges.size() : 0);
-  Gradients grad_inputs(edges.size() > kInline ? heap_grads.data() : inline_grads, edges.size());
-  UnwantedScope scope(node, targets);
-  const bool profiled = is_intercepted_here(Interceptor::Profile);
-  if (node.has_hooks() || anomaly.enabled || batched_storages || profiled) [[unlikely]]
-    run_watched(node, pending.buffers(), grad_inputs);
-  else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
-  if (!options.retain_graph) node.release_saved(options.line);
-  for (size_t i = 0; i < edges.size(); ++i) {
-    const Edge& edge = edges[i];
-    if (!edge.node || !grad_inputs[i].defined() || !targets.is_useful(edge.node.get())) continue;
-    add_into(waiting.buffer(edge), validated(std::move(grad_inputs[i]), node, edge));
-  }
-}
-
 // Adds to the .grad of non-leaf tensors that asked to keep it.
 void store_retained(Node& node, Gradients grads, const Targets& targets, bool create_graph) {
   const NodeHooks* hooks = find_hooks(node);
@@ -213,13 +98,34 @@ void store_retained(Node& node, Gradients grads, const Targets& targets, bool cr
   }
 }
 
+// Computing with everything that is rare.
+void compute_watched(Node& node, Gradients grads, Gradients grad_inputs, bool stepping) {
+  Notification notification;
+  if (sweep_watch & kWatchListeners) notification.entry_runs(node);
+  // What it makes belongs to the vmap in which the entry was recorded.
+  VmapScope scope(std::max(node.vmap(), storage_context.vmap));
+  if (stepping) return annotated(node, [&] { node.vjp(grads, grad_inputs); });
+  NodeHooks* hooks = find_hooks(node);
+  if (hooks && hooks->before)
+    annotated(node, [&] { HookList::calls.before(hooks->before.object(), grads); });
+  // A hook that runs afterwards sees what came in, but an entry may use its memory up.
+  std::vector<Tensor> before(grads.begin(), grads.end());
+  annotated(node, [&] { node.vjp(grads, grad_inputs); });
+  if (anomaly.enabled && anomaly.check_nan) check_gradients(node, grad_inputs);
+  hooks = find_hooks(node);
+  if (hooks && hooks->after)
+    annotated(node, [&] { HookList::calls.after(hooks->after.object(), grad_inputs, before); });
+}
+
 // A leaf's gradient has arrived.
 void run_accumulator(Pending& pending, bool create_graph) {
   Node& node = *pending.node;
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), pending.buffers());
   if (!pending.grad.defined()) return;
-  const ProfileScope profiled("AccumulateGrad", Profile::Kind::Backward, node.sequence());
+  Notification notification;
+  if (sweep_watch & kWatchListeners) [[unlikely]]
+    notification.entry_runs(node);
   Tensor leaf = leaf_of(node);
   if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
@@ -229,50 +135,96 @@ void run_accumulator(Pending& pending, bool create_graph) {
   if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), {}, pending.buffers());
 }
 
-// What hooks may ask about the sweep that calls them.
-struct Running {
-  uint64_t number;
-  std::span<const Tensor> roots;
-  const Targets* targets;
-  Running* outer;
-};
-thread_local Running* running = nullptr;
+thread_local RunningScope* running = nullptr;
 uint64_t last_sweep = 0;
-
-class RunningScope {
- public:
-  RunningScope(std::span<const Tensor> roots, const Targets& targets)
-      : state_{++last_sweep, roots, &targets, running}, profile_(profiling) {
-    running = &state_;
-    ++sweeps_running;
-    if (profile_) profile_->enter_sweep();
-  }
-  ~RunningScope() {
-    running = state_.outer;
-    --sweeps_running;
-    if (profile_ && profile_ == profiling) profile_->leave_sweep();
-  }
-  RunningScope(const RunningScope&) = delete;
-  RunningScope& operator=(const RunningScope&) = delete;
-
- private:
-  Running state_;
-  Profile* profile_;
-};
 
 }  // namespace
 
+Sweep::Sweep(std::span<const Tensor> roots, Targets& targets, SweepOptions options)
+    : roots_(roots),
+      targets_(targets),
+      options_(options),
+      line_(SourceLine::here()),
+      number_(++last_sweep) {}
+
+void Sweep::begin(const Tensor& root, Tensor grad) {
+  Edge edge = real_edge(root);
+  if (edge.node && targets_.is_useful(edge.node.get()))
+    add_into(waiting_.buffer(edge), std::move(grad));
+}
+
+[[gnu::always_inline]] inline void Sweep::compute_here(Pending& pending, Gradients grad_inputs) {
+  Node& node = *pending.node;
+  UnwantedScope scope(node, targets_);
+  if (node.has_hooks() || sweep_watch || batched_storages) [[unlikely]]
+    compute_watched(node, pending.buffers(), grad_inputs, options_.stepping);
+  else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
+}
+
+[[gnu::always_inline]] inline void Sweep::send_here(Node& node, Gradients grad_inputs) {
+  std::span<Edge> edges = node.edges();
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const Edge& edge = edges[i];
+    if (!edge.node || !grad_inputs[i].defined() || !targets_.is_useful(edge.node.get())) continue;
+    add_into(waiting_.buffer(edge), validated(std::move(grad_inputs[i]), node, edge));
+  }
+}
+
+// Gradients of the entry's outputs in, gradients for its edges out into the waiting heap.
+[[gnu::always_inline]] inline void Sweep::run_entry(Pending& pending) {
+  Node& node = *pending.node;
+  const size_t count = node.edges().size();
+  constexpr size_t kInline = 4;
+  Tensor inline_grads[kInline];
+  std::vector<Tensor> heap_grads(count > kInline ? count : 0);
+  Gradients grad_inputs(count > kInline ? heap_grads.data() : inline_grads, count);
+  compute_here(pending, grad_inputs);
+  if (!options_.retain_graph) node.release_saved(line_);
+  send_here(node, grad_inputs);
+}
+
+[[gnu::always_inline]] inline void Sweep::run(Pending& pending) {
+  Node& node = *pending.node;
+  if (node.has_hooks() || node.is_accumulator())
+    annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
+  if (node.has_hooks()) store_retained(node, pending.buffers(), targets_, options_.create_graph);
+  if (targets_.is_target(&node)) targets_.collect(&node, pending.buffers(), options_.create_graph);
+  if (node.is_accumulator()) {
+    if (!targets_.restricted())
+      annotated(node, [&] { run_accumulator(pending, options_.create_graph); });
+  } else if (targets_.leads_on(&node)) {
+    run_entry(pending);
+  }
+}
+
+void Sweep::compute(Pending& pending, Gradients grad_inputs) { compute_here(pending, grad_inputs); }
+void Sweep::send(Node& node, Gradients grad_inputs) { send_here(node, grad_inputs); }
+
+RunningScope::RunningScope(const Sweep& sweep)
+    : number_(sweep.number()),
+      roots_(sweep.roots()),
+      targets_(&sweep.targets()),
+      outer_(std::exchange(running, this)),
+      hook_(std::exchange(operand_hook, {})) {
+  ++sweeps_running;
+}
+RunningScope::~RunningScope() {
+  running = outer_;
+  operand_hook = hook_;
+  --sweeps_running;
+}
+
 uint64_t current_sweep() {
   TAPEGRAD_CHECK(running, "autograd: expected to be called from a hook while backward runs");
-  return running->number;
+  return running->number_;
 }
 
 std::vector<bool> will_reach(std::span<Node* const> nodes) {
   TAPEGRAD_CHECK(running, "autograd: expected to be called from a hook while backward runs");
-  std::unordered_set<const Node*> reached = reachable_from(running->roots);
+  std::unordered_set<const Node*> reached = reachable_from(running->roots_);
   std::vector<bool> result;
   for (Node* node : nodes)
-    result.push_back(reached.contains(node) && running->targets->is_useful(node));
+    result.push_back(reached.contains(node) && running->targets_->is_useful(node));
   return result;
 }
 
@@ -321,33 +273,37 @@ std::vector<Tensor> run_alone(Node& node, std::vector<Tensor> grads) {
   return grad_inputs;
 }
 
-std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,
-                          std::span<const Tensor> inputs, bool accumulate, SweepOptions options) {
+static std::vector<Tensor> run_to_end(std::span<const Tensor> roots, std::span<const Tensor> grads,
+                                      std::span<const Tensor> inputs, bool accumulate,
+                                      SweepOptions options) {
   if (is_intercepted_here(Interceptor::Tangents)) resolve_pending();
   Targets targets(roots, inputs, accumulate);
   GradMode mode(options.create_graph);
-  RunningScope scope(roots, targets);
-  Sweep state{options.retain_graph, options.create_graph, SourceLine::here()};
-  Waiting waiting;
-  for (size_t i = 0; i < roots.size(); ++i) {
-    Edge edge = real_edge(roots[i]);
-    if (edge.node && targets.is_useful(edge.node.get())) add_into(waiting.buffer(edge), grads[i]);
-  }
-  while (!waiting.empty()) {
-    Pending pending = waiting.pop();
-    Node& node = *pending.node;
-    if (node.has_hooks() || node.is_accumulator())
-      annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
-    if (node.has_hooks()) store_retained(node, pending.buffers(), targets, options.create_graph);
-    if (targets.is_target(&node)) targets.collect(&node, pending.buffers(), options.create_graph);
-    if (node.is_accumulator()) {
-      if (!targets.restricted())
-        annotated(node, [&] { run_accumulator(pending, options.create_graph); });
-    } else if (targets.leads_on(&node)) {
-      run_entry(pending, waiting, targets, state);
-    }
+  Sweep sweep(roots, targets, options);
+  RunningScope scope(sweep);
+  for (size_t i = 0; i < roots.size(); ++i) sweep.begin(roots[i], grads[i]);
+  while (!sweep.done()) {
+    Pending pending = sweep.next();
+    sweep.run(pending);
   }
   return targets.take();
+}
+
+std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,
+                          std::span<const Tensor> inputs, bool accumulate, SweepOptions options) {
+  if (!(sweep_watch & kWatchListeners)) [[likely]]
+    return run_to_end(roots, grads, inputs, accumulate, options);
+  Notification notification;
+  try {
+    notification.sweep_begins(
+        {roots, options.retain_graph, sweeps_running > 0, options.transposing});
+    std::vector<Tensor> result = run_to_end(roots, grads, inputs, accumulate, options);
+    notification.finish();
+    return result;
+  } catch (...) {
+    notification.finish();
+    throw;
+  }
 }
 
 }  // namespace tapegrad

@@ -4,13 +4,79 @@
 #include <span>
 #include <vector>
 
+#include "engine/targets.h"
+#include "engine/waiting.h"
 #include "graph/node.h"
+#include "graph/operand_hook.h"
 
 namespace tapegrad {
 
 struct SweepOptions {
   bool retain_graph = false;  // keep saved values for another sweep
   bool create_graph = false;  // record the sweep itself, for higher-order gradients
+  bool transposing = false;   // it computes a tangent (graph/forward.h), and is no user's backward
+  bool stepping = false;      // for SteppedSweep: no hooks run, and leaves get no gradient
+};
+
+// A sweep that is under way: sweep() below runs one to its end, SteppedSweep an entry at a time.
+class Sweep {
+ public:
+  // What is passed must outlive it.
+  Sweep(std::span<const Tensor> roots, Targets& targets, SweepOptions options);
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  // Sends a gradient to where a root comes from.
+  void begin(const Tensor& root, Tensor grad);
+  // Whether all entries have run.
+  bool done() const { return waiting_.empty(); }
+  // The newest entry that waits: nothing more can arrive for it.
+  Pending next() { return waiting_.pop(); }
+  // Everything that a sweep does with an entry: hooks, targets, computing its gradients, sending them on.
+  void run(Pending& pending);
+
+  // The two halves of running an entry that is no leaf's: computing the gradients for its edges...
+  void compute(Pending& pending, Gradients grad_inputs);
+  // ... and adding them to what waits for the entries there.
+  void send(Node& node, Gradients grad_inputs);
+
+  Waiting& waiting() { return waiting_; }
+  const Waiting& waiting() const { return waiting_; }
+  std::span<const Tensor> roots() const { return roots_; }
+  const Targets& targets() const { return targets_; }
+  uint64_t number() const { return number_; }
+
+ private:
+  // On the path of every entry: parts of run() in sweep.cpp, where compute() and send() call them, too.
+  void compute_here(Pending& pending, Gradients grad_inputs);
+  void send_here(Node& node, Gradients grad_inputs);
+  void run_entry(Pending& pending);
+
+  std::span<const Tensor> roots_;
+  Targets& targets_;
+  SweepOptions options_;
+  SourceLine line_;  // where it was started
+  uint64_t number_;
+  Waiting waiting_;
+};
+
+// While it lives, a sweep is the one that runs on this thread. Derivatives take operands as they are.
+class RunningScope {
+ public:
+  explicit RunningScope(const Sweep& sweep);
+  ~RunningScope();
+  RunningScope(const RunningScope&) = delete;
+  RunningScope& operator=(const RunningScope&) = delete;
+
+ private:
+  friend uint64_t current_sweep();
+  friend std::vector<bool> will_reach(std::span<Node* const> nodes);
+
+  uint64_t number_;
+  std::span<const Tensor> roots_;
+  const Targets* targets_;
+  RunningScope* outer_;
+  OperandHook hook_;
 };
 
 // Set by the binding layer: adds to the exception being handled which entry it came from.

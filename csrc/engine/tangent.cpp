@@ -76,8 +76,9 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint
     seeds.push_back(std::move(seed));
   }
   GradMode mode(pending.recorded);
+  const SweepOptions options{.create_graph = pending.recorded, .transposing = true};
   Tensor result;
-  if (!roots.empty()) result = sweep(roots, seeds, {&g, 1}, false, {false, pending.recorded})[0];
+  if (!roots.empty()) result = sweep(roots, seeds, {&g, 1}, false, options)[0];
   if (!result.defined()) return zeros(sizes, dtype, device);
   return pending.recorded ? result : without_history(result);
 }
@@ -111,7 +112,10 @@ void resolve_level(const PendingTangent& pending, uint32_t level) {
 // The state of the thread as it was when the op ran; another may have begun since.
 class OpScope {
  public:
-  explicit OpScope(const PendingTangent& pending) : context_(storage_context), packing_(packing) {
+  explicit OpScope(const PendingTangent& pending)
+      : context_(storage_context),
+        packing_(packing),
+        hook_(std::exchange(operand_hook, {})) {  // derivatives take operands as they are
     storage_context.vmap = std::max(pending.node->vmap(), pending.vmap);
     storage_context.flags &= ~uint32_t{Storage::kInference};
     // What serves forward mode alone is no saved value that a user's hook should see.
@@ -120,6 +124,7 @@ class OpScope {
   ~OpScope() {
     storage_context = context_;
     packing = packing_;
+    operand_hook = hook_;
   }
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
@@ -127,6 +132,7 @@ class OpScope {
  private:
   StorageContext context_;
   bool packing_;
+  OperandHook hook_;
 };
 
 void resolve(const PendingTangent& pending) {

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "graph/operand_hook.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
 #include "ops/copy.h"
@@ -108,6 +109,11 @@ void save_factors(Node& node, const Tensor& a, const Tensor& b) {
 
 // a and b of equal rank >= 2; batch dimensions broadcast.
 Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Tensor& b) {
+  if (operand_hook) [[unlikely]] {
+    Tensor operands[] = {a, b};
+    const WithoutOperandHook replaced(op, operands);
+    return multiply(op, kind, operands[0], operands[1]);
+  }
   check_dtypes(op, a, b);
   check_inner(op, a, b);
   DimVector sizes;
@@ -130,6 +136,11 @@ bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
 
 Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const Tensor& a,
                    const Tensor& b, Scalar beta, Scalar alpha) {
+  if (operand_hook) [[unlikely]] {
+    Tensor operands[] = {x, a, b};
+    const WithoutOperandHook replaced(op, operands);
+    return add_product(op, kind, operands[0], operands[1], operands[2], beta, alpha);
+  }
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
   check_inner(op, a, b);

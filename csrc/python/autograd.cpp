@@ -2,6 +2,7 @@
 #include <nanobind/stl/variant.h>
 
 #include "core/error.h"
+#include "engine/events.h"
 #include "engine/sweep.h"
 #include "graph/grad_mode.h"
 #include "graph/hooks.h"
@@ -10,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/view.h"
 #include "python/binding.h"
+#include "python/node_object.h"
 
 namespace tapegrad::python {
 
@@ -37,29 +39,33 @@ Tensor root_gradient(const Tensor& root, const std::optional<Tensor>& given) {
   return ones(root.sizes(), root.dtype(), root->device());
 }
 
-// Who is told of every sweep that is no part of another, or null: tapegrad/tape/sweeps.py.
-PyObject* sweep_listener = nullptr;
+// Functions of Python's that want to know of sweeps: tapegrad/tape/sweeps.py.
+class PythonListener final : public SweepListener {
+ public:
+  PythonListener(nb::object begin, nb::object entry)
+      : begin_(std::move(begin)), entry_(std::move(entry)) {}
 
-void set_sweep_listener(nb::object listener) {
-  Py_XSETREF(sweep_listener, listener.is_none() ? nullptr : listener.inc_ref().ptr());
-}
-
-// Runs a sweep, after telling the listener; what that returns is called when the sweep is over.
-template <class Run>
-auto announced(std::span<const Tensor> roots, bool retain_graph, Run&& run) {
-  if (!sweep_listener || sweeps_running > 0) [[likely]]
-    return run();
-  nb::list list;
-  for (const Tensor& root : roots) list.append(nb::steal(wrap(root)));
-  nb::object after = nb::borrow(sweep_listener)(list, retain_graph);
-  try {
-    auto result = run();
-    if (!after.is_none()) after();
-    return result;
-  } catch (...) {
-    if (!after.is_none()) after();
-    throw;
+  Finish sweep_begins(const SweepStart& start) override {
+    if (begin_.is_none() || start.nested || start.transposing) return {};
+    nb::list roots;
+    for (const Tensor& root : start.roots) roots.append(nb::steal(wrap(root)));
+    nb::object finish = begin_(roots, start.retain_graph);
+    if (finish.is_none()) return {};
+    return [finish] { finish(); };
   }
+  Finish entry_runs(Node& node) override {
+    if (!entry_.is_none()) entry_(nb::steal(wrap_node(&node)));
+    return {};
+  }
+
+ private:
+  nb::object begin_, entry_;
+};
+
+uintptr_t listen_to_sweeps(nb::object begin, nb::object entry) {
+  auto listener = std::make_shared<PythonListener>(std::move(begin), std::move(entry));
+  add_listener(listener);
+  return reinterpret_cast<uintptr_t>(listener.get());
 }
 
 std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
@@ -74,9 +80,8 @@ std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
   for (size_t i = 0; i < roots.size(); ++i) grads.push_back(root_gradient(roots[i], given[i]));
   std::span<const Tensor> wanted;
   if (inputs) wanted = *inputs;
-  return announced(roots, retain_graph, [&] {
-    return sweep(roots, grads, wanted, accumulate, {retain_graph, create_graph});
-  });
+  return sweep(roots, grads, wanted, accumulate,
+               {.retain_graph = retain_graph, .create_graph = create_graph});
 }
 
 // x.backward() with nothing else: the hot path.
@@ -90,9 +95,8 @@ void backward(const Tensor& self, const std::optional<Tensor>& gradient,
     TAPEGRAD_CHECK(!wanted.empty(), "backward: inputs argument cannot be empty");
   }
   Tensor grad = root_gradient(self, gradient);
-  const SweepOptions options{retain_graph.value_or(create_graph), create_graph};
-  announced({&self, 1}, options.retain_graph,
-            [&] { return sweep({&self, 1}, {&grad, 1}, wanted, true, options); });
+  sweep({&self, 1}, {&grad, 1}, wanted, true,
+        {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph});
 }
 
 }  // namespace
@@ -115,8 +119,14 @@ void bind_autograd(Binder& b) {
            "    >>> (x * x).backward()\n"
            "    >>> x.grad\n"
            "    tensor(6.)\n");
-  b.function("_set_sweep_listener", set_sweep_listener, "listener"_a.none(),
-             "Calls a function with (roots, retain_graph) before every backward, or none.");
+  b.function(
+      "_listen_to_sweeps", listen_to_sweeps, "begin"_a.none(), "entry"_a.none(),
+      "Calls begin(roots, retain_graph) before every backward that is no part of another, and "
+      "what it returns after it; entry(node) before every entry that runs. Returns what ends "
+      "it.");
+  b.function("_stop_listening", [](uintptr_t listener) {
+    remove_listener(reinterpret_cast<const SweepListener*>(listener));
+  }, "listener"_a, "Ends what _listen_to_sweeps() began.");
   b.function("is_grad_enabled", [] { return grad_enabled; },
              "Whether ops are recorded on this thread.");
   b.function("set_grad_enabled", [](bool enabled) { grad_enabled = enabled; }, "enabled"_a,

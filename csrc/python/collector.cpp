@@ -33,7 +33,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "engine/sweep.h"
+#include "engine/stepped_sweep.h"
 #include "graph/record.h"
 #include "python/binding.h"
 #include "python/interpreter.h"
@@ -79,6 +79,11 @@ class Walk {
     entry(node);
     return drain();
   }
+  int from_sweep(const void* root, const SteppedSweep& sweep) {
+    begin(root);
+    sweep.visit(visitor());
+    return drain();
+  }
 
  private:
   void begin(const void* root) {
@@ -95,6 +100,12 @@ class Walk {
     const bool counting = pass.running && subtracting_visit();
     if (may_subtract_) return counting ? ++pass.seen[object] == count : count == 1;
     return pass.running ? ++pass.seen[object] == 1 : seen_.insert(object).second;
+  }
+
+  Node::Visitor visitor() {
+    return {[](const Tensor& x, void* walk) { static_cast<Walk*>(walk)->tensor(x); },
+            [](Node* inner, void* walk) { static_cast<Walk*>(walk)->entry(inner); },
+            [](void* found, void* walk) { static_cast<Walk*>(walk)->object(found); }, this};
   }
 
   void object(void* pointer) {
@@ -138,9 +149,7 @@ class Walk {
       object(hooks->after.object());
       object(hooks->metadata.object());
     }
-    node.visit({[](const Tensor& x, void* walk) { static_cast<Walk*>(walk)->tensor(x); },
-                [](Node* inner, void* walk) { static_cast<Walk*>(walk)->entry(inner); },
-                [](void* found, void* walk) { static_cast<Walk*>(walk)->object(found); }, this});
+    node.visit(visitor());
   }
 
   int drain() {
@@ -285,6 +294,10 @@ int traverse_tensor(TensorImpl* tensor, visitproc visit, void* arg) {
 
 int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg) {
   return Walk(visit, arg).from_node(object, node);
+}
+
+int traverse_sweep(PyObject* object, const SteppedSweep& sweep, visitproc visit, void* arg) {
+  return Walk(visit, arg).from_sweep(object, sweep);
 }
 
 uint64_t walked_entries() { return entries_walked; }

@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include "engine/stepped_sweep.h"
 #include "graph/node.h"
 
 namespace tapegrad::python {
@@ -18,9 +19,10 @@ void track_leaf(const Tensor& leaf);
 // The same for all tensors that a Python object refers to, directly or through a few containers.
 void track_referents(PyObject* object);
 
-// The bodies of tp_traverse for a tensor and for the Python object of an entry.
+// The bodies of tp_traverse for a tensor, for the Python object of an entry, and for that of a sweep.
 int traverse_tensor(TensorImpl* tensor, visitproc visit, void* arg);
 int traverse_node(PyObject* object, Node* node, visitproc visit, void* arg);
+int traverse_sweep(PyObject* object, const SteppedSweep& sweep, visitproc visit, void* arg);
 // tp_clear of a tensor: what autograd attached to it goes.
 void clear_tensor(TensorImpl* tensor);
 

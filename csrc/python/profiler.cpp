@@ -1,4 +1,5 @@
 // Profiles in Python: what tapegrad/profiler is built on.
+#include "engine/events.h"
 #include "intercept/profile.h"
 #include "python/binding.h"
 
@@ -29,6 +30,49 @@ nb::list events_of(const Profile& profile) {
   return result;
 }
 
+// Events for the sweeps of the profile's thread, and for the entries that run in them.
+class ProfiledSweeps final : public SweepListener {
+ public:
+  explicit ProfiledSweeps(Profile& profile) : profile_(&profile) {}
+
+  Finish sweep_begins(const SweepStart&) override {
+    if (profiling != profile_) return {};
+    profile_->enter_sweep();
+    return [profile = profile_] {
+      if (profiling == profile) profile->leave_sweep();
+    };
+  }
+  Finish entry_runs(Node& node) override {
+    if (profiling != profile_) return {};
+    profile_->open_range(node.name(), Profile::Kind::Backward, node.sequence());
+    return [profile = profile_, depth = profile_->depth()] {
+      if (profiling == profile) profile->close_to(depth - 1);
+    };
+  }
+
+ private:
+  Profile* profile_;  // only used while it is the thread's
+};
+
+class ListeningProfile final : public Profile {
+ public:
+  using Profile::Profile;
+  ~ListeningProfile() { remove_listener(listener_.get()); }
+
+  void start() {
+    Profile::start();
+    listener_ = std::make_shared<ProfiledSweeps>(*this);
+    add_listener(listener_);
+  }
+  void stop() {
+    Profile::stop();
+    remove_listener(listener_.get());
+  }
+
+ private:
+  std::shared_ptr<ProfiledSweeps> listener_;
+};
+
 // The range that record_function opened, if there is a profile; it ends where it began.
 size_t open_range(const std::string& name) {
   if (!profiling) return 0;
@@ -43,14 +87,15 @@ void close_range(size_t depth) {
 }  // namespace
 
 void bind_profiler(Binder& b) {
-  nb::class_<Profile>(b.module(), "_Profile", "Times and memory of the calls on one thread.")
+  nb::class_<ListeningProfile>(b.module(), "_Profile",
+                               "Times and memory of the calls on one thread.")
       .def(nb::init<bool>(), "record_shapes"_a)
-      .def("start", &Profile::start, "Begins to record on this thread.")
-      .def("stop", &Profile::stop, "Ends recording.")
-      .def("events", events_of,
+      .def("start", &ListeningProfile::start, "Begins to record on this thread.")
+      .def("stop", &ListeningProfile::stop, "Ends recording.")
+      .def("events", [](const ListeningProfile& self) { return events_of(self); },
            "(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence "
            "number of the entry) of each.")
-      .def_prop_ro("thread", &Profile::thread);
+      .def_prop_ro("thread", &ListeningProfile::thread);
   b.function("_open_range", open_range, "name"_a,
              "Opens a range in this thread's profile; returns what closes it, 0 if there is none.");
   b.function("_close_range", close_range, "depth"_a, "Closes a range.");

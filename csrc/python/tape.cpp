@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "core/allocator.h"
-#include "engine/sweep.h"
+#include "engine/stepped_sweep.h"
 #include "graph/accumulate.h"
 #include "graph/budget.h"
 #include "graph/coding.h"
@@ -13,6 +13,7 @@
 #include "intercept/batch.h"
 #include "intercept/profile.h"
 #include "python/binding.h"
+#include "python/collector.h"
 #include "python/node_object.h"
 
 namespace tapegrad::python {
@@ -168,24 +169,78 @@ nb::list tape_describe(const nb::list& objects) {
   return result;
 }
 
-// Runs an entry alone, without hooks: the step of a debugger.
-nb::list tape_run(nb::handle object, const std::vector<std::optional<Tensor>>& grads) {
+// ---- a sweep that Python steps through: tapegrad/tape/sweeping.py
+
+using MaybeTensors = std::vector<std::optional<Tensor>>;
+
+nb::list to_objects(std::span<const Tensor> tensors) {
+  nb::list list;
+  for (const Tensor& tensor : tensors)
+    list.append(tensor.defined() ? nb::steal(wrap(tensor)) : nb::none());
+  return list;
+}
+
+Node& entry_from(nb::handle object) {
   Node* node = node_from(object.ptr());
-  TAPEGRAD_CHECK_AS(TypeError, node && !node->is_accumulator(),
-                    "tape: expected an entry that has inputs");
-  TAPEGRAD_CHECK(grads.size() == node->output_count(), "tape: ", node->name(), " has ",
-                 node->output_count(), " outputs, but ", grads.size(), " gradients were given");
-  std::vector<Tensor> in(grads.size()), out(node->edges().size());
-  for (size_t i = 0; i < grads.size(); ++i)
-    if (grads[i]) in[i] = *grads[i];
-  node->vjp(in, out);
-  nb::list result;
-  for (size_t i = 0; i < out.size(); ++i) {
-    const Edge& edge = node->edges()[i];
-    bool wanted = edge.node && out[i].defined();
-    result.append(wanted ? nb::steal(wrap(validated(out[i], *node, edge))) : nb::none());
-  }
-  return result;
+  TAPEGRAD_CHECK_AS(TypeError, node, "tape: expected an entry of the tape, got ",
+                    Py_TYPE(object.ptr())->tp_name);
+  return *node;
+}
+
+// The next entry and the gradients of its outputs, or None.
+nb::object next_entry(SteppedSweep& sweep) {
+  Node* node = sweep.next();
+  if (!node) return nb::none();
+  return nb::make_tuple(nb::steal(wrap_node(node)), to_objects(sweep.grads()));
+}
+
+nb::list run_next_entry(SteppedSweep& sweep, const MaybeTensors& grads) {
+  Gradients buffers = sweep.grads();
+  TAPEGRAD_CHECK(grads.size() == buffers.size(), "tape: the entry has ", buffers.size(),
+                 " outputs, but ", grads.size(), " gradients were given");
+  for (size_t i = 0; i < grads.size(); ++i) buffers[i] = grads[i].value_or(Tensor());
+  return to_objects(sweep.run());
+}
+
+void send_on(SteppedSweep& sweep, const MaybeTensors& grads) {
+  std::vector<Tensor> tensors;
+  for (const std::optional<Tensor>& grad : grads) tensors.push_back(grad.value_or(Tensor()));
+  sweep.send(std::move(tensors));
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  return traverse_sweep(self, *nb::inst_ptr<SteppedSweep>(self), visit, arg);
+}
+
+PyType_Slot sweep_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
+
+void bind_stepped_sweep(Binder& b) {
+  nb::class_<SteppedSweep>(b.module(), "_SteppedSweep", nb::type_slots(sweep_slots),
+                           "A reverse sweep, one entry at a time; the graph stays.")
+      .def(nb::init<std::vector<Tensor>, const std::vector<Tensor>&>(), "roots"_a, "grads"_a)
+      .def("next", next_entry,
+           "Goes on to the next entry: (entry, gradients of its outputs), or None at the end.")
+      .def("run", run_next_entry, "grads"_a,
+           "The gradients that the entry makes of those of its outputs.")
+      .def("send", send_on, "grads"_a, "Sends gradients on to the entries of its inputs.")
+      .def("waiting",
+           [](SteppedSweep& sweep) {
+    nb::list list;
+    for (Node* node : sweep.waiting()) list.append(nb::steal(wrap_node(node)));
+    return list;
+  }, "The entries for which gradients have arrived, the next to run first.")
+      .def("adjoint",
+           [](SteppedSweep& sweep, nb::handle node, size_t number) {
+    Tensor grad = sweep.adjoint(entry_from(node), number);
+    return grad.defined() ? std::optional<Tensor>(grad) : std::nullopt;
+  }, "node"_a, "output_number"_a, "What has arrived for an output of an entry, or None.")
+      .def("set_adjoint",
+           [](SteppedSweep& sweep, nb::handle node, size_t number, std::optional<Tensor> grad) {
+    sweep.set_adjoint(entry_from(node), number, grad.value_or(Tensor()));
+  }, "node"_a, "output_number"_a, "grad"_a.none(),
+           "Replaces what has arrived for an output of an entry that is still to run.");
 }
 
 nb::dict budget_stats() {
@@ -244,8 +299,7 @@ void bind_tape(Binder& b) {
              "What the tape calls a custom function, by the name of its class.");
   b.function("_tape_overwritten", tape_overwritten, "first"_a, "last"_a, "written"_a, "failed"_a,
              "Marks what entries saved of memory that a replay has written.");
-  b.function("_tape_run", tape_run, "node"_a, "grads"_a,
-             "The gradients that an entry makes of those of its outputs.");
+  bind_stepped_sweep(b);
   b.function("_budget_start", Budget::start, "limit"_a, "strict"_a,
              "Keeps the tape under a number of bytes from now on; returns what ends it.");
   b.function("_budget_stop",

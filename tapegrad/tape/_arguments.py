@@ -1,4 +1,4 @@
-"""What the functions of the tape are given, checked before anything happens."""
+"""Checks of arguments, made before anything happens."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,13 +10,13 @@ __all__ = ["expect_count", "expect_model", "expect_type", "tensors_with_history"
 
 
 def expect_type(who: str, name: str, value: Any, kind: type | tuple[type, ...], words: str) -> None:
-    """Raise a TypeError unless a value is of a kind."""
+    """Raise a TypeError unless a value is an instance of a type."""
     if not isinstance(value, kind):
         raise TypeError(f"{who}: expected {name} to be {words}, got {type(value).__name__}")
 
 
 def expect_count(who: str, name: str, value: Any, least: int) -> None:
-    """Raise unless a value is an int of at least so much."""
+    """Raise unless a value is an int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{who}: expected {name} to be an int, got {type(value).__name__}")
     if value < least:

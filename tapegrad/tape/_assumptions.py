@@ -1,10 +1,11 @@
-"""What a captured block takes for granted, and whether it is still so.
+"""What a captured block relies on, and whether it still holds.
 
-Captured calls name memory. Code that runs again finds its tensors by name: a variable, a module's
-parameter, an optimizer's state, a leaf's gradient. Where such a name means other memory than when
-the block was recorded, the calls would silently compute with what it meant before; so would they
-with a learning rate or a training mode of before. `Assumptions` notes these names while a block is
-recorded, and refuses a replay in words when one of them means something else.
+Captured calls refer to memory. The code itself would find its tensors by name: a variable, a
+module's parameter, an optimizer's state, a leaf's gradient. If such a name now refers to other
+memory than when the block was recorded, the calls would silently compute with the old memory; the
+same goes for a learning rate or a training mode that has changed since. `Assumptions` notes these
+names while a block is recorded, and refuses a replay, with the reason, when one of them refers to
+something else.
 """
 
 import sys
@@ -18,7 +19,7 @@ from tapegrad.func.functional_call import functional_call
 from tapegrad.nn.modules import _hooks
 from tapegrad.nn.modules.module import Module
 from tapegrad.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
-from tapegrad.tape.sweeps import BeforeSweeps
+from tapegrad.tape.sweeps import SweepEvents
 
 __all__ = ["Assumptions"]
 
@@ -48,11 +49,11 @@ class Assumptions:
     def start(self) -> None:
         """Begin to note the modules, optimizers and gradients that this thread uses."""
         self._thread = get_ident()
-        sweeps = BeforeSweeps(self._see_sweep)
+        sweeps = SweepEvents(begin=self._note_grads)
         sweeps.__enter__()
         self._handles = [
-            _hooks.register_module_forward_pre_hook(self._see_module),
-            register_optimizer_step_pre_hook(self._see_optimizer),
+            _hooks.register_module_forward_pre_hook(self._note_module),
+            register_optimizer_step_pre_hook(self._note_optimizer),
         ]
         self._sweeps = sweeps
 
@@ -63,15 +64,15 @@ class Assumptions:
         self._handles = []
         self._sweeps.__exit__()
 
-    def _see_module(self, module: Module, _: Any) -> None:
+    def _note_module(self, module: Module, _: Any) -> None:
         if get_ident() == self._thread and id(module) not in self._modules:
             self._modules[id(module)] = _ModuleState(module)
 
-    def _see_optimizer(self, optimizer: Optimizer, _: Any, __: Any) -> None:
+    def _note_optimizer(self, optimizer: Optimizer, _: Any, __: Any) -> None:
         if get_ident() == self._thread and id(optimizer) not in self._optimizers:
             self._optimizers[id(optimizer)] = _OptimizerState(optimizer)
 
-    def _see_sweep(self, roots: list[Tensor], _: bool) -> None:
+    def _note_grads(self, roots: list[Tensor], _: bool) -> None:
         if get_ident() != self._thread:
             return
         for node in _C._tape_of([root for root in roots if root.requires_grad]):
@@ -81,7 +82,7 @@ class Assumptions:
                 self._first_grads[id(leaf)] = (leaf, memory)
 
     def settle(self, read: Memory, written: Memory, used: list[tuple[Tensor, Tensor]]) -> None:
-        """Look at what the names mean at the end of the block.
+        """Note what the names refer to at the end of the block.
 
         Args:
             read: what the block read and did not make.
@@ -148,7 +149,7 @@ class Assumptions:
     # ---- checking
 
     def check(self) -> None:
-        """Refuse in words if a name means something else now."""
+        """Raise, with the reason, if a name refers to something else now."""
         reason = self._refusal or self._moved()
         for state in self._modules.values():
             reason = reason or state.changed()
@@ -167,7 +168,7 @@ class Assumptions:
         place = _C._find_moved(self._tensors, self._aliases)
         if place >= 0:
             return _given_other_memory(self._tensors[place])
-        # What an op looked at through an alias of its own is known by its memory alone.
+        # What an op read through an alias of its own is known by its memory alone.
         left = next((alias for alias in self._shown if _C._was_left(alias)), None)
         return "" if left is None else _given_other_memory(left)
 
@@ -254,7 +255,7 @@ class _OptimizerState:
         if _first_difference(self._state, _state_of(self.optimizer)) is not None:
             return (
                 f"the recorded step of {name} made its state, as the first one does, and would "
-                "make it anew each time; take a step before the block"
+                "make it again in every replay; take a step before the block"
             )
         return self.changed()
 

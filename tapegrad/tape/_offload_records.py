@@ -30,7 +30,7 @@ __all__ = [
     "wait",
 ]
 
-_IDLE = 1.0  # seconds after which a waiting thread looks around, as a safety net
+_IDLE = 1.0  # seconds after which a waiting thread checks again, as a safety net
 
 
 class State:
@@ -83,7 +83,7 @@ class Record:
         self.checksum = 0
         self.error: Exception | None = None
         self.sweep: Any = None  # the last that took it
-        self.wait = 1  # how many values are packed before it is looked at again
+        self.wait = 1  # how many values are packed before it is checked again
 
     def live_handles(self) -> "list[Handle]":
         """Return the values that are still on a tape."""
@@ -157,10 +157,10 @@ class Small:
         _collect()
 
 
-# ---- the lock, and what died while somebody held it
+# ---- the lock, and records that died while it was held
 #
-# Records die wherever Python frees something, also inside the lock. So they only leave a note;
-# whoever can have the lock reads the notes.
+# Records die wherever Python frees something, even while the lock is held. So they only leave a
+# note, which is processed by the next thread that has the lock.
 
 _lock = threading.Lock()
 changed = threading.Condition(_lock)

@@ -3,11 +3,11 @@
 What stands on the tape instead of tensors is in `_offload_records.py`. Here is what moves it.
 
 Note [Only the tape holds it]
-A value is written to the file once nobody but the tape holds its memory. Before, it would free
-nothing: parameters, inputs and whatever the program keeps stay where they are, are not duplicated,
-and are used themselves by the sweep. Afterwards nobody can write to it, so the bytes in the file
-are those that were saved. There is no notice when somebody lets go; the saved values that are still
-held are looked at when others are packed, each less often the longer it is held.
+A value is written to the file once only the tape holds its memory. Writing it earlier would free
+nothing: parameters, inputs and whatever else the program keeps stay where they are, are not
+duplicated, and are used by the sweep directly. From then on nothing can write to it, so the bytes
+in the file are those that were saved. There is no notification when the program lets go of a value;
+those that it still holds are checked when others are packed, each less often the longer it is held.
 
 The states of a record, all changed under one lock:
 
@@ -50,7 +50,7 @@ __all__ = ["Statistics", "Store", "check_device", "close_all"]
 _BATCH = 2**20  # bytes worth waking the writer for
 _MOST_BATCH = 2**23  # bytes of one write
 _MOST_QUEUED = 2**26  # bytes that may wait to be written where no limit is set
-_FEW = 256  # records that can always be looked at
+_FEW = 256  # records that can always be checked
 _LONGEST_SEARCH = 64  # values passed over when looking for what to read next
 
 _BITS = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}  # dtypes that NumPy knows, by bytes
@@ -125,14 +125,14 @@ class Store:
         self.in_memory = 0  # bytes counted
         self.unwritten = 0  # those of them that are not in the file
         self.failure: OSError | None = None
-        self.told = False  # of too little memory
-        self.failure_told = False
+        self.warned = False  # that the allowed memory is not enough
+        self.failure_reported = False
         self.sweeping = False  # the last thing asked for was a value, not room for one
         self.clock = 0  # counts what was packed
         self.next_position = 0
         self.order: dict[int, weakref.ref[Handle]] = {}
-        self.held: list[tuple[int, int, weakref.ref[Record]]] = []  # a heap by when to look again
-        self.look_at_all = 0
+        self.held: list[tuple[int, int, weakref.ref[Record]]] = []  # a heap by when to check again
+        self.check_all_at = 0
         self.queue: collections.deque[tuple[weakref.ref[Record], int]] = collections.deque()
         self.queued_bytes = 0
         self.writing = 0  # threads that write
@@ -160,7 +160,7 @@ class Store:
                 return self._add_handle(record, None, tensor, record.start)
         if record is None:
             if missing := self._make_room(nbytes):
-                self._tell(missing)
+                self._report_shortage(missing)
             kept, is_free = _keep(tensor)
         else:
             kept, is_free = Kept(tensor), False
@@ -172,7 +172,7 @@ class Store:
             handle = self._add_handle(record, kept, tensor, 0)
             self.sweeping = False
             if self.unwritten > self._low_mark():
-                self._look(urgent=False)
+                self._queue_unshared(urgent=False)
                 if self.queued_bytes >= min(_BATCH, (self.memory or _BATCH * 8) // 8):
                     self._wake("writer", self._run_writer)
         return handle
@@ -249,7 +249,7 @@ class Store:
                 if not waited:
                     waited = True
                     self.stats.waits += 1
-                self._look(urgent=True)
+                self._queue_unshared(urgent=True)
                 batch = self._begin_write(max(missing, _BATCH))
                 if not batch:
                     if not self.writing:
@@ -267,13 +267,13 @@ class Store:
             self.stats.waits += 1
             self._write(batch)
 
-    def _tell(self, missing: int) -> None:
-        """Say that the allowed memory is not enough: by an error if the disk is to blame."""
+    def _report_shortage(self, missing: int) -> None:
+        """Warn that the allowed memory is not enough; raise if the disk is to blame."""
         if self.failure is not None:
             raise self._disk_error()
-        if self.told or self.memory is None:
+        if self.warned or self.memory is None:
             return
-        self.told = True
+        self.warned = True
         warnings.warn(
             f"offload: {human_bytes(missing)} more than the allowed {human_bytes(self.memory)} are "
             "needed, for values that the program itself holds or that are too small to move",
@@ -283,16 +283,16 @@ class Store:
     # -- writing
 
     def _hold(self, record: Record) -> None:
-        """Note a record that somebody else holds, to be looked at again."""
+        """Note a record that the program holds as well, to be checked again later."""
         record.state = State.HELD
         heapq.heappush(self.held, (self.clock + record.wait, record.number, record.ref))
         record.wait *= 2
 
-    def _look(self, urgent: bool) -> None:
-        """Queue the records whose memory only the tape holds: look at all, or at those due."""
-        if urgent and (len(self.held) <= _FEW or self.clock >= self.look_at_all):
+    def _queue_unshared(self, urgent: bool) -> None:
+        """Queue the records whose memory only the tape holds: check all, or those that are due."""
+        if urgent and (len(self.held) <= _FEW or self.clock >= self.check_all_at):
             due, self.held = self.held, []
-            self.look_at_all = self.clock + len(due) // 8
+            self.check_all_at = self.clock + len(due) // 8
         else:
             due = []
             while self.held and self.held[0][0] <= self.clock:
@@ -409,8 +409,8 @@ class Store:
         """Write all that only the tape holds."""
         while True:
             with locked:
-                self.look_at_all = 0
-                self._look(urgent=True)
+                self.check_all_at = 0
+                self._queue_unshared(urgent=True)
                 batch = self._begin_write(_MOST_BATCH)
                 if not batch:
                     if not self.writing:
@@ -624,7 +624,7 @@ class Store:
                 wait()
             self.entered -= 1
             if not self._close_if_done():
-                self._look(urgent=False)
+                self._queue_unshared(urgent=False)
                 if self.queue:
                     self._wake("writer", self._run_writer)
                 if self.prefetch:
@@ -633,7 +633,7 @@ class Store:
             for thread in self.threads.values():
                 if thread is not threading.current_thread():
                     thread.join()
-        if self.failure is not None and not self.failure_told:
+        if self.failure is not None and not self.failure_reported:
             warnings.warn(str(self._disk_error()), stacklevel=3)
 
     def _forget(
@@ -679,7 +679,7 @@ class Store:
     def _disk_error(self) -> OSError:
         failure = self.failure
         assert failure is not None
-        self.failure_told = True
+        self.failure_reported = True
         return OSError(
             failure.errno,
             f"offload: {failure.strerror} when writing saved values "

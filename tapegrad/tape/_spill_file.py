@@ -1,4 +1,4 @@
-"""A temporary file that bytes are put aside in, and the list of its free places."""
+"""A temporary file for saved bytes, and the list of its free regions."""
 
 import bisect
 import contextlib
@@ -17,11 +17,11 @@ _LANES = 1024
 
 
 def checksum(buffer: Any) -> int:
-    """Return a number that tells whether the bytes of a NumPy array are those they were.
+    """Return a number by which a change of the bytes of a NumPy array is detected.
 
     Words of eight bytes are added up in lanes, each 8 KiB behind the last, and a CRC taken of the
     sums and of what is left over: that is as fast as memory is, and a CRC of all is not. A stretch
-    of up to 8 KiB has at most one word in each lane, so that no change in it goes unseen.
+    of up to 8 KiB has at most one word in each lane, so that every change in it is detected.
     """
     import numpy as np
 
@@ -106,8 +106,8 @@ class SpillFile:
     def write(self, buffers: Sequence[Any], offset: int) -> list[int]:
         """Write buffers one behind the other, each followed by a mark of `MARK_BYTES`.
 
-        A file that somebody cuts and that then grows again reads as zeros where it was cut: the
-        mark behind a value tells.
+        A file that is truncated and then grows again reads as zeros where it was truncated, which
+        the mark behind a value reveals.
 
         Returns:
             The checksum of each, for `read`.
@@ -154,11 +154,11 @@ class SpillFile:
             if count:
                 views[-1] = views[-1][count:]
         if mark != self._mark:
-            raise EOFError("the bytes are not there, somebody has cut or changed the file")
+            raise EOFError("the bytes are missing: the file has been truncated or changed")
         if checksum(buffer) != expected:
             raise EOFError(
-                "the bytes are not those that were written, somebody has changed the file or the "
-                "disk has failed"
+                "the bytes are not those that were written: the file has been changed, or the disk "
+                "has failed"
             )
 
     def disown(self) -> None:

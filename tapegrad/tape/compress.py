@@ -270,7 +270,7 @@ class _ModulePolicies:
             self._policy.codec = _native(codec)
 
     def _end(self, module: Any, args: Any, output: Any) -> None:
-        # One that failed to begin ends, too, while those around it go on.
+        # Also called for a module whose own _begin failed, while those around it go on.
         if not self._is_here(module) or all(each is not module for each, _ in self._running):
             return
         while self._running:

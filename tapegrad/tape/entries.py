@@ -1,9 +1,9 @@
 """Entries of the tape as Python objects: what each is, where it came from, what it keeps.
 
 The native side describes entries as plain tuples (``_C._tape_describe``). Here they become `Entry`
-objects, and every byte is charged to exactly one of them, by the rule that the native counter
-``memory_stats()["saved_bytes"]`` goes by too: each storage once, leaves not at all. Of several
-entries that save the same storage, the one recorded first is charged.
+objects, and every byte is charged to exactly one of them, by the rule of the native counter
+``memory_stats()["saved_bytes"]``: each storage once, leaves not at all. Of several entries that
+save the same storage, the one recorded first is charged.
 """
 
 import gc
@@ -20,7 +20,7 @@ __all__ = ["Entry", "Input", "Output", "Saved", "list_entries", "without_collect
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Keep the collector from looking at many new nodes again and again while they are made."""
+    """Keep the garbage collector from visiting new nodes repeatedly while many are made."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -50,7 +50,7 @@ class Saved(NamedTuple):
         shape: its sizes, or None where only a pack hook's object is left.
         dtype: its dtype, or None likewise.
         bytes: what this entry is charged for it.
-        nbytes: the bytes of its elements, whoever is charged.
+        nbytes: the bytes of its elements, charged to this entry or not.
         storage: a number that values in the same memory share.
         state: ``"held"``; ``"leaf"``, a parameter's own memory, which lives anyway; ``"shared"``,
             charged to an earlier entry; ``"evicted"`` by a budget; ``"packed"`` by a pack hook;
@@ -71,7 +71,7 @@ class Saved(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Why the entry keeps it, in words."""
+        """Why the entry keeps it, as a phrase."""
         if self.state == "leaf":
             return f"{_WHY[self.role]}; it is a leaf's own memory"
         return _WHY[self.role]

@@ -28,7 +28,7 @@ def largest_entries() -> str:
     """
     try:
         return _describe()
-    except BaseException:  # the error that is on its way is what matters
+    except BaseException:  # the error being raised is what matters
         return ""
 
 
@@ -49,7 +49,7 @@ def module_of(node: Any) -> str:
         entries = _live_entries(max(sequence - _AROUND, 0), sequence + _AROUND)
         _name_modules(entries)
         return next((e.module for e in entries if e.sequence == sequence), None) or ""
-    except Exception:  # the error that is being told about is what matters
+    except Exception:  # the error being reported is what matters
         return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import tapegrad
 from tapegrad import Tensor
 from tapegrad.tape.entries import without_collections
-from tapegrad.tape.sweeps import BeforeSweeps
+from tapegrad.tape.sweeps import SweepEvents
 from tapegrad.tape.timing import Times
 
 __all__ = ["LastBackward"]
@@ -57,7 +57,7 @@ class LastBackward:
             if self._times is not None:
                 self._times.start()
                 undo.callback(self._times.stop)
-            undo.enter_context(BeforeSweeps(self._before))
+            undo.enter_context(SweepEvents(begin=self._before))
             self._undo = undo.pop_all()
         return self
 
@@ -77,7 +77,7 @@ class LastBackward:
                 with without_collections():
                     self.document = tapegrad.tape.of(tensors).to_dict()
                 return self._note_times if is_timed else None
-        return times.begin_anew if times is not None else None
+        return times.mark_boundary if times is not None else None
 
     def _note_times(self) -> None:
         """Put times into the document of the backward that is over."""
@@ -85,7 +85,7 @@ class LastBackward:
         assert times is not None and document is not None
         times.forget_sweeps()
         times.read()
-        times.begin_anew()
+        times.mark_boundary()
         entries = document["entries"]
         known = times.of((e["sequence"], e["op"], e["leaf"] is not None) for e in entries)
         for entry, (forward, backward) in zip(entries, known, strict=True):

@@ -265,7 +265,7 @@ class Tape(Sequence[Entry]):
         """Return what is different in `other`: what is new, gone, grew or shrank.
 
         Entries are matched by op, line and module. Of two steps of one program that should be
-        alike, `tape.live` before and after tells what leaks.
+        alike, `tape.live` before and after shows what leaks.
 
         Args:
             other: the later tape.
@@ -358,8 +358,8 @@ class Tape(Sequence[Entry]):
 
         Raises:
             RuntimeError: a guard does not hold: an input differs in shape, dtype or device, or
-                the block looked at a value (``if``, ``item()``) that is another now. Nothing has
-                changed then.
+                the block read a value (``if``, ``item()``) that is a different one now. Nothing
+                has been changed then.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)

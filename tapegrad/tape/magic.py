@@ -1,4 +1,4 @@
-"""``%%tape`` in a notebook: run a cell and look at its tape under it.
+"""``%%tape`` in a notebook: run a cell and show its tape below it.
 
 ``%load_ext tapegrad.tape`` brings it. The page is the one that `Tape.html` writes, inside a frame
 of the notebook, so that nothing of it can touch the notebook's own page.
@@ -42,7 +42,7 @@ def page_frame(document: Mapping[str, Any], height: int = _HEIGHT) -> str:
 
 class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
-        raise ValueError(f"%%tape: {message}; %%tape? tells what it takes")
+        raise ValueError(f"%%tape: {message}; %%tape? lists the options")
 
 
 def _options() -> _Options:

@@ -1,9 +1,9 @@
 """Which module an entry belongs to.
 
 Two ways. While `record` runs, hooks around every module's forward note which sequence numbers fell
-into it: an entry's module is the innermost of these intervals. Without that, a parameter tells: an
-entry that a parameter goes into belongs to the module that owns it, and what lies on the way from
-such entries to others belongs to the module that they have in common.
+into it: an entry's module is the innermost of these intervals. Without that, parameters decide: an
+entry that uses a parameter belongs to the module that owns it, and entries on a path between two
+such entries belong to the innermost module that contains both.
 """
 
 import gc

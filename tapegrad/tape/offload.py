@@ -2,7 +2,7 @@
 
 Between the forward and the backward, a value that the tape saved lies idle; the first to be saved
 lie longest. `offload` writes them to a file as the forward runs and reads them ahead of the sweep,
-which asks for them in reverse order. How a value travels is told in
+which asks for them in reverse order. How a value moves is described in
 `tapegrad/tape/_offload_store.py`.
 """
 
@@ -223,7 +223,7 @@ class offload:
         return self._stats.waits
 
     def summary(self) -> str:
-        """Return what happened so far, in words."""
+        """Return a summary of what happened so far, as text."""
         stats = self._stats
         limit = "" if self.memory is None else f" of {human_bytes(self.memory)} allowed"
         return "\n".join(

@@ -12,7 +12,7 @@ from tapegrad.tape.entries import Entry, Saved, list_entries, without_collection
 from tapegrad.tape.listing import Tape, memory_now
 from tapegrad.tape.modules import Calls, assign_modules
 from tapegrad.tape.replaying import Replay
-from tapegrad.tape.sweeps import BeforeSweeps
+from tapegrad.tape.sweeps import SweepEvents
 from tapegrad.tape.timing import Times
 
 __all__ = ["live", "of", "record"]
@@ -26,8 +26,8 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
     Args:
         tensors: one tensor that requires grad, or several.
         model: the module whose paths name entries and leaves. By default the modules of the process
-            that own the leaves. What a parameter goes into is told by that, and what lies between
-            two such entries; `record` notes the module of every entry.
+            that own the leaves. An entry's module is inferred from the parameters that it and its
+            neighbours use; `record` notes the module of every entry as it is recorded.
 
     Returns:
         A `Tape`, which holds the entries. When these are the only ones that live, its
@@ -54,7 +54,7 @@ def of(tensors: Tensor | Sequence[Tensor], model: Any = None) -> Tape:
 
 
 def live(model: Any = None) -> Tape:
-    """Return all entries that live in the process, whoever holds them.
+    """Return all live entries of the process.
 
     What is in here and should not be is a leak: a graph that some variable still holds.
 
@@ -141,7 +141,7 @@ class record:
                 undo.callback(self._times.stop)
             self._calls.start()
             undo.callback(self._calls.stop)
-            undo.enter_context(BeforeSweeps(self._before))
+            undo.enter_context(SweepEvents(begin=self._before))
             _running.append(self)
             undo.callback(_running.remove, self)
             self._undo = undo.pop_all()
@@ -176,14 +176,14 @@ class record:
         return before is None or memory_now()["saved_bytes"] >= before[1]["saved_bytes"]
 
     def _before(self, roots: list[Tensor], retain_graph: bool) -> Callable[[], None] | None:
-        """Look at the values that a sweep will drop, unless there were more of them before."""
+        """List the values that a sweep will drop, unless an earlier listing had more."""
         if get_ident() == self._thread:
             self._swept |= {_C._gradient_edge(root)[0]._sequence_nr() for root in roots}
             if not retain_graph and self._is_largest():
                 self._before_sweep = None  # it would keep the entries of the step before alive
                 self._before_sweep = self._list()
                 self._swept &= {entry.sequence for entry in self._before_sweep[0]}
-        return None if self._times is None else self._times.begin_anew
+        return None if self._times is None else self._times.mark_boundary
 
 
 def _with_leaves(nodes: list[Any], first: int) -> list[Any]:

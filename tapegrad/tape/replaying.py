@@ -5,7 +5,7 @@ and writes. Run again, they read what is in the inputs' memory now and write to 
 wrote. That memory is also what the tape saved, so that a sweep afterwards gives the gradients at
 the new inputs. Versions do not change: to the tape, nothing was overwritten.
 
-Where the program looked at a value (an ``if``, ``item()``, the number of nonzeros), what follows
+Where the program read a value (an ``if``, ``item()``, the number of nonzeros), what follows
 holds for that value only: the same bytes must be found there again. Each such guard is given the
 line that it belongs to.
 
@@ -33,14 +33,14 @@ from tapegrad.tape.program import Program
 __all__ = ["Replay"]
 
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# The methods by which Python gets at a tensor's elements.
-_LOOKS = (
+# The methods by which Python reads a tensor's elements.
+_READS = (
     *("item", "tolist", "numpy", "nonzero", "equal", "masked_select", "unique"),
     *("__bool__", "__float__", "__int__", "__index__", "__array__", "__dlpack__", "__getitem__"),
     *("__reduce_ex__", "data_ptr", "__repr__", "__format__"),
 )
 # Those that change a tensor itself, shape or memory, rather than its elements.
-_TURNS = (
+_METADATA_CHANGES = (
     *("t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_", "as_strided_"),
     *("resize_", "resize_as_", "set_"),
 )
@@ -53,7 +53,7 @@ class Replay:
         expect_type("tape.record", "inputs", inputs, (Tensor, Iterable), "tensors")
         self._inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
         self._places: list[Tensor] = []  # of the inputs
-        self._turned: list[tuple[Tensor, Tensor, str]] = []  # tensor, what it was, who changed it
+        self._changed: list[tuple[Tensor, Tensor, str]] = []  # tensor, what it was, who changed it
         for number, each in enumerate(self._inputs):
             expect_type("tape.record", f"input {number}", each, Tensor, "a tensor")
         self._program = _C.Program()
@@ -89,17 +89,17 @@ class Replay:
         self._find_memory()
         used = self._program.used()
         self._refusal = self._find_refusal(used)
-        self._turned.clear()
+        self._changed.clear()
         inputs = zip(self._inputs, self._places, strict=True)
         used += [each for each in inputs if _C._memory_id(each[1]) in self._read]
         self._assumptions.settle(self._read, self._written, used)
 
-    def turn(self, name: str, tensor: Tensor) -> None:
+    def note_change(self, name: str, tensor: Tensor) -> None:
         """Note that a tensor's shape or memory is about to change."""
-        self._turned.append((tensor, tensor.detach(), f"{name} at {_line_outside()}"))
+        self._changed.append((tensor, tensor.detach(), f"{name} at {_line_outside()}"))
 
-    def look(self, name: str, run: Callable[[], Any]) -> Any:
-        """Run what looks at a tensor's elements."""
+    def note_read(self, name: str, run: Callable[[], Any]) -> Any:
+        """Run what reads a tensor's elements, and note at which line."""
         count = len(self._program)
         result = run()
         if len(self._program) > count:
@@ -121,7 +121,7 @@ class Replay:
     def _find_refusal(self, used: list[tuple[Tensor, Tensor]]) -> str:
         """Return why the block can never run again, or an empty string."""
         first_used = {id(tensor): alias for tensor, alias in used}
-        for tensor, before, who in self._turned:
+        for tensor, before, who in self._changed:
             storage = _C._memory_id(before)
             if storage in self._written and storage not in self._read:
                 continue  # the block's own
@@ -273,14 +273,14 @@ _originals: dict[str, Any] = {}
 def _watch(replay: Replay) -> None:
     with _lock:
         if not _capturing:
-            for names, watched in ((_LOOKS, _watched_look), (_TURNS, _watched_turn)):
+            for names, watched in ((_READS, _watched_read), (_METADATA_CHANGES, _watched_change)):
                 for name in names:
                     original = vars(Tensor).get(name)
                     if original is not None:
                         _originals[name] = original
                         setattr(Tensor, name, watched(name, original))
             data = _originals["data"] = vars(Tensor)["data"]
-            set_data = _watched_turn("data =", data.__set__)
+            set_data = _watched_change("data =", data.__set__)
             Tensor.data = property(data.__get__, set_data)  # type: ignore[assignment,misc]
         _capturing[replay._thread] = replay
 
@@ -294,24 +294,24 @@ def _end_watch(replay: Replay) -> None:
             _originals.clear()
 
 
-def _watched_look(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    def look(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+def _watched_read(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         replay = _capturing.get(get_ident())
         if replay is None:
             return original(tensor, *args, **kwargs)
-        return replay.look(name, lambda: original(tensor, *args, **kwargs))
+        return replay.note_read(name, lambda: original(tensor, *args, **kwargs))
 
-    return look
+    return read
 
 
-def _watched_turn(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    def turn(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+def _watched_change(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def change(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         replay = _capturing.get(get_ident())
         if replay is not None:
-            replay.turn(name, tensor)
+            replay.note_change(name, tensor)
         return original(tensor, *args, **kwargs)
 
-    return turn
+    return change
 
 
 def _line_outside() -> str:

@@ -44,7 +44,7 @@ def _layout(header: Sequence[str], rows: list[list[str]], flexible: Sequence[int
 
 
 _NUMBERS = frozenset(("index", "bytes", "saved", "share", "entries", "forward", "backward"))
-# Of a name or a source line the beginning tells most, of a path the end.
+# A name or a source line is recognised by its start, a path by its end.
 _KEEP_BEGINNING = frozenset(("op", "source", "output"))
 
 

@@ -65,8 +65,8 @@ class _Outside:
         marker = _C.empty(0, requires_grad=True).clone().grad_fn
         self.newest = marker._sequence_nr()  # older entries are not a step's own
 
-    def look(self, position: int, inputs: list[Any], outputs: list[Any]) -> None:
-        """Take note of what the record of a step leads to."""
+    def note(self, position: int, inputs: list[Any], outputs: list[Any]) -> None:
+        """Note which leaves the record of a step leads to."""
         own = {id(each) for each in inputs}
         found: set[int] = set()
         seen: set[Any] = set()
@@ -156,7 +156,7 @@ class _Loop:
         state, inputs = _cut(state)
         result = self.step(state, position, *self.args)
         outputs = _leaves(result)
-        self.outside.look(position, inputs, outputs)
+        self.outside.note(position, inputs, outputs)
         self.last = inputs, outputs
         return result
 

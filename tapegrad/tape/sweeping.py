@@ -1,18 +1,16 @@
 """Sweeping a tape again: whole, in part, or one entry at a time.
 
-`vjp` is the native sweep with the graph retained. `Rewind` is the same sweep in Python, one entry a
-step: a heap of waiting entries, the newest on top, each with the gradients that have arrived for
-its outputs so far. Sums are made in the order of the native sweep, so that the results are bitwise
-the same.
+`vjp` is the native sweep with the graph retained. `Rewind` is the same sweep, one entry a step: the
+engine keeps the waiting entries and adds up their gradients, in the same order as always, so that
+the results are bitwise the same. What is here looks up the entries' descriptions, and refuses
+gradients that do not fit.
 """
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.autograd.grad_mode import no_grad
 from tapegrad.tape._arguments import expect_count, expect_type
 from tapegrad.tape.entries import Entry, list_entries, without_collections
 
@@ -118,9 +116,9 @@ class Step:
 
     Attributes:
         entry: the entry.
-        grads: the gradients of its outputs, all there; None stands for zero. Others may be put into
-            the list before `grad_inputs` is looked at. They may be shared with other entries: to
-            be replaced, not to be written to.
+        grads: the gradients of its outputs, complete; None stands for zero. Others may be put into
+            the list before `grad_inputs` is read. They may be shared with other entries: replace
+            them, do not write to them.
     """
 
     def __init__(self, sweep: "_Sweep", entry: Entry, grads: list[Tensor | None]) -> None:
@@ -131,7 +129,7 @@ class Step:
 
     @property
     def grad_inputs(self) -> list[Tensor | None]:
-        """The gradients of its inputs: the first look runs the entry. The list may be changed.
+        """The gradients of its inputs: reading them runs the entry. The list may be changed.
 
         None where an input needs no gradient. Empty at a leaf.
         """
@@ -167,11 +165,10 @@ class Rewind(Iterator[Step]):
     """The reverse sweep, entry by entry: what `Tape.rewind` returns."""
 
     def __init__(self, roots: Sequence[Edge], entries: Sequence[Entry], g: Any) -> None:
-        self._sweep = _Sweep(entries)
+        outputs = [_C._edge_tensor(node, number) for node, number in roots]
+        self._sweep = _Sweep(entries, outputs, cotangents("rewind", roots, g))
         self._step: Step | None = None
         self._failed = False
-        for (node, number), grad in zip(roots, cotangents("rewind", roots, g), strict=True):
-            self._sweep.deliver(node, number, grad)
 
     def __next__(self) -> Step:
         if self._failed:
@@ -183,7 +180,7 @@ class Rewind(Iterator[Step]):
             self._failed = True
             self._sweep.finish(self._step)
             self._failed = False
-        self._step = self._sweep.pop()
+        self._step = self._sweep.next()
         if self._step is None:
             raise StopIteration
         return self._step
@@ -241,7 +238,7 @@ def _expect_grad(entry: Any, grad: Any, number: Any, who: str = "set_adjoint") -
 
 
 def _checked(entry: Entry, grads: list[Tensor | None]) -> list[Tensor | None]:
-    """Return gradients that somebody may have replaced, once they are what the entry can take."""
+    """Return gradients that may have been replaced, after checking that the entry can take them."""
     if len(grads) != len(entry.outputs):
         raise RuntimeError(
             f"rewind: expected a gradient or None for each of the {len(entry.outputs)} outputs of "
@@ -256,30 +253,36 @@ def _checked(entry: Entry, grads: list[Tensor | None]) -> list[Tensor | None]:
 
 
 class _Sweep:
-    """The waiting entries of a `Rewind`. Steps hold it, and it holds no step: no cycle."""
+    """The engine's side of a `Rewind`. Steps hold it, and it holds no step: no cycle."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry], roots: list[Tensor], grads: list[Tensor]) -> None:
         self.gradients = Gradients(())
         self._entries = {entry.sequence: entry for entry in entries}
-        self._heap: list[int] = []  # minus the sequence numbers
-        self._buffers: dict[int, list[Tensor | None]] = {}
+        self._engine = _C._SteppedSweep(roots, grads)
         self._at: Entry | None = None
+
+    def _entry(self, node: Any) -> Entry:
+        """Return the description of an entry, which may be older than the tape's block."""
+        sequence = node._sequence_nr()
+        if sequence not in self._entries:
+            (self._entries[sequence],) = list_entries([node])
+        return self._entries[sequence]
 
     @property
     def waiting(self) -> list[Entry]:
-        return [self._entries[-minus] for minus in sorted(self._heap)]
+        return [self._entry(node) for node in self._engine.waiting()]
 
-    def pop(self) -> Step | None:
-        """Return the newest entry that waits, as a step."""
-        if not self._heap:
+    def next(self) -> Step | None:
+        """Return the newest entry that waits, as a step; None at the end."""
+        found = self._engine.next()
+        if found is None:
             return None
-        sequence = -heapq.heappop(self._heap)
-        self._at = self._entries[sequence]
-        return Step(self, self._at, self._buffers.pop(sequence))
+        node, grads = found
+        self._at = self._entry(node)
+        return Step(self, self._at, grads)
 
     def adjoint(self, entry: Entry, output_number: int) -> Tensor | None:
-        buffers = self._buffers.get(entry.sequence)
-        return None if buffers is None else buffers[output_number]
+        return self._engine.adjoint(entry.node, output_number)
 
     def set_adjoint(self, entry: Entry, grad: Tensor | None, output_number: int) -> None:
         if self._at is not None and entry.sequence >= self._at.sequence:
@@ -287,38 +290,15 @@ class _Sweep:
                 f"set_adjoint: expected an entry that is still to run, got {entry!r}, and the "
                 f"sweep is at {self._at!r}"
             )
-        self._entries.setdefault(entry.sequence, entry)
-        self._buffer(entry.node)[output_number] = grad
-
-    def _buffer(self, node: Any) -> list[Tensor | None]:
-        """Return where gradients for an entry's outputs arrive; it waits from then on."""
-        sequence = node._sequence_nr()
-        if sequence not in self._buffers:
-            if sequence not in self._entries:  # recorded before the block that the tape is of
-                (self._entries[sequence],) = list_entries([node])
-            self._buffers[sequence] = [None] * len(self._entries[sequence].outputs)
-            heapq.heappush(self._heap, -sequence)
-        return self._buffers[sequence]
-
-    def deliver(self, node: Any, number: int, grad: Tensor) -> None:
-        """Add a gradient to what has arrived for an output of an entry."""
-        buffers = self._buffer(node)
-        _expect_grad(self._entries[node._sequence_nr()], grad, number, "rewind")
-        arrived = buffers[number]
-        with no_grad():
-            buffers[number] = grad if arrived is None else arrived + grad
+        self._engine.set_adjoint(entry.node, output_number, grad)
 
     def run(self, entry: Entry, grads: list[Tensor | None]) -> list[Tensor | None]:
-        """Return the gradients that an entry makes."""
+        """Return the gradients that the current entry makes."""
         checked = _checked(entry, grads)
-        if entry.is_leaf:
-            return []
-        with no_grad():
-            found: list[Tensor | None] = _C._tape_run(entry.node, checked)
-        return found
+        return [] if entry.is_leaf else self._engine.run(checked)
 
     def finish(self, step: Step) -> None:
-        """Run the entry unless somebody looked, and send its gradients on."""
+        """Run the entry unless its gradients were read, and send them on."""
         entry = step.entry
         grads = step.grad_inputs
         if entry.is_leaf:
@@ -335,4 +315,5 @@ class _Sweep:
             )
         for (producer, number), grad in zip(producers, grads, strict=True):
             if producer is not None and grad is not None:
-                self.deliver(producer, number, grad)
+                _expect_grad(self._entry(producer), grad, number, "rewind")
+        self._engine.send(grads)

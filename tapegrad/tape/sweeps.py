@@ -1,64 +1,51 @@
-"""Being told when a backward is about to begin.
+"""Listening to the engine: sweeps that begin and end, entries that run.
 
-The native functions that start a sweep tell of it, however they were reached: a bound method that
-is older than the block does, too. Nothing is told while nobody listens.
+These are events of the engine itself, so it does not matter how a sweep was started: a
+``loss.backward`` that was bound before the block is heard, too. While nobody listens, nothing is
+called.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
 
-__all__ = ["BeforeSweeps"]
+__all__ = ["SweepEvents"]
 
-# Called with the roots and whether the graph is retained; what it returns, after the sweep.
-Listener = Callable[[list[Tensor], bool], Callable[[], None] | None]
-
-_listeners: list[Listener] = []
-_lock = threading.RLock()
+Finish = Callable[[], None]
 
 
-def _announce(roots: list[Tensor], retain_graph: bool) -> Callable[[], None] | None:
-    """Tell the listeners of a sweep; return what is to be called after it."""
-    found = [listener(roots, retain_graph) for listener in tuple(_listeners)]
-    after = [each for each in found if each is not None]
-    if not after:
-        return None
+class SweepEvents:
+    """Calls functions when sweeps begin and when entries run, on any thread, inside a block.
 
-    def call_all() -> None:
-        for each in after:
-            each()
-
-    return call_all
-
-
-class BeforeSweeps:
-    """Calls ``listener(roots, retain_graph)`` before each backward that begins in the block.
-
-    If it returns a function, that is called when the backward is over, failed or not. A backward
-    inside another, as a recomputation or a hook may start it, is not announced.
+    Args:
+        begin: called with the roots and whether the graph is retained, before every backward. If it
+            returns a function, that is called when the backward is over, whether or not it failed.
+            A backward inside another, as a recomputation or a hook may start it, is not announced.
+        entry: called with every entry (``grad_fn``) that is about to run, in whatever sweep.
 
     Example:
-        >>> from tapegrad.tape.sweeps import BeforeSweeps
+        >>> from tapegrad.tape.sweeps import SweepEvents
         >>> x = torch.ones(2, requires_grad=True)
-        >>> with BeforeSweeps(lambda roots, retain_graph: print(len(roots), retain_graph)):
-        ...     (x * x).sum().backward()
-        1 False
+        >>> y = (x * x).sum()
+        >>> with SweepEvents(entry=lambda entry: print(entry.name())):
+        ...     y.backward()
+        SumBackward0
+        MulBackward0
+        AccumulateGrad
     """
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+    def __init__(
+        self,
+        begin: Callable[[list[Tensor], bool], Finish | None] | None = None,
+        entry: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._begin, self._entry = begin, entry
 
-    def __enter__(self) -> "BeforeSweeps":
-        with _lock:
-            _listeners.append(self._listener)
-            _C._set_sweep_listener(_announce)
+    def __enter__(self) -> "SweepEvents":
+        self._listener = _C._listen_to_sweeps(self._begin, self._entry)
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        with _lock:
-            _listeners.remove(self._listener)
-            if not _listeners:
-                _C._set_sweep_listener(None)
+        _C._stop_listening(self._listener)

@@ -1,10 +1,10 @@
 """How long the entries of a tape took, forward and backward.
 
-A profile notes each op with the number that the next entry will have, so that the ops before an
-entry are its own. Not all of them are: an optimizer's step, the making of a batch and the like
-record nothing and come before some entry, too. So what ran before a module began, before a backward
-or a step of an optimizer was over, is no part of the entry that comes next; and an entry that only
-looks at memory in another way runs nothing.
+A profile notes each op with the number that the next entry will have, so that the ops just before
+an entry are counted as its own. Not all of them are: an optimizer's step or the loading of a batch
+records nothing, but also comes before some entry. So the start of a module's forward, the end of a
+backward and the end of an optimizer's step are boundaries: what ran before them is no part of the
+next entry. An entry that is only a view runs no op.
 """
 
 from collections.abc import Iterable
@@ -50,8 +50,8 @@ class Times:
         with ExitStack() as undo:
             undo.callback(self._end)
             for handle in (
-                _hooks.register_module_forward_pre_hook(self.begin_anew),
-                register_optimizer_step_post_hook(self.begin_anew),
+                _hooks.register_module_forward_pre_hook(self.mark_boundary),
+                register_optimizer_step_post_hook(self.mark_boundary),
             ):
                 undo.callback(handle.remove)
             self._undo = undo.pop_all()
@@ -65,7 +65,7 @@ class Times:
         profile.stop()
         self._read(profile.events())
 
-    def begin_anew(self, *_: Any) -> None:
+    def mark_boundary(self, *_: Any) -> None:
         """Note that what ran so far is no part of the next entry."""
         if get_ident() == self._thread:
             self._boundaries[_C._next_sequence()] = perf_counter_ns()

@@ -148,6 +148,7 @@ class Surroundings:
             if training and module.__dict__.get("track_running_stats")
         ]
         self.default_dtype = _C.get_default_dtype()
+        self.operand_hook = _C._operand_hook()
         self.randomness = Randomness(self.generators) if random else None
         self._outside: list[tuple[Any, ...]] = []
 
@@ -161,13 +162,15 @@ class Surroundings:
                 self._copy_statistics(),
                 _C.is_grad_enabled(),
                 _C._set_inference(False),
+                _C._set_operand_hook(self.operand_hook),
             )
         )
         self._set(self.randomness, self.default_dtype, self.training)
         _C.set_grad_enabled(True)
 
     def __exit__(self, *exception: object) -> None:
-        *modes, statistics, recording, inference = self._outside.pop()
+        *modes, statistics, recording, inference, operand_hook = self._outside.pop()
+        _C._set_operand_hook(operand_hook)
         for module, buffers in statistics:
             module._buffers.update(buffers)
         self._set(*modes)

@@ -165,7 +165,13 @@ def _checked(model, names):
     features = [BY_NAME[name] for name in names]
     refusal = expected_refusal(model, names)
     bound = max(feature.bound for feature in features)
-    steps = 1 if bound > 0 else STEPS  # where steps differ, the way parts
+    shaping = tuple(feature.name for feature in features if not feature.transparent)
+    # What hooks make of gradients, forward mode does not know of.
+    comparable = "forward mode" not in names or not MODELS[model]().changes_gradients
+    written_out = len(shaping) == len(features) and comparable
+    if written_out:
+        bound = max(bound, CLOSE, *(feature.sensitivity for feature in features))
+    steps = 1 if bound > CLOSE else STEPS  # small differences grow with every step
     try:
         found = compute(model, features, steps)
     except Unsound:
@@ -178,14 +184,8 @@ def _checked(model, names):
         return "refused"
     if refusal is not None and not refusal.sometimes:
         raise Unsound(f"not refused any more: take {refusal} off the list")
-    shaping = tuple(feature.name for feature in features if not feature.transparent)
     if frozenset(names) in ROUNDED:
         bound = max(bound, ROUNDING)
-    # What hooks make of gradients, forward mode does not know of.
-    comparable = "forward mode" not in names or not MODELS[model]().changes_gradients
-    written_out = len(shaping) == len(features) and comparable
-    if written_out:
-        bound = max(bound, CLOSE)
     compare(found, reference(model, shaping, written_out, steps), bound)
     return "close" if bound > 0 else "equal"
 

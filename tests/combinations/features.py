@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from library import torch
 
-from tapegrad import tape
+from tapegrad import _C, tape
 from tapegrad.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -46,6 +46,7 @@ class Feature:
     levels = ("measure",)
     transparent = True
     bound = 0.0  # how far results may be off, relative to their norm
+    sensitivity = 0.0  # the same for a computation that is written out, which may round differently
 
     def __init__(self, name):
         self.name = name
@@ -114,6 +115,30 @@ def offloaded():
 
 def cloned():
     return torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x.clone())
+
+
+class Rounded(Around):
+    """Operands of matrix products rounded to float32, where autocast will cast them."""
+
+    levels = ("objective",)
+    transparent = False
+    sensitivity = 1e-5
+
+    def written_out(self):
+        return self
+
+
+@contextlib.contextmanager
+def rounding_operands():
+    before = _C._set_operand_hook(
+        lambda op, operands: [
+            each.float().double() if each.dtype is torch.float64 else each for each in operands
+        ]
+    )
+    try:
+        yield
+    finally:
+        _C._set_operand_hook(before)
 
 
 # ---- the stages
@@ -433,4 +458,5 @@ FEATURES = (
     After("in-place nets", changed_in_place, changed_out_of_place),
     Accumulation("accumulation"),
     Around("profile", torch.profiler.profile),
+    Rounded("operand hook", rounding_operands),
 )

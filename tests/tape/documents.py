@@ -1,4 +1,4 @@
-"""Documents of tapes that nobody recorded: a GPT, random graphs, small ones with odd texts.
+"""Documents of made-up tapes: a GPT, random graphs, small ones with odd texts.
 
 They follow the format ``tapegrad.tape/1`` and are as large as a test asks for.
 """

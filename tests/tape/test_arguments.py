@@ -1,4 +1,4 @@
-"""Wrong arguments are refused in words, before anything has happened."""
+"""Wrong arguments are refused with the reason, before anything has happened."""
 
 import gc
 

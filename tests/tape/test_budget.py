@@ -734,7 +734,7 @@ def test_warnings_are_not_errors_in_other_blocks():
 
 
 def test_budgets_of_two_threads_end_in_any_order():
-    """The limit that began last holds while it is active, whoever ends first."""
+    """The limit that began last holds while it is active, whichever ends first."""
     x = torch.randn(WIDTH, WIDTH, requires_grad=True)
     began, end, ended = threading.Event(), threading.Event(), threading.Event()
 

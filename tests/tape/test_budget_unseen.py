@@ -277,7 +277,7 @@ def test_an_evicted_value_whose_address_is_asked_for_is_there():
 
 
 def test_an_array_that_is_gone_leaves_the_value_evictable():
-    """A look by numpy() for a log must not weaken the budget for good."""
+    """Reading by numpy() for a log must not weaken the budget for good."""
     torch.manual_seed(0)
     model = _layers()
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""What counts as the tape's memory, whoever keeps it, and what recorded blocks say of it."""
+"""What counts as the tape's memory, and what recorded blocks report of it."""
 
 import functools
 import gc
@@ -183,12 +183,12 @@ class TestRecordedBlocks:
 
     def test_an_unbound_backward_function(self):
         """`autograd.backward` and `grad` that were imported before the block are seen, too."""
-        from tapegrad.tape.sweeps import BeforeSweeps
+        from tapegrad.tape.sweeps import SweepEvents
 
         seen = []
         x = torch.ones(3, requires_grad=True)
         backward, grad, native = torch.autograd.backward, torch.autograd.grad, _C.run_backward
-        with BeforeSweeps(lambda roots, retain: seen.append((len(roots), retain))):
+        with SweepEvents(lambda roots, retain: seen.append((len(roots), retain))):
             backward([(x * x).sum(), x.sum()])
             grad((x * x).sum(), x)
             native([(x * 2).sum()], [None], False, False, None, True)
@@ -243,7 +243,7 @@ class TestThreads:
 
 
 class Adjoint(torch.autograd.Function):
-    """Computes its gradient by recording anew, as adjoint methods do."""
+    """Computes its gradient by recording again, as adjoint methods do."""
 
     seen = ()
 

@@ -178,7 +178,7 @@ def test_file_cut_before_it_is_read(tmp_path):
         y.backward()
     text = str(caught.value)
     assert str(path) in text
-    assert "somebody has cut or changed the file" in text
+    assert "the file has been truncated or changed" in text
     assert "call zero_grad()" in text
     (note,) = caught.value.__notes__
     assert "while running TanhBackward0, recorded at" in note

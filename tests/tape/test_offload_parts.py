@@ -145,7 +145,7 @@ def test_a_checksum_changes_with_any_byte(size):
     assert checksum(value[:-1]) != before
 
 
-def test_a_checksum_tells_what_a_plain_sum_does_not():
+def test_a_checksum_detects_what_a_plain_sum_does_not():
     numbers = np.arange(1, 2**16, dtype=np.int64)
     for other in (numbers[::-1].copy(), np.roll(numbers, 2**14), np.zeros_like(numbers)):
         assert checksum(other) != checksum(numbers)
@@ -166,7 +166,7 @@ def test_a_file_that_was_cut_and_grew_again(tmp_path):
     file.read(back, 0, found)
     file.read(back, 3 * step, found)
     for place in (step, 2 * step, 4 * step):
-        with pytest.raises(EOFError, match="somebody has cut or changed the file"):
+        with pytest.raises(EOFError, match="the file has been truncated or changed"):
             file.read(back, place, found)
     file.close()
 

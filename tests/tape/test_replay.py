@@ -4,6 +4,7 @@ import copy
 import gc
 import re
 import threading
+import weakref
 
 import pytest
 from library import IS_TORCH, torch
@@ -231,6 +232,73 @@ class TestRewind:
         finally:
             gc.enable()
 
+    def test_a_cycle_through_a_sweep_is_collected(self):
+        class Holder(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, box):
+                ctx.box = box
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad, None
+
+        class Box:
+            pass
+
+        box = Box()
+        x = torch.randn(3, requires_grad=True)
+        box.sweep = tape.of(Holder.apply(x, box).sin().sum()).rewind()
+        next(box.sweep)
+        gone = weakref.ref(box)
+        del box
+        gc.collect()
+        assert gone() is None
+
+    @pytest.mark.parametrize("reentrant", [False, True])
+    def test_a_checkpoint_runs_again_once(self, reentrant):
+        calls = []
+
+        def function(x):
+            calls.append(1)
+            return x.sin().exp()
+
+        x = torch.randn(3, requires_grad=True)
+        y = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=reentrant)
+        grads = tape.of(y.sum()).rewind().run()
+        assert len(calls) == 2
+        y.sum().backward()
+        assert torch.equal(grads[x], x.grad)
+
+    def test_through_a_vmap(self):
+        x = torch.randn(3, 2, requires_grad=True)
+        w = torch.randn(2, requires_grad=True)
+        t = tape.of(torch.vmap(lambda row: (row * w).sin().sum())(x).sum())
+        whole, stepped = t.vjp(), t.rewind().run()
+        assert torch.equal(stepped[x], whole[x]) and torch.equal(stepped[w], whole[w])
+
+    def test_the_engine_refuses_what_does_not_fit(self):
+        x = leaf(2.0)
+        y = x * 3
+        sweep = _C._SteppedSweep([y], [torch.ones(1)])
+        with pytest.raises(RuntimeError, match="no entry is about to run"):
+            sweep.run([None])
+        node, _ = sweep.next()
+        with pytest.raises(RuntimeError, match="has 1 outputs, but 0 gradients"):
+            sweep.run([])
+        with pytest.raises(RuntimeError, match="expected 2 gradients, one for each input, got 0"):
+            sweep.send([])
+        with pytest.raises(IndexError, match="output 7 was asked for"):
+            sweep.adjoint(node, 7)
+        with pytest.raises(ValueError, match="expected an entry that is still to run"):
+            sweep.set_adjoint(node, 0, None)
+        with pytest.raises(TypeError, match="expected an entry of the tape, got str"):
+            sweep.adjoint("mul", 0)
+        with pytest.raises(RuntimeError, match=r"expected a gradient of shape \[1\], got \[2\]"):
+            _C._SteppedSweep([y], [torch.ones(2)])
+        with pytest.raises(RuntimeError, match="got 1 roots and 0 gradients"):
+            _C._SteppedSweep([y], [])
+
 
 @pytest.mark.parametrize("name", MODELS)
 def test_sweeps_give_bitwise_what_backward_gives(name):
@@ -395,12 +463,12 @@ class TestGuards:
             z = y.exp().sum() if y.sum() > 2 else y.sin().sum()
         return t, y, z
 
-    def test_a_look_that_sees_the_same(self):
+    def test_a_read_that_gives_the_same(self):
         x = leaf(1.0, 2.0)
         t, _, z = self.record(x)
         assert torch.equal(t.replay(torch.tensor([2.0, 1.0])), z)
 
-    def test_a_look_that_sees_something_else(self):
+    def test_a_read_that_gives_something_else(self):
         x = leaf(1.0, 2.0)
         t, y, z = self.record(x)
         before = (x.tolist(), y.tolist(), z.item(), t.vjp()[x].tolist())
@@ -431,7 +499,7 @@ class TestGuards:
         with pytest.raises(RuntimeError, match="looked at a tensor of shape \\[1\\]"):
             t.replay(torch.tensor([2.0]))
 
-    def test_state_that_was_changed_before_the_look_is_put_back(self):
+    def test_state_that_was_changed_before_the_read_is_restored(self):
         x, count = torch.tensor([1.0]), torch.zeros(1)
         with tape.record(replay=True, inputs=x) as t:
             count += 1
@@ -484,7 +552,7 @@ class TestGuards:
         with pytest.raises(ValueError, match="only with replay=True"):
             tape.record(inputs=x)
 
-    def test_a_tensor_that_is_turned_after_its_use(self):
+    def test_a_tensor_that_is_transposed_in_place_after_its_use(self):
         x = torch.randn(2, 3)
         with tape.record(replay=True, inputs=x) as t:
             y = x * 2
@@ -496,7 +564,7 @@ class TestGuards:
             x.view(6).t_().mul(2)
         assert torch.equal(t.replay(torch.ones(2, 3)), torch.full((6,), 2.0))
 
-    def test_looks_are_watched_in_the_block_only(self):
+    def test_reads_are_watched_in_the_block_only(self):
         before = {name: vars(torch.Tensor).get(name) for name in ("item", "__bool__", "tolist")}
         with tape.record(replay=True):
             assert vars(torch.Tensor)["item"] is not before["item"]

@@ -46,7 +46,7 @@ class TestTensorsThatChangeTheirPlace:
         assert t.replay(new).tolist() == [20, 40, 60, 80, 30, 60]
 
     @pytest.mark.parametrize(
-        "turn",
+        "change",
         [
             lambda y: y.t_(),
             lambda y: y.resize_(6),
@@ -57,22 +57,24 @@ class TestTensorsThatChangeTheirPlace:
         ],
         ids=["t_", "smaller", "larger", "unsqueeze_", "set_", "data"],
     )
-    def test_of_the_block(self, turn):
+    def test_of_the_block(self, change):
         def function(x):
             y = x * 2
             total = y.sum()
-            turn(y)
+            change(y)
             return y.flatten()[:6] * total
 
         found, expected = replayed(function, torch.randn(2, 3), torch.randn(2, 3))
         assert torch.equal(found, expected)
 
-    @pytest.mark.parametrize("turn", [lambda x: x.t_(), lambda x: x.resize_(2)], ids=["t_", "less"])
-    def test_of_outside_is_refused(self, turn):
+    @pytest.mark.parametrize(
+        "change", [lambda x: x.t_(), lambda x: x.resize_(2)], ids=["t_", "less"]
+    )
+    def test_of_outside_is_refused(self, change):
         x = torch.randn(2, 3)
         with tape.record(replay=True, inputs=x) as t:
             y = x * 2  # noqa: F841
-            turn(x)
+            change(x)
         with pytest.raises(
             RuntimeError, match=r"gave a tensor that the block found outside another"
         ):
@@ -217,7 +219,7 @@ def test_memory_that_an_array_shares():
 
 
 def test_values_from_python_that_are_written_to():
-    """A list becomes a tensor anew each time the code runs."""
+    """A list becomes a new tensor each time the code runs."""
 
     def function(x):
         total = torch.tensor([1.0, 2.0])
@@ -634,7 +636,7 @@ def test_anomaly_mode_is_a_guard():
     ],
 )
 def test_a_tensor_that_is_read_through_an_alias_and_given_other_memory(read):
-    """The op looks at an alias of its own, which goes on showing the old memory."""
+    """The op reads an alias of its own, which still shows the old memory."""
     x, scale = torch.tensor([3.0, 1.0, 2.0]), torch.ones(())
     with tape.record(replay=True, inputs=scale) as t:
         read(x) * scale

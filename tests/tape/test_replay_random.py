@@ -166,7 +166,7 @@ def compare_gradients(seed, machine, peer, names):
     assert all(map(same_bits, mine, other)), f"program {seed}"
 
 
-# ---- blocks that turn, resize and replace their tensors, and look at them
+# ---- blocks that transpose, resize and replace their tensors, and read them
 
 MADE = (
     "{new} = {a} * {b}",

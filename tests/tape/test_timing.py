@@ -88,7 +88,7 @@ def test_times_of_other_threads_are_not_taken():
     try:
         times._thread = 0
         assert not times.read()
-        times.begin_anew()
+        times.mark_boundary()
         assert not times._boundaries
     finally:
         times.stop()

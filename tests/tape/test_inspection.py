@@ -60,7 +60,7 @@ class TestEntries:
     def test_line_and_function(self):
         y = leaf(2).exp()
         entry = tape.of(y)[-1]
-        assert entry.line.endswith(f"test_look.py:{entry.line_number}")
+        assert entry.line.endswith(f"test_inspection.py:{entry.line_number}")
         assert "leaf(2).exp()" in linecache.getline(entry.file, entry.line_number)
         assert entry.function == "test_line_and_function"
         assert entry.where == f"{entry.line}, in {entry.function}"
@@ -75,7 +75,7 @@ class TestEntries:
 
     def test_repr(self):
         text = repr(tape.of(leaf(2, 3).exp())[-1])
-        assert "exp -> [2, 3], 24 bytes" in text and "test_look.py" in text
+        assert "exp -> [2, 3], 24 bytes" in text and "test_inspection.py" in text
 
     def test_names_of_ops(self):
         class HTTPDouble2Function(torch.autograd.Function):
@@ -399,7 +399,7 @@ class TestLive:
         diff = before.diff(tape.live(model))
         (exp,) = [change for change in diff if change.op == "exp"]
         assert exp.kind == "grew" and exp.entries[1] == exp.entries[0] + 1
-        assert "test_look.py" in exp.line
+        assert "test_inspection.py" in exp.line
 
 
 class TestSequence:
@@ -427,12 +427,12 @@ class TestSequence:
         number = t[1].line_number
         for line in (
             number,
-            f"test_look.py:{number}",
-            "test_look.py",
-            f"tape/test_look.py:{number}",
+            f"test_inspection.py:{number}",
+            "test_inspection.py",
+            f"tape/test_inspection.py:{number}",
         ):
             assert len(t.filter(line=line)) == 5, line
-        assert len(t.filter(line="look.py")) == 0, "a part of a name is not the name"
+        assert len(t.filter(line="inspection.py")) == 0, "a part of a name is not the name"
         assert len(t.filter(line=number, op="sin", min_bytes=1)) == 0
 
     def test_filter_by_an_op_that_there_is_not(self):
@@ -720,8 +720,8 @@ class TestDocument:
         assert stores[0] == stores[1] == [0, 0, 0]
 
 
-def test_looking_is_lazy(tmp_path):
-    """A program that does not look does not load the package."""
+def test_inspection_is_lazy(tmp_path):
+    """A program that inspects no tape does not load the package."""
     import subprocess
     import sys
 
