@@ -38,61 +38,61 @@ const EntryKind cummin_entry(cummin_op, {"indices"});
 const EntryKind recurrence_entry(recurrence_op, {"factors", {"result", {0}}});
 
 // A scan's dimension and direction.
-struct Course {
+struct ScanAxis {
   int64_t dim;
   bool reverse;
-  Course reversed() const { return {dim, !reverse}; }
+  ScanAxis reversed() const { return {dim, !reverse}; }
 };
 
-Tensor directed_cumsum(const Tensor& x, Course course);
-Tensor directed_cumprod(const Tensor& x, Course course);
-Tensor recurrence(const Tensor& a, const Tensor& b, Course course);
+Tensor directed_cumsum(const Tensor& x, ScanAxis axis);
+Tensor directed_cumprod(const Tensor& x, ScanAxis axis);
+Tensor recurrence(const Tensor& a, const Tensor& b, ScanAxis axis);
 
 // The element before each one, `first` before the first.
-Tensor previous(const Tensor& x, Course course, double first) {
-  const int64_t length = x.size(course.dim);
+Tensor previous(const Tensor& x, ScanAxis axis, double first) {
+  const int64_t length = x.size(axis.dim);
   if (length == 0) return x;
   DimVector edge_sizes(x.sizes());
-  edge_sizes[course.dim] = 1;
+  edge_sizes[axis.dim] = 1;
   Tensor edge = full(edge_sizes, first, x.dtype(), x->device());
-  Tensor rest = narrow(x, course.dim, course.reverse ? 1 : 0, length - 1);
+  Tensor rest = narrow(x, axis.dim, axis.reverse ? 1 : 0, length - 1);
   Tensor forward[] = {edge, rest}, backward[] = {rest, edge};
-  return cat(course.reverse ? backward : forward, course.dim);
+  return cat(axis.reverse ? backward : forward, axis.dim);
 }
 
 struct CumsumBackward final : Entry<cumsum_entry> {
-  explicit CumsumBackward(Course course) : course(course) {}
+  explicit CumsumBackward(ScanAxis axis) : axis(axis) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = directed_cumsum(grads[0], course.reversed());
+    grad_inputs[0] = directed_cumsum(grads[0], axis.reversed());
   }
-  Course course;
+  ScanAxis axis;
 };
 
 // See Note [The recurrence behind scan gradients].
 struct CumprodBackward final : Entry<cumprod_entry> {
-  explicit CumprodBackward(Course course) : course(course) {}
+  explicit CumprodBackward(ScanAxis axis) : axis(axis) {}
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = saved(1);
-    Tensor next = previous(x, course.reversed(), 0);
-    grad_inputs[0] = previous(y, course, 1) * recurrence(next, grads[0], course.reversed());
+    Tensor next = previous(x, axis.reversed(), 0);
+    grad_inputs[0] = previous(y, axis, 1) * recurrence(next, grads[0], axis.reversed());
   }
-  Course course;
+  ScanAxis axis;
 };
 
 struct RecurrenceBackward final : Entry<recurrence_entry> {
-  explicit RecurrenceBackward(Course course) : course(course) {}
+  explicit RecurrenceBackward(ScanAxis axis) : axis(axis) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor a = saved(0), y = saved(1);
-    Tensor grad_b = recurrence(previous(a, course.reversed(), 0), grads[0], course.reversed());
-    if (needs(0)) grad_inputs[0] = grad_b * previous(y, course, 0);
+    Tensor grad_b = recurrence(previous(a, axis.reversed(), 0), grads[0], axis.reversed());
+    if (needs(0)) grad_inputs[0] = grad_b * previous(y, axis, 0);
     if (needs(1)) grad_inputs[1] = grad_b;
   }
-  Course course;
+  ScanAxis axis;
 };
 
 struct LogcumsumexpBackward final : Entry<logcumsumexp_entry> {
-  explicit LogcumsumexpBackward(Course course) : course(course) {}
+  explicit LogcumsumexpBackward(ScanAxis axis) : axis(axis) {}
   SavedReading reading(size_t, const Tensor&) const override { return {SavedUse::Exact}; }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     Tensor x = saved(0), y = saved(1);
@@ -100,43 +100,43 @@ struct LogcumsumexpBackward final : Entry<logcumsumexp_entry> {
     // infinities are kept out of both branches, so that no NaN enters a derivative.
     Tensor nothing = isneginf(y);
     Tensor own = where(nothing, 0.0, y);
-    Tensor next = where(nothing, 0.0, previous(y, course.reversed(), 0));
+    Tensor next = where(nothing, 0.0, previous(y, axis.reversed(), 0));
     Tensor factors = where(nothing, 0.0, exp(own - next));
-    grad_inputs[0] = exp(x - own) * recurrence(factors, grads[0], course.reversed());
+    grad_inputs[0] = exp(x - own) * recurrence(factors, grads[0], axis.reversed());
   }
-  Course course;
+  ScanAxis axis;
 };
 
 // Each gradient goes to the element its result was taken from.
 struct CumExtremeBackward final : VariantEntry {
-  CumExtremeBackward(Course course, const EntryKind& kind) : VariantEntry(kind), course(course) {}
+  CumExtremeBackward(ScanAxis axis, const EntryKind& kind) : VariantEntry(kind), axis(axis) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!grads[0].defined()) return;
     Tensor zero = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
-    grad_inputs[0] = scatter_add(zero, course.dim, saved(0), grads[0]);
+    grad_inputs[0] = scatter_add(zero, axis.dim, saved(0), grads[0]);
   }
-  Course course;
+  ScanAxis axis;
 };
 
-Tensor run(const Op& op, std::initializer_list<Tensor> inputs, Course course) {
+Tensor run(const Op& op, std::initializer_list<Tensor> inputs, ScanAxis axis) {
   const Tensor& first = *inputs.begin();
   Tensor y = empty_like(first);
-  dispatch(op, inputs, {Scalar(course.dim), Scalar(course.reverse)}, {y});
+  dispatch(op, inputs, {Scalar(axis.dim), Scalar(axis.reverse)}, {y});
   return y;
 }
 
-Tensor directed_cumsum(const Tensor& input, Course course) {
+Tensor directed_cumsum(const Tensor& input, ScanAxis axis) {
   Tensor x = contiguous(input);
-  Tensor y = run(cumsum_op, {x}, course);
-  if (should_record(x)) record<CumsumBackward>({&x}, y, 0, course);
+  Tensor y = run(cumsum_op, {x}, axis);
+  if (should_record(x)) record<CumsumBackward>({&x}, y, 0, axis);
   return y;
 }
 
-Tensor directed_cumprod(const Tensor& input, Course course) {
+Tensor directed_cumprod(const Tensor& input, ScanAxis axis) {
   Tensor x = contiguous(input);
-  Tensor y = run(cumprod_op, {x}, course);
+  Tensor y = run(cumprod_op, {x}, axis);
   if (should_record(x)) {
-    auto& node = record<CumprodBackward>({&x}, y, 2, course);
+    auto& node = record<CumprodBackward>({&x}, y, 2, axis);
     node.save_input(0, x);
     node.save_output(1, y);
   }
@@ -144,11 +144,11 @@ Tensor directed_cumprod(const Tensor& input, Course course) {
 }
 
 // y[t] = b[t] + a[t] * y[t - 1]
-Tensor recurrence(const Tensor& factors, const Tensor& terms, Course course) {
+Tensor recurrence(const Tensor& factors, const Tensor& terms, ScanAxis axis) {
   Tensor a = contiguous(factors), b = contiguous(terms);
-  Tensor y = run(recurrence_op, {a, b}, course);
+  Tensor y = run(recurrence_op, {a, b}, axis);
   if (should_record(a, b)) {
-    auto& node = record<RecurrenceBackward>({&a, &b}, y, 2, course);
+    auto& node = record<RecurrenceBackward>({&a, &b}, y, 2, axis);
     node.save_input(0, a);
     node.save_output(1, y);
   }
@@ -170,12 +170,12 @@ Tensor total(const char* op, const Tensor& input, int64_t dim, std::optional<DTy
   const DType result = x.dtype();
   if (is_integral(result)) x = cast(x, DType::Int64);
   if (x.dim() == 0) return clone(cast(x, result));
-  return cast(scan(x, Course{dim, false}), result);
+  return cast(scan(x, ScanAxis{dim, false}), result);
 }
 
 // Runs a scan of a floating tensor's own dtype in its place.
-void scan_inplace(const char* op, const Op& kernel, const Tensor& self, Course course) {
-  Tensor y = run(kernel, {contiguous(detach(self))}, course);
+void scan_inplace(const char* op, const Op& kernel, const Tensor& self, ScanAxis axis) {
+  Tensor y = run(kernel, {contiguous(detach(self))}, axis);
   copy_into(self, y);
   note_write(op, self);
 }
@@ -188,14 +188,14 @@ bool runs_in_place(const Tensor& self, std::optional<DType> dtype) {
 
 std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t dim,
                                    const EntryKind& kind) {
-  const Course course{wrap_dim(op.name, dim, input.dim()), false};
+  const ScanAxis axis{wrap_dim(op.name, dim, input.dim()), false};
   const DType result = input.dtype();
   Tensor x = contiguous(is_integral(result) ? cast(input, DType::Int64) : input);
   Tensor values = empty_like(x);
   Tensor indices = empty_like(x, x.sizes(), DType::Int64);
-  dispatch(op, {x}, {Scalar(course.dim), Scalar(false)}, {values, indices});
+  dispatch(op, {x}, {Scalar(axis.dim), Scalar(false)}, {values, indices});
   if (should_record(x))
-    record<CumExtremeBackward>({&x}, values, 1, course, kind).save_input(0, indices);
+    record<CumExtremeBackward>({&x}, values, 1, axis, kind).save_input(0, indices);
   return {cast(values, result), indices};
 }
 
@@ -211,37 +211,37 @@ Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
 
 void cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   if (!runs_in_place(self, dtype)) return copy_(self, cumsum(self, dim, dtype));
-  const Course course{wrap_dim("cumsum_", dim, self.dim()), false};
+  const ScanAxis axis{wrap_dim("cumsum_", dim, self.dim()), false};
   bool recording = should_record(self);
   check_inplace("cumsum_", self, recording);
-  scan_inplace("cumsum_", cumsum_op, self, course);
-  if (recording) record_inplace<CumsumBackward>(self, {}, 0, course);
+  scan_inplace("cumsum_", cumsum_op, self, axis);
+  if (recording) record_inplace<CumsumBackward>(self, {}, 0, axis);
 }
 
 void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   if (!runs_in_place(self, dtype)) return copy_(self, cumprod(self, dim, dtype));
-  const Course course{wrap_dim("cumprod_", dim, self.dim()), false};
+  const ScanAxis axis{wrap_dim("cumprod_", dim, self.dim()), false};
   bool recording = should_record(self);
   check_inplace("cumprod_", self, recording);
   // The derivative needs what self held.
   Tensor before = recording ? clone_with_history(self) : Tensor();
-  scan_inplace("cumprod_", cumprod_op, self, course);
+  scan_inplace("cumprod_", cumprod_op, self, axis);
   if (!recording) return;
-  auto& node = record_inplace<CumprodBackward>(self, {}, 2, course);
+  auto& node = record_inplace<CumprodBackward>(self, {}, 2, axis);
   node.save_input(0, before);
   node.save_output(1, self);
 }
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim) {
-  const Course course{wrap_dim("logcumsumexp", dim, input.dim()), false};
+  const ScanAxis axis{wrap_dim("logcumsumexp", dim, input.dim()), false};
   TAPEGRAD_CHECK_AS(NotImplementedError, is_floating(input.dtype()),
                     "logcumsumexp: expected a floating dtype, got ", name(input.dtype()),
                     "; call .float() first");
   if (input.dim() == 0) return clone(input);
   Tensor x = contiguous(input);
-  Tensor y = run(logcumsumexp_op, {x}, course);
+  Tensor y = run(logcumsumexp_op, {x}, axis);
   if (should_record(x)) {
-    auto& node = record<LogcumsumexpBackward>({&x}, y, 2, course);
+    auto& node = record<LogcumsumexpBackward>({&x}, y, 2, axis);
     node.save_input(0, x);
     node.save_output(1, y);
   }
@@ -256,9 +256,9 @@ std::pair<Tensor, Tensor> cummin(const Tensor& x, int64_t dim) {
 }
 
 Tensor exclusive_cumprod(const Tensor& x, int64_t dim, bool reverse) {
-  const Course course{wrap_dim("cumprod", dim, x.dim()), reverse};
+  const ScanAxis axis{wrap_dim("cumprod", dim, x.dim()), reverse};
   if (x.dim() == 0) return ones({}, x.dtype(), x->device());
-  return previous(directed_cumprod(x, course), course, 1);
+  return previous(directed_cumprod(x, axis), axis, 1);
 }
 
 }  // namespace tapegrad
