@@ -93,7 +93,7 @@ def jacrev(
         for k, (value, count) in enumerate(zip(outputs, counts, strict=True)):
             begin = sum(counts[:k])
             block = [
-                part[begin : begin + count].reshape(*value.shape, *leaf.shape)
+                part[begin : begin + count].reshape((*value.shape, *leaf.shape))
                 for part, leaf in zip(rows, inputs, strict=True)
             ]
             nested = tree_unflatten(block, input_structure)
@@ -175,7 +175,7 @@ def _blocks_of_columns(
         begin = 0
         for leaf, count in zip(inputs, counts, strict=True):
             part = column[begin : begin + count].movedim(0, -1)
-            block.append(part.reshape(*part.shape[:-1], *leaf.shape))
+            block.append(part.reshape((*part.shape[:-1], *leaf.shape)))
             begin += count
         nested = tree_unflatten(block, input_structure)
         blocks.append(nested[0] if single else nested)

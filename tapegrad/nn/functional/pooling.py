@@ -673,7 +673,7 @@ def _fractional_max_pool(
         values = input.detach().reshape(planes, 1, math.prod(sizes))
         values = values.expand(-1, places.shape[1], -1)
         best = values.gather(2, places).max(2)[1]
-        indices = places.gather(2, best.unsqueeze(2)).view(*lead, *outs)
+        indices = places.gather(2, best.unsqueeze(2)).view((*lead, *outs))
     return _pooling.plane_gather(input, indices, rank), indices
 
 
