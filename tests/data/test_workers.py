@@ -4,6 +4,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -542,6 +543,14 @@ def test_a_forked_child_leaves_the_workers_alone():
         os._exit(0)
     os.waitpid(child, 0)
     assert list(iterator) == list(range(1, 20))
+
+
+def test_a_message_that_breaks_off():
+    """A process may be killed in the middle of sending, and others hold its socket open."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(transport.HEADER.pack(0, 0, 0, 100) + b"only a part")
+        assert transport.receive(theirs, lambda: True) is None
 
 
 PROGRAM = """

@@ -13,7 +13,6 @@ from tapegrad.utils.data.fetch import Recipe
 
 __all__ = ["WorkerPool"]
 
-SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_END = 5.0
 
 
@@ -67,13 +66,13 @@ class WorkerPool:
         deadline = None if timeout is None else time.monotonic() + timeout
         by_socket = {sock: number for number, sock in enumerate(self.sockets) if sock is not None}
         while True:
-            left = SECONDS_BETWEEN_LOOKS
+            left = transport.SECONDS_BETWEEN_LOOKS
             if deadline is not None:
                 left = min(left, deadline - time.monotonic())
             answers, gone = [], []
             for sock in wait(list(by_socket), max(left, 0)):
                 number = by_socket[sock]  # type: ignore[index]
-                message = self._receive(sock)
+                message = self._receive(sock, number)
                 if message is None:
                     gone.append(number)
                 else:
@@ -89,9 +88,9 @@ class WorkerPool:
             if deadline is not None and time.monotonic() >= deadline:
                 return []
 
-    def _receive(self, sock: Any) -> transport.Message | None:
+    def _receive(self, sock: Any, number: int) -> transport.Message | None:
         try:
-            return transport.receive(sock)
+            return transport.receive(sock, lambda: not self.processes[number].is_alive())
         except BaseException:  # in the middle of a message: nothing after it can be read
             self.close()
             raise

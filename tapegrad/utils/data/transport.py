@@ -20,7 +20,9 @@ import pickle
 import socket
 import struct
 import weakref
+from collections.abc import Callable
 from io import BytesIO
+from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from tapegrad._C import Tensor
 
 __all__ = ["Message", "Parcel", "pack", "receive", "send", "unpack"]
 
+SECONDS_BETWEEN_LOOKS = 1.0  # whether the other side still lives
 HEADER = struct.Struct("!qBBQ")  # epoch, kind, number of segments, bytes of the pickle
 SMALL = 32 * 1024
 MOST_SEGMENTS = 16
@@ -198,8 +201,14 @@ def send(sock: socket.socket, epoch: int, kind: int, parcel: Parcel) -> None:
         close(parcel.segments)
 
 
-def receive(sock: socket.socket) -> Message | None:
-    """Return the next message, or None when the other side is gone."""
+def receive(sock: socket.socket, is_gone: Callable[[], bool]) -> Message | None:
+    """Return the next message, or None when the other side is gone.
+
+    Args:
+        sock: the socket, which has something to read.
+        is_gone: whether the process on the other side has ended. It may do so in the middle of a
+            message, and others that inherited its end hold the socket open.
+    """
     descriptors: list[int] = []
     try:
         header, descriptors, _, _ = socket.recv_fds(sock, HEADER.size, MOST_SEGMENTS, FLAGS)
@@ -214,7 +223,12 @@ def receive(sock: socket.socket) -> Message | None:
         body = bytearray(size)
         view = memoryview(body)
         while view.nbytes > 0:
-            got = sock.recv_into(view)
+            try:
+                got = sock.recv_into(view, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if not wait([sock], SECONDS_BETWEEN_LOOKS) and is_gone() and not wait([sock], 0):
+                    return None
+                continue
             if got == 0:
                 return None
             view = view[got:]

@@ -32,7 +32,6 @@ __all__ = ["BATCH", "END", "FAILURE", "Failure", "Setup", "run"]
 
 BATCH, END, FAILURE = range(3)  # kinds of messages
 SECONDS_TO_FINISH = 5.0
-SECONDS_BETWEEN_LOOKS = 1.0
 SENT_AT_ONCE = 64 * 1024  # a socket that has room has room for this
 
 
@@ -94,12 +93,15 @@ class _Inbox(threading.Thread):
         self.epoch = 0  # of the last task that came: older ones need no answer
         self.parent = parent or os.getppid()
 
+    def _is_orphan(self) -> bool:
+        return os.getppid() != self.parent
+
     def run(self) -> None:
         try:
-            while os.getppid() == self.parent:
-                if not wait([self.sock], SECONDS_BETWEEN_LOOKS):
+            while not self._is_orphan():
+                if not wait([self.sock], transport.SECONDS_BETWEEN_LOOKS):
                     continue
-                message = transport.receive(self.sock)
+                message = transport.receive(self.sock, self._is_orphan)
                 if message is None:
                     break
                 self.epoch = message.epoch
