@@ -6,6 +6,7 @@
 // may be called from any thread, so it takes Python's lock.
 #include "python/dlpack.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -189,8 +190,8 @@ Tensor import_tensor(const char* op, PyObject* capsule) {
   DType dtype = imported_dtype(op, source);
   Sizes sizes(source.shape, static_cast<size_t>(source.ndim));
   int64_t numel = checked_numel(op, sizes), reach = numel > 0;
-  DimVector strides =
-      source.strides ? DimVector(Sizes(source.strides, sizes.size())) : contiguous_strides(sizes);
+  DimVector strides = contiguous_strides(sizes);
+  if (source.strides) std::copy_n(source.strides, sizes.size(), strides.begin());
   for (size_t d = 0; d < sizes.size(); ++d) {
     TAPEGRAD_CHECK_AS(ValueError, strides[d] >= 0 || sizes[d] <= 1, op,
                       ": negative strides are not supported; copy the array first");
