@@ -101,6 +101,12 @@ bool find_byte_range(const Placement& placement, ByteRange& range) {
          !__builtin_add_overflow(high, 1, &high) && !__builtin_mul_overflow(high, item, &range.end);
 }
 
+bool lies_within(const Placement& placement, size_t nbytes) {
+  ByteRange range;
+  return find_byte_range(placement, range) && range.begin >= 0 &&
+         static_cast<size_t>(range.end) <= nbytes;
+}
+
 ByteRange byte_range(const Placement& placement) {
   ByteRange range;
   TAPEGRAD_CHECK(find_byte_range(placement, range),

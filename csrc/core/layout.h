@@ -35,6 +35,8 @@ struct ByteRange {
 // False where the range cannot be expressed in 64 bits: never for a tensor that exists.
 [[nodiscard]] bool find_byte_range(const Placement& placement, ByteRange& range);
 ByteRange byte_range(const Placement& placement);
+// Whether all elements lie within so many bytes of memory.
+bool lies_within(const Placement& placement, size_t nbytes);
 
 // Whether two tensors have the same place in their storages, read as one dtype.
 inline bool same_geometry(const Tensor& a, const Tensor& b) {

@@ -49,8 +49,8 @@ enum OpTrait : uint16_t {
   // Adds what meets in one place. The CPU always does so in one order; a back end that does not
   // rounds differently from run to run.
   kAnyOrder = 32,
-  kNoDerivative =
-      64,  // what it gives depends on nothing smoothly: places, counts, tests, constants
+  // What it gives depends on nothing smoothly: places, counts, tests, constants.
+  kNoDerivative = 64,
   // A step of a derivative, of an optimizer or of a coding, which is never recorded: where its own
   // derivative is wanted, recorded ops run in its place.
   kUnrecorded = 128,

@@ -33,9 +33,10 @@ class Storage;
 struct StorageListener {
   unsigned flags;
   void (*destroyed)(Storage& storage) noexcept = nullptr;
-  void (*used)(Storage& storage) = nullptr;  // its bytes are asked for outside of calls
-  void (*exposed)(Storage& storage) =
-      nullptr;  // its address becomes known: it may be written unseen
+  // Its bytes are asked for outside of calls.
+  void (*used)(Storage& storage) = nullptr;
+  // Its address becomes known: it may be written unseen.
+  void (*exposed)(Storage& storage) = nullptr;
 };
 // Called while the library is loaded.
 bool add_storage_listener(const StorageListener& listener);

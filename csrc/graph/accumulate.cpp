@@ -1,8 +1,8 @@
 #include "graph/accumulate.h"
-#include "graph/tape_memory.h"
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "graph/tape_memory.h"
 
 namespace tapegrad {
 

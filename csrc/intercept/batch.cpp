@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/loan.h"
-#include "core/registry.h"
+#include "intercept/host_bytes.h"
 #include "intercept/program.h"
 
 namespace tapegrad {
@@ -302,13 +302,6 @@ struct Spread {
   }
 };
 
-void copy_spread(const Tensor& from, const Tensor& to) {
-  static const Op& copy = *find_op("copy");
-  TensorImpl* const inputs[] = {from.impl()};
-  TensorImpl* const outputs[] = {to.impl()};
-  run_without_interceptors({copy, inputs, {}, outputs});
-}
-
 }  // namespace
 
 void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims) {
@@ -337,7 +330,7 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
   }
   auto* data = static_cast<char*>(allocate(static_cast<size_t>(stride)));
   const Spread before(wide, own, storage.nbytes()), after(wide, wide, storage.nbytes());
-  if (storage.data_) copy_spread(before.over(storage.data_), after.over(data));
+  if (storage.data_) copy_unseen(before.over(storage.data_), after.over(data));
   Batch batch{std::move(wide), storage.data_, static_cast<size_t>(stride), nullptr};
   if (auto found = table.find(&storage); found != table.end()) {
     if (found->second.wide_nbytes) deallocate(storage.data_, found->second.wide_nbytes);

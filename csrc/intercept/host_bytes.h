@@ -1,12 +1,13 @@
-// A tensor's elements as bytes on the host, in order, whatever the strides.
+// Bytes that are read, put and copied beside the calls of the program.
 #pragma once
 
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/op.h"
 
 namespace tapegrad {
 
+// A tensor's elements on the host, in order, whatever the strides.
 std::vector<char> bytes_of(const TensorImpl& x);
 // As many bytes as there are elements.
 void put_bytes(const TensorImpl& x, const std::vector<char>& bytes);
@@ -14,5 +15,9 @@ void put_bytes(const TensorImpl& x, const std::vector<char>& bytes);
 // A tensor of the bytes of a storage, or of some of them.
 Tensor whole_storage(const Ref<Storage>& storage);
 Tensor part_of_storage(const Ref<Storage>& storage, int64_t begin, int64_t end);
+
+// The op that copies elements, and its kernel alone: for copies that are no call of the program.
+const Op& registered_copy();
+void copy_unseen(const Tensor& from, const Tensor& to);
 
 }  // namespace tapegrad

@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "core/error.h"
-#include "core/registry.h"
 #include "intercept/batch.h"
 #include "intercept/host_bytes.h"
 
@@ -104,12 +103,12 @@ Call::Named Program::name(const TensorImpl& x, bool is_output) {
 void Program::append_move(Storage& storage, const Placement& before, const Placement& after) {
   const auto known = numbers_.find(&storage);
   if (known == numbers_.end()) return;  // nothing that a step wrote
-  static const Op& copy = *find_op("copy");
   const uint32_t former = known->second;
-  if (!values_[former].is_made) refuse("a tensor of outside became a batch of a vmap in the block");
+  if (!values_[former].is_made)
+    refuse("a tensor from outside the block became a batch of a vmap in it");
   values_[former].storage = nullptr;  // nobody can see it any more
   const Call::Named from[] = {{former, before}}, to[] = {{add_storage(storage, true), after}};
-  push({Call(&copy, from, {}, to)});
+  push({Call(&registered_copy(), from, {}, to)});
 }
 
 void Program::note_use(const Call& call, const Call::Operand& operand, bool is_output) {

@@ -49,6 +49,11 @@ class Program {
     std::vector<char> bytes{};  // that a guard saw, or that came from outside
     std::string line{};         // where a guard was looked at, if known
 
+    // That of the op, "read" for a guard, or "constant".
+    const char* name() const {
+      if (call.op()) return call.op()->name;
+      return is_guard() ? "read" : "constant";
+    }
     bool is_guard() const { return !call.op() && !call.inputs().empty(); }
     bool is_constant() const { return !call.op() && call.inputs().empty(); }
   };

@@ -14,11 +14,6 @@ namespace {
 
 constexpr size_t kLargest = size_t{1} << 62;
 
-const char* name_of(const Program::Step& step) {
-  if (step.call.op()) return step.call.op()->name;
-  return step.is_guard() ? "read" : "constant";
-}
-
 int64_t checked_bytes(const char* op, const Placement& placement) {
   const int64_t numel = checked_numel(op, placement.sizes);
   int64_t nbytes;
@@ -44,10 +39,7 @@ void check_operand(const char* op, const std::vector<Program::Value>& values, co
                     " is on ", to_string(value.device), ", its operand on ",
                     to_string(placement.device));
   checked_bytes(op, placement);
-  ByteRange range;
-  const bool lies_within = find_byte_range(placement, range) && range.begin >= 0 &&
-                           static_cast<size_t>(range.end) <= value.nbytes;
-  TAPEGRAD_CHECK_AS(ValueError, lies_within, op, ": an operand of shape ",
+  TAPEGRAD_CHECK_AS(ValueError, lies_within(placement, value.nbytes), op, ": an operand of shape ",
                     to_string(placement.sizes), ", strides ", to_string(placement.strides),
                     " and offset ", placement.offset, " does not lie within the ", value.nbytes,
                     " bytes of value ", operand.memory);
@@ -78,7 +70,7 @@ uint32_t Program::add_value(size_t nbytes, Device device, bool is_made) {
 }
 
 void Program::add_step(Step step) {
-  const char* name = name_of(step);
+  const char* name = step.name();
   const Call& call = step.call;
   for (const Call::Operand& operand : call.all()) check_operand(name, values_, call, operand);
   for (const Call::Operand& output : call.outputs())
@@ -191,6 +183,9 @@ class Run {
       const Program::Value& value = program_.values()[operand.memory];
       if (!storage) storage = Storage::allocate(value.nbytes, value.device);
       const auto item = static_cast<int64_t>(itemsize(operand.dtype));
+      TAPEGRAD_CHECK_AS(ValueError, shift % item == 0, who_, ": the tensor given for value ",
+                        operand.memory, " begins in the middle of an element of ",
+                        tapegrad::name(operand.dtype), "; pass a clone");
       tensors_.push_back(call.tensor(operand, storage, shift / item));
     }
     operands_.push_back(tensors_.back().get());

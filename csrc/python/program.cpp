@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/registry.h"
+#include "graph/forward.h"
 #include "graph/write_log.h"
 #include "intercept/batch.h"
 #include "intercept/host_bytes.h"
@@ -45,11 +46,6 @@ nb::tuple operand_objects(const Call& call, std::span<const Call::Operand> opera
   return nb::tuple(list);
 }
 
-const char* name_of(const Program::Step& step) {
-  if (step.call.op()) return step.call.op()->name;
-  return step.is_guard() ? "read" : "constant";
-}
-
 // Whether an attribute is a dtype: it has that name.
 bool is_dtype(const Op& op, size_t attribute) {
   return attribute < op.attributes.size() && std::string_view(op.attributes[attribute]) == "dtype";
@@ -69,9 +65,8 @@ nb::tuple step_object(const Program::Step& step) {
   const Call& call = step.call;
   nb::object bytes = nb::none();
   if (!call.op()) bytes = nb::bytes(step.bytes.data(), step.bytes.size());
-  return nb::make_tuple(name_of(step), operand_objects(call, call.inputs()),
-                        attribute_objects(call), operand_objects(call, call.outputs()), bytes,
-                        step.line);
+  return nb::make_tuple(step.name(), operand_objects(call, call.inputs()), attribute_objects(call),
+                        operand_objects(call, call.outputs()), bytes, step.line);
 }
 
 nb::list steps(const Program& program) {
@@ -165,25 +160,22 @@ void check_place(const Program& program, const Place& place) {
                     wanted.memory, " is not one of the program's");
   const Program::Value& value = program.values()[wanted.memory];
   checked_numel("program", wanted.placement.sizes);
-  ByteRange range;
-  TAPEGRAD_CHECK_AS(ValueError,
-                    wanted.placement.device == value.device &&
-                        find_byte_range(wanted.placement, range) && range.begin >= 0 &&
-                        static_cast<size_t>(range.end) <= value.nbytes,
-                    "program: a tensor of shape ", to_string(wanted.placement.sizes),
-                    " does not lie within the ", value.nbytes, " bytes of value ", wanted.memory);
+  TAPEGRAD_CHECK_AS(
+      ValueError,
+      wanted.placement.device == value.device && lies_within(wanted.placement, value.nbytes),
+      "program: a tensor of shape ", to_string(wanted.placement.sizes), " does not lie within the ",
+      value.nbytes, " bytes of value ", wanted.memory);
 }
 
 // Elements of the memory that another tensor shows.
 Tensor tensor_at(const Tensor& memory, DType dtype, const IntList& sizes, const IntList& strides,
                  int64_t offset) {
   const Placement placement{dtype, memory->device(), offset, sizes, strides};
-  ByteRange range;
-  TAPEGRAD_CHECK_AS(
-      ValueError,
-      sizes.values.size() == strides.values.size() && find_byte_range(placement, range) &&
-          range.begin >= 0 && static_cast<size_t>(range.end) <= memory->storage().nbytes(),
-      "program: a tensor of shape ", to_string(Sizes(sizes)), " does not lie within its memory");
+  TAPEGRAD_CHECK_AS(ValueError,
+                    sizes.values.size() == strides.values.size() &&
+                        lies_within(placement, memory->storage().nbytes()),
+                    "program: a tensor of shape ", to_string(Sizes(sizes)),
+                    " does not lie within its memory");
   return Tensor(TensorImpl::create(memory->storage_ref(), dtype, sizes, strides, offset));
 }
 
@@ -258,8 +250,12 @@ std::vector<Tensor> run(const Program& program, const std::vector<Given>& given,
     kept.push_back(std::get<0>(output));
   }
   std::vector<Tensor> written;
-  for (const auto& [value, tensor, offset] : given)
+  for (const auto& [value, tensor, offset] : given) {
+    TAPEGRAD_CHECK(!has_tangent(tensor), "run: the tensor given for value ", value,
+                   " carries a tangent, and a program computes none; call the recorded function "
+                   "itself in forward mode");
     if (program.values()[value].is_written) written.push_back(tensor);
+  }
   for (const Tensor& tensor : written) check_write("run", tensor, false);
   auto note_all = [&] {
     for (const Tensor& tensor : written) note_write("run", tensor);

@@ -7,7 +7,6 @@ a checkpoint notes the numbers of its first run, and later runs use them again i
 """
 
 import threading
-from types import TracebackType
 
 from tapegrad import _C
 
@@ -63,12 +62,7 @@ class _Log:
     def __enter__(self) -> None:
         _running.logs.append(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _running.logs.pop()
 
     @property

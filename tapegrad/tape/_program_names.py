@@ -37,7 +37,9 @@ def named_inputs(
         expect_type("program", f"'{name}' of names", tensor, Tensor, "a tensor")
         number = numbers.get(_C._memory_id(tensor))
         if number is None or values[number][3]:
-            raise ValueError(f"program: '{name}' is not the name of what the block found outside")
+            raise ValueError(
+                f"program: expected '{name}' to be a tensor that the block used and did not make"
+            )
     known = [*names.items(), *((f"input{k}", each) for k, each in enumerate(inputs))]
     for name, tensor in [*known, *_of_models(modules, optimizers)]:
         number = numbers.get(_C._memory_id(tensor))

@@ -13,6 +13,7 @@ a sweep inside of the function makes some in the first call that the second one 
 """
 
 import contextlib
+import difflib
 import enum
 import functools
 import types
@@ -230,7 +231,7 @@ def ops_of(function: Any) -> tuple[str, ...]:
         (('matmul',), ('matmul',), ('exp',))
     """
     if isinstance(function, str):
-        return (str(function),)
+        return _ops_named(function)
     name = getattr(function, "__name__", None)
     ours = isinstance(function, types.FunctionType) and function.__module__.startswith("tapegrad.")
     native = callable(function) and name is not None and _is_native(function, name)
@@ -247,6 +248,18 @@ def ops_of(function: Any) -> tuple[str, ...]:
             "as the profiler shows them"
         )
     return found
+
+
+def _ops_named(name: str) -> tuple[str, ...]:
+    known = {op.name for op in ops()}
+    if name in known:
+        return (str(name),)
+    near = difflib.get_close_matches(name, known, 3, 0.7)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise ValueError(
+        "create_selective_checkpoint_contexts: expected the name of an op, as the profiler shows "
+        f"it, got {name!r}; {hint}torch.ops() lists all of them"
+    )
 
 
 def _is_native(function: Any, name: str) -> bool:

@@ -743,6 +743,13 @@ def test_functions_name_ops(tapegrad, path, name):
     assert ops_of(resolve(path, tapegrad))[0] == name
 
 
+def test_a_name_must_be_that_of_an_op(tapegrad, checkpointing):
+    with pytest.raises(ValueError, match=r"got 'mamtul'; did you mean 'matmul'\?"):
+        choosing(checkpointing, ["sin", "mamtul"])()
+    with pytest.raises(ValueError, match=r"got '!'; torch.ops\(\) lists all of them"):
+        choosing(checkpointing, ["!"])()
+
+
 def test_functions_of_several_ops_are_refused(tapegrad, checkpointing):
     create = checkpointing.create_selective_checkpoint_contexts
     with pytest.raises(ValueError, match="got mse_loss, which runs several or none; give"):
