@@ -14,6 +14,29 @@ without_sanitizers = pytest.mark.skipif(
 )
 
 
+CORES = """
+import os, time
+import tapegrad as torch
+
+def work():
+    for _ in range(20):
+        time.sleep(0.002)
+        x.exp()
+    time.sleep(0.05)
+
+before = set(os.listdir("/proc/self/task"))
+x = torch.zeros(1 << 20)
+torch.set_num_threads(2)
+work()
+(worker,) = set(os.listdir("/proc/self/task")) - before
+print("same" if os.sched_getaffinity(int(worker)) == os.sched_getaffinity(0) else "other")
+one = {min(os.sched_getaffinity(0))}
+os.sched_setaffinity(int(worker), one)
+work()
+print("same" if os.sched_getaffinity(int(worker)) == one else "other")
+"""
+
+
 @own
 class TestMemory:
     def test_live_bytes_follow_a_tensor(self):
@@ -82,6 +105,16 @@ class TestThreads:
         finally:
             torch.set_num_threads(count)
         assert torch.equal(*results)
+
+    @own
+    @without_sanitizers
+    @pytest.mark.skipif(sys.platform != "linux", reason="reads the sets of cores of Linux")
+    def test_workers_keep_their_cores(self):
+        """A sleeping worker is woken on another core than the caller's: its set is put back."""
+        output = subprocess.run(
+            [sys.executable, "-c", CORES], capture_output=True, text=True, check=True
+        ).stdout
+        assert output.split() == ["same", "same"]
 
 
 class TestDefaultDtype:
