@@ -5173,13 +5173,13 @@ def hardsigmoid_(input: Tensor) -> Tensor:
     """
 
 def hardswish(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Elementwise x * (minimum(maximum(x + 3, 0), 6) / 6), where x is the operand, broadcast together.
+    """Elementwise x * (minimum(maximum(x + 3, 0), 6) * 0.16666666666666666), where x is the operand, broadcast together.
 
     Gradient of x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
     """
 
 def hardswish_(input: Tensor) -> Tensor:
-    """Elementwise x * (minimum(maximum(x + 3, 0), 6) / 6), in place, where x is the operand, broadcast together.
+    """Elementwise x * (minimum(maximum(x + 3, 0), 6) * 0.16666666666666666), in place, where x is the operand, broadcast together.
 
     Gradient of x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
     """

@@ -240,7 +240,7 @@ def test_result_does_not_depend_on_position(case: Case, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
-@pytest.mark.parametrize("name", ["exp", "log", "log2", "log10", "gelu"])
+@pytest.mark.parametrize("name", ["exp", "log", "log2", "log10", "lgamma", "sigmoid", "gelu"])
 def test_result_does_not_depend_on_hard_neighbours(name: str, dtype: type) -> None:
     # Kernels test a tile of arguments and leave out what none of them needs.
     easy = np.random.default_rng(3).uniform(0.01, 11.9, 100).astype(dtype)

@@ -2,6 +2,7 @@
 
 import contextlib
 import doctest
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -58,6 +59,8 @@ def test_python_blocks_run(path):
             got = output.getvalue()
             want = "\n".join(expected) + "\n"
             assert checker.check_output(want, got, FLAGS), f"expected:\n{want}\ngot:\n{got}"
+    namespace.clear()
+    gc.collect()  # a tape that lived on would count in the next document's budget
 
 
 def test_from_scratch_stays_short():

@@ -14,13 +14,14 @@ namespace {
 // tile is tested first, and computed in the costlier form when some element needs it.
 inline constexpr int64_t kTestedTile = 512;
 
-enum class Domain { Whole, Exp, Log, Normal, Trig, Quotient };
+enum class Domain { Whole, Exp, Log, Normal, Gamma, Trig, Quotient };
 
 constexpr Domain domain_of(std::string_view text) {
   if (is_call(text, "exp")) return Domain::Exp;
   for (std::string_view name : {"log", "log2", "log10"})
     if (is_call(text, name)) return Domain::Log;
   if (mentions(text, "normal_cdf")) return Domain::Normal;
+  if (is_call(text, "lgamma")) return Domain::Gamma;
   for (std::string_view name : {"sin", "cos", "tan"})
     if (mentions(text, name)) return Domain::Trig;
   for (std::string_view name : {"fmod", "remainder", "floor_divide"})
@@ -46,6 +47,7 @@ math::BitsOf<T> worse(math::BitsOf<T> worst, T a, [[maybe_unused]] T b) {
   if constexpr (kDomain == Domain::Exp) return larger(worst, math::exp_difficulty(a));
   else if constexpr (kDomain == Domain::Log) return larger(worst, math::log_difficulty(a));
   else if constexpr (kDomain == Domain::Normal) return larger(worst, math::normal_difficulty(a));
+  else if constexpr (kDomain == Domain::Gamma) return larger(worst, math::gamma_difficulty(a));
   else if constexpr (kDomain == Domain::Trig) return worst | math::trig_difficulty(a);
   else return worst | math::quotient_difficulty(a, b);
 }
@@ -55,6 +57,7 @@ bool is_hard(math::BitsOf<T> worst) {
   if constexpr (kDomain == Domain::Exp) return worst > math::kExpEasy<T>;
   else if constexpr (kDomain == Domain::Log) return worst > math::kLogEasy<T>;
   else if constexpr (kDomain == Domain::Normal) return worst > math::kNormalEasy<T>;
+  else if constexpr (kDomain == Domain::Gamma) return worst > math::kGammaEasy<T>;
   else return worst > 0;
 }
 

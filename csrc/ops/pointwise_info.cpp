@@ -11,6 +11,7 @@ namespace tapegrad {
 
 // For the rules read with tensors; the kernels have their own.
 static Tensor normal_cdf(const Tensor& x) { return 0.5 * erfc(-0.7071067811865476 * x); }
+static Tensor normal_density(const Tensor& x) { return 0.3989422804014327 * exp(-0.5 * square(x)); }
 
 namespace {
 

@@ -125,6 +125,12 @@ TAPEGRAD_MATH_2(nextafter)
 #undef TAPEGRAD_MATH_2
 __device__ inline float normal_cdf(float x) { return ::normcdff(x); }
 __device__ inline double normal_cdf(double x) { return ::normcdf(x); }
+__device__ inline float normal_density(float x) {
+  return 0.3989422804014327f * ::expf(-0.5f * x * x);
+}
+__device__ inline double normal_density(double x) {
+  return 0.3989422804014327 * ::exp(-0.5 * x * x);
+}
 
 // Half to even.
 template <class T>
@@ -431,6 +437,7 @@ struct Num {
   TAPEGRAD_FORWARD(erfc)
   TAPEGRAD_FORWARD(erfinv)
   TAPEGRAD_FORWARD(normal_cdf)
+  TAPEGRAD_FORWARD(normal_density)
   TAPEGRAD_FORWARD(lgamma)
   TAPEGRAD_FORWARD_2(atan2)
   TAPEGRAD_FORWARD_2(hypot)

@@ -18,8 +18,9 @@
 // is right for easy arguments and the form in namespace `wide` is right everywhere. exp and the
 // logarithms are called with any argument inside other functions, so their plain form is right
 // everywhere, and a form in namespace `narrow` for easy arguments only leaves out zeros, infinities,
-// NaNs and subnormal numbers. `..._difficulty` is a word that is at most `k...Easy`, or zero, for
-// easy arguments: a kernel tests a tile of inputs and picks the form for the whole tile.
+// NaNs and subnormal numbers, lgamma's also negative ones. Both forms give the same bits where both
+// are right. `..._difficulty` is a word that is at most `k...Easy`, or zero, for easy arguments: a
+// kernel tests a tile of inputs and picks the form for the whole tile.
 #pragma once
 
 #include <cstdint>

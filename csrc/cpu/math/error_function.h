@@ -119,8 +119,8 @@ template <class T>
 inline constexpr T kNormalScale = sizeof(T) == 4 ? T(1.0 / 3) : T(1.0 / 6);  // 1 / k
 
 TAPEGRAD_INLINE float normal_factor(float u) {
-  return polynomial(u, 0x1p-1f, -0x1.64c6eep-1f, 0x1.6cf946p-2f, 0x1.1874cap-4f, -0x1.5c5e46p-4f,
-                    -0x1.3f45b6p-5f, -0x1.a60c4p-14f, 0x1.a59642p-5f, -0x1.6fb008p-6f);
+  return horner(u, 0x1p-1f, -0x1.64c6eep-1f, 0x1.6cf946p-2f, 0x1.1874cap-4f, -0x1.5c5e46p-4f,
+                -0x1.3f45b6p-5f, -0x1.a60c4p-14f, 0x1.a59642p-5f, -0x1.6fb008p-6f);
 }
 TAPEGRAD_INLINE double normal_factor(double u) {
   return polynomial(
@@ -139,15 +139,56 @@ TAPEGRAD_INLINE T normal_decay_factor(T a) {
   return v * normal_factor(scaled * v);
 }
 
-// The cumulative distribution of the normal law, erfc(-x / sqrt(2)) / 2, to a few units in the last
-// place; beyond |x| = 3 to 1 + x^2 / 2 of them, as the square is rounded. The reduction is that of
-// exp(-0.5 * x * x), letter for letter: beside the density the compiler computes it once.
+// exp(-z / 2) = 2^n (1 + growth). Where the product is not rounded one word of ln2 does: z is a square,
+// and its rounding costs more.
+template <class T>
+struct BellReduction {
+  Nearest<T> n;
+  T growth;
+};
+
+// exp(-r / 2) - 1 for |r| <= ln2
+TAPEGRAD_INLINE float bell_growth(float r) {
+  return r * horner(r, -0.5f, 0x1.fffffcp-4f, -0x1.55548ap-6f, 0x1.555864p-9f, -0x1.123de8p-12f,
+                    0x1.6a70c2p-16f);
+}
+TAPEGRAD_INLINE double bell_growth(double r) {
+  return r * polynomial(r, -0.5, 0x1.000000000000ap-3, -0x1.55555555554f9p-6, 0x1.55555555507c8p-9,
+                        -0x1.1111111127f2bp-12, 0x1.6c16c1845426ep-16, -0x1.a01a012986477p-20,
+                        0x1.a01999946d45fp-24, -0x1.71df267718351p-28, 0x1.28ade676959a4p-32,
+                        -0x1.ad7ebd23ffb18p-37);
+}
+
+template <class T>
+TAPEGRAD_INLINE BellReduction<T> reduce_bell(T z) {
+  const Nearest<T> n = nearest_of_product(z, T(-0.5) * kLog2E<T>);
+  if constexpr (kHasFma) return {n, bell_growth(mul_add(n.value, T(0x1.62e42fefa39efp0), z))};
+  const T exact = z + n.value * (T(2) * kLn2High<T>);
+  return {n, bell_growth(exact + n.value * (T(2) * kLn2Low<T>))};
+}
+
+template <class T>
+TAPEGRAD_INLINE BellReduction<T> reduce_bell_bounded(T z) {
+  return reduce_bell(at_most(z, T(-2) * kExpLow<T>));
+}
+
+template <class T>
+inline constexpr T kNormalPeak = T(0x1.9884533d43651p-2);  // 1 / sqrt(2 pi)
+
+// The cumulative distribution of the normal law, erfc(-x / sqrt(2)) / 2, and its density, to a few
+// units in the last place; beyond |x| = 3 to 1 + x^2 / 2 of them, as the square is rounded. Where
+// both are wanted the compiler computes the reduction once.
 template <class T>
 TAPEGRAD_INLINE T normal_cdf(T x) {
   const T factor = normal_decay_factor(magnitude_at_most(x, kNormalZero<T>));
-  const ExpReduction<T> parts = reduce_exp_bounded(T(-0.5) * x * x);
-  const T y = scale_down(mul_add(factor, growth(parts), factor), parts.n);
+  const BellReduction<T> bell = reduce_bell_bounded(x * x);
+  const T y = scale_down(mul_add(factor, bell.growth, factor), bell.n);
   return x < T(0) ? y : T(1) - y;
+}
+template <class T>
+TAPEGRAD_INLINE T normal_density(T x) {
+  const BellReduction<T> bell = reduce_bell_bounded(x * x);
+  return scale_down(mul_add(kNormalPeak<T>, bell.growth, kNormalPeak<T>), bell.n);
 }
 
 // Up to this magnitude the distribution is a normal number.
@@ -166,9 +207,14 @@ namespace narrow {
 template <class T>
 TAPEGRAD_INLINE T normal_cdf(T x) {
   const T factor = normal_decay_factor(abs(x));
-  const ExpReduction<T> parts = reduce_exp(T(-0.5) * x * x);
-  const T y = narrow::scale(mul_add(factor, growth(parts), factor), parts.n);
+  const BellReduction<T> bell = reduce_bell(x * x);
+  const T y = narrow::scale(mul_add(factor, bell.growth, factor), bell.n);
   return x < T(0) ? y : T(1) - y;
+}
+template <class T>
+TAPEGRAD_INLINE T normal_density(T x) {
+  const BellReduction<T> bell = reduce_bell(x * x);
+  return narrow::scale(mul_add(kNormalPeak<T>, bell.growth, kNormalPeak<T>), bell.n);
 }
 
 }  // namespace narrow

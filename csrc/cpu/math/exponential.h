@@ -164,16 +164,15 @@ TAPEGRAD_INLINE T expm1(T x) {
   return abs(x) < Format<T>::kEpsilon / 4 ? x : half + half;
 }
 
-// With decay = exp(-|x|): 1 / (1 + decay) or, for negative x, decay / (1 + decay). On the far side
-// the latter becomes decay (1 - quotient), corrected by the relative error of the decay.
+// 1 / (1 + exp(-x)). With exp(-x) = p (1 + growth), p a power of two, the denominator is rounded
+// twice at most: (1 + p) + p growth. It is made 2^-64 times as large, as exp(-x) itself may overflow
+// where the result is a subnormal number. Beyond 40 the result is one.
 template <class T>
 TAPEGRAD_INLINE T sigmoid(T x) {
-  const ExpReduction<T> parts = reduce_exp(at_least(-abs(x), kExpLow<T>));
-  const Pair<T> mantissa = fast_two_sum(T(1), growth(parts));
-  const T decay = scale_down(mantissa.high, parts.n);
-  const T quotient = (x < T(0) ? decay : T(1)) / (T(1) + decay);
-  const T tail = mul_add(decay, (mantissa.low + parts.r_low) - quotient, decay);
-  return x < T(-0.6875) ? tail : quotient;
+  constexpr T kUnit = T(0x1p-64);
+  const ExpReduction<T> parts = reduce_exp(at_most(at_least(-x, T(-40)), -kExpLow<T>));
+  const T power = power_of_two(parts.n, -64);
+  return T(1) / mul_add(power, growth(parts), power + kUnit) * kUnit;
 }
 
 // Beyond this argument sinh and cosh overflow; a quarter of exp does not yet.

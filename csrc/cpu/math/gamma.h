@@ -85,6 +85,23 @@ TAPEGRAD_INLINE double lgamma(double x) {
 // spare for that.
 TAPEGRAD_INLINE float lgamma(float x) { return static_cast<float>(lgamma(static_cast<double>(x))); }
 
+// Positive finite numbers are easy; zero is the word before them, all others come after.
+template <class T>
+inline constexpr BitsOf<T> kGammaEasy = to_bits(Format<T>::kMax) - 1;
+template <class T>
+TAPEGRAD_INLINE BitsOf<T> gamma_difficulty(T x) {
+  return to_bits(x) - 1;
+}
+
+namespace narrow {
+
+template <class T>
+TAPEGRAD_INLINE T lgamma(T x) {
+  return static_cast<T>(lgamma_positive(static_cast<double>(x)));
+}
+
+}  // namespace narrow
+
 // digamma(3/2 + v) / (3/2 + v - root) for |v| <= 1/2
 TAPEGRAD_INLINE float digamma_slope(float v) {
   return polynomial(v, 0x1.e6f0ccp-1f, -0x1.b1cacep-2f, 0x1.eca032p-3f, -0x1.302e7p-3f,
