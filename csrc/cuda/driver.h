@@ -1,0 +1,94 @@
+// NVIDIA's driver, loaded at run time: no header and no library of CUDA is needed to build.
+//
+// What is declared here of its interface is stable: the driver keeps old entry points for programs
+// that were built with them. Handles are pointers to what nobody looks into.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tapegrad::cuda {
+
+using Result = int;  // CUresult; zero is success
+using DevicePointer = unsigned long long;
+using DeviceHandle = int;
+using ContextHandle = struct ContextTag*;
+using StreamHandle = struct StreamTag*;
+using EventHandle = struct EventTag*;
+using ModuleHandle = struct ModuleTag*;
+using FunctionHandle = struct FunctionTag*;
+
+// Of CUresult, what is asked for by name.
+inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+
+// name in the library, name in the table, parameters
+#define TAPEGRAD_CUDA_FUNCTIONS(F)                                                                 \
+  F(cuInit, init, (unsigned flags))                                                                \
+  F(cuDriverGetVersion, get_version, (int* version))                                               \
+  F(cuDeviceGetCount, get_device_count, (int* count))                                              \
+  F(cuDeviceGet, get_device, (DeviceHandle * device, int index))                                   \
+  F(cuDeviceGetName, get_device_name, (char* name, int length, DeviceHandle device))               \
+  F(cuDeviceGetUuid, get_device_uuid, (char* sixteen_bytes, DeviceHandle device))                  \
+  F(cuDeviceGetAttribute, get_device_attribute, (int* value, int attribute, DeviceHandle device))  \
+  F(cuDeviceTotalMem_v2, get_device_memory, (size_t* bytes, DeviceHandle device))                  \
+  F(cuDeviceCanAccessPeer, can_access_peer, (int* can, DeviceHandle device, DeviceHandle peer))    \
+  F(cuDevicePrimaryCtxRetain, retain_context, (ContextHandle * context, DeviceHandle device))      \
+  F(cuCtxSetCurrent, set_context, (ContextHandle context))                                         \
+  F(cuCtxSynchronize, synchronize_context, ())                                                     \
+  F(cuMemGetInfo_v2, get_memory_info, (size_t* free, size_t* total))                               \
+  F(cuMemAlloc_v2, allocate, (DevicePointer * data, size_t nbytes))                                \
+  F(cuMemFree_v2, free, (DevicePointer data))                                                      \
+  F(cuMemHostAlloc, allocate_host, (void** data, size_t nbytes, unsigned flags))                   \
+  F(cuMemFreeHost, free_host, (void* data))                                                        \
+  F(cuMemHostRegister_v2, register_host, (void* data, size_t nbytes, unsigned flags))              \
+  F(cuMemHostUnregister, unregister_host, (void* data))                                            \
+  F(cuPointerGetAttribute, get_pointer_attribute, (void* value, int attribute, DevicePointer p))   \
+  F(cuMemcpyAsync, copy,                                                                           \
+    (DevicePointer to, DevicePointer from, size_t nbytes, StreamHandle stream))                    \
+  F(cuMemsetD8Async, fill_bytes,                                                                   \
+    (DevicePointer data, unsigned char value, size_t count, StreamHandle stream))                  \
+  F(cuStreamCreateWithPriority, create_stream,                                                     \
+    (StreamHandle * stream, unsigned flags, int priority))                                         \
+  F(cuCtxGetStreamPriorityRange, get_stream_priorities, (int* least, int* greatest))               \
+  F(cuStreamSynchronize, synchronize_stream, (StreamHandle stream))                                \
+  F(cuStreamQuery, query_stream, (StreamHandle stream))                                            \
+  F(cuStreamWaitEvent, make_stream_wait, (StreamHandle stream, EventHandle event, unsigned flags)) \
+  F(cuEventCreate, create_event, (EventHandle * event, unsigned flags))                            \
+  F(cuEventRecord, record_event, (EventHandle event, StreamHandle stream))                         \
+  F(cuEventQuery, query_event, (EventHandle event))                                                \
+  F(cuEventSynchronize, synchronize_event, (EventHandle event))                                    \
+  F(cuEventElapsedTime, get_elapsed_time,                                                          \
+    (float* milliseconds, EventHandle start, EventHandle end))                                     \
+  F(cuEventDestroy_v2, destroy_event, (EventHandle event))                                         \
+  F(cuModuleLoadData, load_module, (ModuleHandle * module, const void* image))                     \
+  F(cuModuleGetFunction, get_function,                                                             \
+    (FunctionHandle * function, ModuleHandle module, const char* name))                            \
+  F(cuFuncSetAttribute, set_function_attribute,                                                    \
+    (FunctionHandle function, int attribute, int value))                                           \
+  F(cuLaunchKernel, launch,                                                                        \
+    (FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream,               \
+     void** parameters, void** extra))                                                             \
+  F(cuGetErrorName, get_error_name, (Result result, const char** name))                            \
+  F(cuGetErrorString, get_error_text, (Result result, const char** text))
+
+struct Driver {
+#define TAPEGRAD_CUDA_MEMBER(SYMBOL, NAME, PARAMETERS) Result(*NAME) PARAMETERS = nullptr;
+  TAPEGRAD_CUDA_FUNCTIONS(TAPEGRAD_CUDA_MEMBER)
+#undef TAPEGRAD_CUDA_MEMBER
+};
+
+// The driver's table. Loads it and initialises CUDA when first asked; throws RuntimeError that names what is
+// missing, at each call. Refuses in a process that was forked from one that had used CUDA.
+const Driver& driver();
+// Whether there is a driver with at least one device; why_unavailable() is empty, or the reason.
+bool is_available();
+const std::string& why_unavailable();
+// Whether the driver has been initialised in this process, by anybody asking for it here.
+bool is_initialized();
+
+// Throws RuntimeError "what: CUDA error: text (NAME)" unless a call succeeded.
+void check(Result result, const char* what);
+
+}  // namespace tapegrad::cuda
