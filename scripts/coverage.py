@@ -31,10 +31,6 @@ SENTENCE = re.compile(r"Of the [\d,]+ torch names that .*?\n? *.*? % of their us
 # Names that are there only to refuse in words.
 REFUSED = {
     "torch.Tensor.cuda",
-    "torch.cuda.current_device",
-    "torch.cuda.get_device_name",
-    "torch.cuda.set_device",
-    "torch.cuda.synchronize",
     "torch.nn.Module.cuda",
     "torch.optim.SparseAdam",
 }

@@ -116,7 +116,7 @@ class Generator:
 
     @property
     def device(self) -> object:
-        """Where it generates: the CPU."""
+        """The device of the tensors that it fills."""
 
     def get_state(self) -> Tensor:
         """The state, as a uint8 tensor."""
@@ -1187,8 +1187,8 @@ class Tensor:
             tensor([0, 0, 1])
         """
 
-    def cuda(self, *args) -> Tensor:
-        """Refused: this build has no CUDA back end."""
+    def cuda(self, device: object | None = None, non_blocking: builtins.bool = False, memory_format: object | None = None) -> Tensor:
+        """This tensor on a CUDA device: the current one, unless another is named."""
 
     def cummax(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """Running maxima along a dimension, and their latest places.
@@ -1760,7 +1760,7 @@ class Tensor:
         """The outer product of two vectors."""
 
     def get_device(self) -> builtins.int:
-        """-1: the CPU."""
+        """The number of the CUDA device; -1 elsewhere."""
 
     @property
     def grad(self) -> Tensor | None:
@@ -2014,6 +2014,9 @@ class Tensor:
             >>> torch.is_nonzero(torch.tensor([1.5]))
             True
         """
+
+    def is_pinned(self, device: object | None = None) -> builtins.bool:
+        """Whether the tensor is in page-locked memory."""
 
     @property
     def is_quantized(self) -> builtins.bool:
@@ -2918,6 +2921,9 @@ class Tensor:
     def permute(self, *args) -> Tensor:
         """A view with the dimensions in another order."""
 
+    def pin_memory(self, device: object | None = None) -> Tensor:
+        """This tensor in page-locked memory, which a GPU copies from while the CPU goes on."""
+
     def polygamma(self, n: builtins.int) -> Tensor:
         """The n-th derivative of digamma."""
 
@@ -3040,6 +3046,9 @@ class Tensor:
 
         Gradient of x: -g * y * y
         """
+
+    def record_stream(self, stream: object) -> None:
+        """Tells that a stream other than the tensor's own uses it: its memory is not used again before that stream is done with what it has now."""
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call a function with this tensor's gradient each time it is computed.
@@ -3884,6 +3893,34 @@ class _CodingPolicy:
     @property
     def saved_bytes(self) -> builtins.int: ...
 
+class _CudaEvent:
+    """A place in a stream."""
+
+    def __init__(self, enable_timing: builtins.bool = False, blocking: builtins.bool = False) -> None: ...
+
+    @property
+    def cuda_event(self) -> builtins.int:
+        """The driver's handle; 0 before it is recorded."""
+
+    @property
+    def device_index(self) -> builtins.int:
+        """The device; -1 before it is recorded."""
+
+    def elapsed_time(self, end_event: _CudaEvent) -> builtins.float:
+        """Return the milliseconds from this event to another."""
+
+    def query(self) -> builtins.bool:
+        """Return whether everything before the event is done."""
+
+    def record_on(self, device: builtins.int, stream: builtins.int) -> None:
+        """Records the event in a stream."""
+
+    def synchronize(self) -> None:
+        """Wait until everything before the event is done."""
+
+    def wait_on(self, device: builtins.int, stream: builtins.int) -> None:
+        """Makes a stream wait for the event."""
+
 class _EntryLink:
     """What a function's context knows of its entry."""
 
@@ -3967,6 +4004,105 @@ def _coded_and_decoded(input: Tensor, policy: _CodingPolicy) -> Tensor:
 
 def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
+
+def _cuda_allocate(device: builtins.int, nbytes: builtins.int) -> builtins.int:
+    """The address of fresh memory for the current stream."""
+
+def _cuda_can_access_peer(device: builtins.int, peer: builtins.int) -> builtins.bool:
+    """Whether a device can read the memory of another."""
+
+def _cuda_check_device(device: builtins.int) -> None:
+    """Refuses the number of a device that is not there."""
+
+def _cuda_create_stream(device: builtins.int, priority: builtins.int) -> builtins.int:
+    """The next stream of the pool of a priority."""
+
+def _cuda_current_device() -> builtins.int:
+    """The device this thread has chosen."""
+
+def _cuda_current_stream(device: builtins.int) -> builtins.int:
+    """The stream this thread uses on a device."""
+
+def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
+    """Takes back what _cuda_allocate() gave."""
+
+def _cuda_device_count() -> builtins.int:
+    """How many devices can be used."""
+
+def _cuda_driver_version() -> builtins.int:
+    """The version of CUDA that the driver supports: 1000 times the major one, 10 times the minor."""
+
+def _cuda_empty_cache() -> None:
+    """Gives memory that holds no tensors back to the driver."""
+
+def _cuda_generator(device: builtins.int) -> Generator:
+    """The default generator of a CUDA device."""
+
+def _cuda_is_initialized() -> builtins.bool:
+    """Whether a device has been used in this process."""
+
+def _cuda_manual_seed_all(seed: object) -> None:
+    """Seeds the generators of all CUDA devices."""
+
+def _cuda_matmul_settings() -> dict:
+    """How exact matrix products on CUDA are."""
+
+def _cuda_memory_fraction(device: builtins.int) -> builtins.float:
+    """The part of the memory that this process may use."""
+
+def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]:
+    """Free and total bytes of a device, whoever uses them."""
+
+def _cuda_memory_stats(device: builtins.int) -> dict:
+    """The statistics of the allocator, in dicts of dicts."""
+
+def _cuda_pinned_stats() -> dict:
+    """Bytes and counts of page-locked memory."""
+
+def _cuda_properties(device: builtins.int) -> dict:
+    """What a device is and has."""
+
+def _cuda_record_pinned(x: Tensor, device: builtins.int, stream: builtins.int) -> None:
+    """Tells that a stream uses page-locked memory."""
+
+def _cuda_reset_peaks(device: builtins.int) -> None:
+    """Makes the peaks start again at what is there now."""
+
+def _cuda_reset_sums(device: builtins.int) -> None:
+    """Makes what was ever allocated and freed start again at zero."""
+
+def _cuda_set_device(device: builtins.int) -> None:
+    """Chooses a device for this thread."""
+
+def _cuda_set_matmul_settings(*, float32_precision: builtins.int, allow_fp16_reduced_precision_reduction: builtins.bool, allow_bf16_reduced_precision_reduction: builtins.bool, allow_fp16_accumulation: builtins.bool) -> None:
+    """Sets how exact matrix products on CUDA are."""
+
+def _cuda_set_memory_fraction(device: builtins.int, fraction: builtins.float) -> None:
+    """Sets the part of the memory that this process may use."""
+
+def _cuda_set_stream(device: builtins.int, stream: builtins.int) -> None:
+    """Chooses the stream this thread uses on a device."""
+
+def _cuda_snapshot() -> list:
+    """The segments of the allocator, and their blocks."""
+
+def _cuda_stream_priorities(device: builtins.int) -> tuple[builtins.int, builtins.int]:
+    """The least and the greatest priority, which is the lower number."""
+
+def _cuda_stream_priority(device: builtins.int, stream: builtins.int) -> builtins.int:
+    """The priority of a stream of the pools; 0 for others."""
+
+def _cuda_stream_query(device: builtins.int, stream: builtins.int) -> builtins.bool:
+    """Whether everything in a stream is done."""
+
+def _cuda_stream_synchronize(device: builtins.int, stream: builtins.int) -> None:
+    """Waits until everything in a stream is done."""
+
+def _cuda_synchronize(device: builtins.int) -> None:
+    """Waits until a device is done."""
+
+def _cuda_why_unavailable() -> str:
+    """Why no CUDA device can be used; empty if one can."""
 
 def _current_sweep() -> builtins.int:
     """The number of the backward that runs this hook."""
@@ -6303,7 +6439,7 @@ def searchsorted(sorted_sequence: Tensor, input: object, *, out_int32: builtins.
     """
 
 def seed() -> builtins.int:
-    """Seeds the default generator from the system and returns the seed."""
+    """Seeds the default generators from the system and returns the seed."""
 
 def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     """The slice at `index`, without that dimension."""

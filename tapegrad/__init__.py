@@ -47,7 +47,6 @@ from tapegrad import (
     __config__,
     _tensor,
     autograd,
-    cuda,
     func,
     nn,
     return_types,
@@ -57,6 +56,7 @@ from tapegrad._aliases import *
 from tapegrad._devices import get_default_device, set_default_device
 from tapegrad._names import *
 from tapegrad._ops import ops
+from tapegrad._precision import get_float32_matmul_precision, set_float32_matmul_precision
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
 from tapegrad.autograd import (
     enable_grad,
@@ -89,9 +89,22 @@ autograd.graph.install()
 newaxis = None
 
 if _TYPE_CHECKING:
-    from tapegrad import optim, profiler, serialization, tape
+    from tapegrad import (
+        accelerator,
+        backends,
+        cuda,
+        optim,
+        profiler,
+        serialization,
+        tape,
+        version,
+    )
+    from tapegrad.cuda import Event, Stream
     from tapegrad.serialization import load, save
 else:
+    _LATER = frozenset(
+        ("accelerator", "backends", "cuda", "optim", "profiler", "serialization", "tape", "version")
+    )
 
     def __getattr__(name):
         """Load the parts that many programs do without when they are first asked for."""
@@ -99,6 +112,8 @@ else:
 
         if name in ("save", "load"):
             return getattr(import_module("tapegrad.serialization"), name)
-        if name in ("optim", "profiler", "serialization", "tape"):
+        if name in ("Event", "Stream"):
+            return getattr(import_module("tapegrad.cuda"), name)
+        if name in _LATER:
             return import_module(f"tapegrad.{name}")
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")

@@ -34,6 +34,8 @@ NOT_OPS = {
     "get_default_device": "a setting; test_meta.py",
     "set_default_device": "a setting; test_meta.py",
     "get_default_dtype": "a setting",
+    "get_float32_matmul_precision": "a setting; cuda/test_settings.py",
+    "set_float32_matmul_precision": "a setting; cuda/test_settings.py",
     "set_grad_enabled": "a grad mode",
     "is_grad_enabled": "a grad mode",
     "vmap": "a transform; autograd/test_vmap.py",
@@ -59,7 +61,7 @@ NOT_OPS = {
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 34
+MOST_NOT_OPS = 36
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}

@@ -4,7 +4,8 @@
 
 namespace tapegrad {
 
-DeviceAllocator device_allocators[kDeviceTypes] = {
+// Back ends fill in theirs while the library is loaded.
+constinit DeviceAllocator device_allocators[kDeviceTypes] = {
     {},
     {},
     {[](Device, size_t) -> void* { return nullptr; }, [](Device, void*, size_t) noexcept {}},

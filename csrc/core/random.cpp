@@ -1,5 +1,8 @@
 #include "core/random.h"
 
+#include <limits>
+#include <memory>
+#include <optional>
 #include <random>
 
 namespace tapegrad {
@@ -12,6 +15,10 @@ uint64_t system_seed() {
   return high << 32 | device();
 }
 
+// The generators of CUDA devices, by index, and the seed of those that are still to be made.
+std::unique_ptr<Generator> device_generators[std::numeric_limits<uint8_t>::max() + 1];
+std::optional<uint64_t> seed_of_devices;
+
 }  // namespace
 
 uint64_t Generator::seed() {
@@ -22,6 +29,20 @@ uint64_t Generator::seed() {
 Generator& default_generator() {
   static Generator generator(system_seed());
   return generator;
+}
+
+Generator& default_generator(Device device) {
+  if (device.type != DeviceType::CUDA) return default_generator();
+  std::unique_ptr<Generator>& found = device_generators[device.index];
+  if (!found)
+    found = std::make_unique<Generator>(seed_of_devices ? *seed_of_devices : system_seed(), device);
+  return *found;
+}
+
+void seed_devices(uint64_t seed) {
+  seed_of_devices = seed;
+  for (std::unique_ptr<Generator>& each : device_generators)
+    if (each) each->manual_seed(seed);
 }
 
 }  // namespace tapegrad

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "core/device.h"
+
 namespace tapegrad {
 
 // A reserved stretch of a stream, the first two attributes of a random op.
@@ -24,7 +26,10 @@ class Generator {
   // What PyTorch gives a new Generator; the default generator starts from a random seed instead.
   static constexpr uint64_t kDefaultSeed = 67280421310721;
 
-  explicit Generator(uint64_t seed = kDefaultSeed) : stream_{seed, 0} {}
+  explicit Generator(uint64_t seed = kDefaultSeed, Device device = {})
+      : stream_{seed, 0}, device_(device) {}
+
+  Device device() const { return device_; }  // whose tensors it fills
 
   uint64_t initial_seed() const { return stream_.seed; }
   void manual_seed(uint64_t seed) {
@@ -54,9 +59,13 @@ class Generator {
  private:
   RandomStream stream_;
   uint64_t aside_ = 0;
+  Device device_;
 };
 
-// The one that ops use when no generator is given.
+// The one that ops use when no generator is given: of the CPU, or of a CUDA device.
 Generator& default_generator();
+Generator& default_generator(Device device);
+// Seeds those of all CUDA devices, those that have not been asked for yet included.
+void seed_devices(uint64_t seed);
 
 }  // namespace tapegrad

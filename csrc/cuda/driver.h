@@ -73,6 +73,9 @@ inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
   F(cuGetErrorName, get_error_name, (Result result, const char** name))                            \
   F(cuGetErrorString, get_error_text, (Result result, const char** text))
 
+// Tables by device are of this length; further devices are not counted.
+inline constexpr int kMostDevices = 16;
+
 struct Driver {
 #define TAPEGRAD_CUDA_MEMBER(SYMBOL, NAME, PARAMETERS) Result(*NAME) PARAMETERS = nullptr;
   TAPEGRAD_CUDA_FUNCTIONS(TAPEGRAD_CUDA_MEMBER)

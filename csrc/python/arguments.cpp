@@ -6,6 +6,7 @@
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "python/exchange.h"
+#include "python/pinned.h"
 #include "python/python_types.h"
 #include "python/text.h"
 
@@ -205,8 +206,9 @@ CreationOptions::CreationOptions(const ParsedArguments& arguments, int first, DT
   check_layout(arguments, first + 1);
   has_device = arguments.has(first + 2);
   if (has_device) device = device_of(arguments.object(first + 2));
-  TAPEGRAD_CHECK(!arguments.flag(first + 3), arguments.function(),
-                 ": pin_memory needs a CUDA back end, which this build does not have");
+  pin_memory = arguments.flag(first + 3);
+  TAPEGRAD_CHECK(!pin_memory || device.is_cpu(), arguments.function(),
+                 ": Only dense CPU tensors can be pinned, got device '", to_string(device), "'");
   if (is_complex(dtype)) fail_unsupported_dtype(arguments.function(), dtype);
   TAPEGRAD_CHECK(!requires_grad || is_floating(dtype), arguments.function(),
                  ": only Tensors of floating point dtype can require gradients, got ", name(dtype));
@@ -222,6 +224,8 @@ Device CreationOptions::result_device(const ParsedArguments& arguments, int out)
 }
 
 Tensor CreationOptions::finish(Tensor tensor) const {
+  if (pin_memory) [[unlikely]]
+    tensor = pinned(tensor);
   if (requires_grad) set_requires_grad(tensor, true);
   return tensor;
 }

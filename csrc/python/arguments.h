@@ -120,6 +120,7 @@ struct CreationOptions {
   Device device;
   bool has_device = false;  // whether the caller named it
   bool requires_grad;
+  bool pin_memory = false;  // in page-locked memory
 
   CreationOptions(const ParsedArguments& arguments, int first, DType default_dtype)
       : CreationOptions(arguments, first, default_dtype, default_device) {}
@@ -129,7 +130,7 @@ struct CreationOptions {
   CreationOptions(const ParsedArguments& arguments, int first, DType default_dtype, Device device);
   // Where the result goes: parameter `out` decides if it is there, whatever the default device is.
   Device result_device(const ParsedArguments& arguments, int out) const;
-  // Sets requires_grad.
+  // Sets requires_grad, and moves the tensor to page-locked memory where that was asked for.
   Tensor finish(Tensor tensor) const;
 };
 

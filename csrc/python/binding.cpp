@@ -1,7 +1,11 @@
 #include "python/binding.h"
 
+#include <algorithm>
+#include <charconv>
+#include <limits>
 #include <span>
 
+#include "cuda/context.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "ops/copy.h"
@@ -68,7 +72,22 @@ void bind_types(nb::module_ module) {
   });
 }
 
+namespace {
+
+// The torch.device of a CUDA device, made when first asked for.
+PyObject* cuda_device_object(int index) {
+  static PyObject* known[std::numeric_limits<uint8_t>::max() + 1] = {};
+  if (!known[index]) {
+    nb::handle unnumbered(python_types.devices[static_cast<int>(DeviceType::CUDA)]);
+    known[index] = unnumbered.type()(nb::str("cuda"), index).release().ptr();
+  }
+  return known[index];
+}
+
+}  // namespace
+
 PyObject* device_object(Device device) {
+  if (device.type == DeviceType::CUDA) return cuda_device_object(device.index);
   return python_types.devices[static_cast<int>(device.type)];
 }
 
@@ -190,15 +209,36 @@ MemoryFormat memory_format_of(const char* op, nb::handle format) {
                   Py_TYPE(format.ptr())->tp_name);
 }
 
+namespace {
+
+// "cuda" is the device that the thread has chosen, "cuda:1" the second one.
+Device cuda_device_of(std::string_view number) {
+  int index = 0;
+  if (number.empty()) {
+    index = cuda::current_device();
+  } else {
+    const char* end = number.data() + number.size();
+    const auto parsed = std::from_chars(number.data(), end, index);
+    TAPEGRAD_CHECK(parsed.ec == std::errc() && parsed.ptr == end,
+                   "device: invalid device string: 'cuda:", number, "'");
+    cuda::check_device(index);
+  }
+  return {DeviceType::CUDA, static_cast<uint8_t>(index)};
+}
+
+}  // namespace
+
 Device device_of(nb::handle device) {
   if (device.is_none()) return default_device;
-  std::string text = str_of(device);
-  std::string_view type = std::string_view(text).substr(0, text.find(':'));
+  const std::string text = str_of(device);
+  if (PyLong_CheckExact(device.ptr())) return cuda_device_of(text);
+  const size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view type = std::string_view(text).substr(0, colon);
   if (type == "cpu") return {};
   if (type == "meta") return {DeviceType::Meta};
   if (type == "cuda")
-    fail("device: '", text, "' is not available: this build has no CUDA back end; use 'cpu'");
-  fail("device: expected 'cpu' or 'meta', got '", text, "'");
+    return cuda_device_of(std::string_view(text).substr(std::min(colon + 1, text.size())));
+  fail("device: expected 'cpu', 'cuda' or 'meta', got '", text, "'");
 }
 
 namespace {

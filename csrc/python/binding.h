@@ -42,7 +42,7 @@ DimVector int_list_from_args(const char* op, const nb::args& args);
 // None stands for preserve_format; anything but a memory format raises TypeError.
 MemoryFormat memory_format_of(const char* op, nb::handle format);
 
-// "cpu", "meta", a torch.device; None is the default device.
+// "cpu", "cuda", "cuda:1", "meta", a torch.device; 1 is the same as "cuda:1", and None the default device.
 Device device_of(nb::handle device);
 
 // Copies a result into out= and returns it, or returns the result itself. `operands` are what it was
@@ -122,6 +122,7 @@ void bind_optimizer(Binder& b);
 void bind_pooling(Binder& b);
 void bind_profiler(Binder& b);
 void bind_compress(Binder& b);
+void bind_cuda(Binder& b);
 
 }  // namespace tapegrad::python
 

@@ -75,6 +75,7 @@ NB_MODULE(_C, module) {
   bind_pooling(b);
   bind_profiler(b);
   bind_compress(b);
+  bind_cuda(b);
   find_subtracting_visit();
   release_lock_in_kernels();
 }

@@ -9,8 +9,9 @@
 namespace tapegrad::python {
 
 struct PythonTypes {
-  PyTypeObject* size = nullptr;          // a tuple subclass
-  PyObject* devices[kDeviceTypes] = {};  // instances of torch.device, by type
+  PyTypeObject* size = nullptr;  // a tuple subclass
+  PyObject* devices[kDeviceTypes] =
+      {};  // instances of torch.device, by type; of CUDA without a number
   PyObject* strided = nullptr;
 };
 extern PythonTypes python_types;

@@ -16,12 +16,18 @@ namespace tapegrad::python {
 
 namespace {
 
-// generator=, or the default one.
-Generator& generator_of(const ParsedArguments& a, int i) {
-  if (!a.has(i)) return default_generator();
+// generator=, or the default one of a device.
+Generator& generator_of(const ParsedArguments& a, int i, Device device) {
+  if (!a.has(i)) return default_generator(device);
   Generator* generator = nullptr;
   if (!nb::try_cast(nb::handle(a.object(i)), generator)) a.fail_type(i, "torch.Generator");
+  TAPEGRAD_CHECK(device.is_meta() || generator->device() == device, a.function(), ": Expected a '",
+                 to_string(device), "' device for generator but found '",
+                 to_string(generator->device()), "'");
   return *generator;
+}
+Generator& generator_of(const ParsedArguments& a, int i, const Tensor& like) {
+  return generator_of(a, i, like->device());
 }
 
 // ---- rand, randn and the like
@@ -39,7 +45,7 @@ Tensor standard(const ParsedArguments& a) {
   DimVector sizes = a.sizes();
   CreationOptions options(a, 3, default_dtype());
   Tensor out = creation_target(a, 2, sizes, options, a.has(3));
-  sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 1));
+  sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 1, out));
   return options.finish(std::move(out));
 }
 
@@ -47,7 +53,7 @@ template <Distribution kDistribution>
 Tensor standard_like(const ParsedArguments& a) {
   CreationOptions options(a, 1, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 6, options);
-  sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 7));
+  sample_into(a.function(), out, kDistribution, 0, 1, generator_of(a, 7, out));
   return options.finish(std::move(out));
 }
 
@@ -80,7 +86,7 @@ Tensor randint(const ParsedArguments& a) {
   DimVector sizes = a.int_tuple(size_second ? 1 : 2);
   CreationOptions options(a, 5, DType::Int64);
   Tensor out = creation_target(a, 4, sizes, options, a.has(5));
-  random_into("randint", out, bounds.low, bounds.high, generator_of(a, 3));
+  random_into("randint", out, bounds.low, bounds.high, generator_of(a, 3, out));
   return options.finish(std::move(out));
 }
 
@@ -88,14 +94,15 @@ Tensor randint_like(const ParsedArguments& a) {
   Bounds bounds = bounds_of(a, 1, a.object(2));
   CreationOptions options(a, 3, a.tensor(0));
   Tensor out = creation_like(a, a.tensor(0), 8, options);
-  random_into("randint_like", out, bounds.low, bounds.high, generator_of(a, 9));
+  random_into("randint_like", out, bounds.low, bounds.high, generator_of(a, 9, out));
   return options.finish(std::move(out));
 }
 
 Tensor make_randperm(const ParsedArguments& a) {
   CreationOptions options(a, 3, DType::Int64);
   DType dtype = a.has(2) ? a.tensor(2).dtype() : options.dtype;
-  Tensor result = randperm(a.integer(0), dtype, options.result_device(a, 2), generator_of(a, 1));
+  const Device device = options.result_device(a, 2);
+  Tensor result = randperm(a.integer(0), dtype, device, generator_of(a, 1, device));
   return options.finish(into_creation_out("randperm", std::move(result), a.optional_tensor(2)));
 }
 
@@ -117,7 +124,7 @@ Tensor normal_of_size(const ParsedArguments& a) {
   DimVector sizes = a.int_tuple(2);
   CreationOptions options(a, 5, default_dtype());
   Tensor out = creation_target(a, 4, sizes, options, a.has(5));
-  sample_into("normal", out, Distribution::Normal, mean, std, generator_of(a, 3));
+  sample_into("normal", out, Distribution::Normal, mean, std, generator_of(a, 3, out));
   return options.finish(std::move(out));
 }
 
@@ -125,7 +132,7 @@ Tensor make_normal(const ParsedArguments& a) {
   bool tensor_mean = a.object(0) && is_tensor(a.object(0));
   bool tensor_std = a.object(1) && is_tensor(a.object(1));
   if (!tensor_mean && !tensor_std) return normal_of_size(a);
-  Generator& generator = generator_of(a, 3);
+  Generator& generator = generator_of(a, 3, a.tensor(tensor_mean ? 0 : 1));
   Tensor result = tensor_mean && tensor_std ? normal(a.tensor(0), a.tensor(1), generator)
                   : tensor_mean             ? normal(a.tensor(0), a.real(1, 1.0), generator)
                                             : normal(a.real(0, 0.0), a.tensor(1), generator);
@@ -141,25 +148,28 @@ Tensor bernoulli_with(const Tensor& input, const ParsedArguments& a, int p, Gene
 }
 
 Tensor make_bernoulli(const ParsedArguments& a) {
-  Tensor result = bernoulli_with(a.tensor(0), a, 1, generator_of(a, 2));
+  Tensor result = bernoulli_with(a.tensor(0), a, 1, generator_of(a, 2, a.tensor(0)));
   if (a.has(3)) result = cast(result, a.tensor(3).dtype());
   return into_out("bernoulli", std::move(result), a.optional_tensor(3));
 }
 
 Tensor bernoulli_method(const ParsedArguments& a) {
-  return bernoulli_with(a.self(), a, 0, generator_of(a, 1));
+  return bernoulli_with(a.self(), a, 0, generator_of(a, 1, a.self()));
 }
 
 Tensor make_multinomial(const ParsedArguments& a) {
-  Tensor result = multinomial(a.tensor(0), a.integer(1), a.flag(2), generator_of(a, 3));
+  Generator& generator = generator_of(a, 3, a.tensor(0));
+  Tensor result = multinomial(a.tensor(0), a.integer(1), a.flag(2), generator);
   return into_out("multinomial", std::move(result), a.optional_tensor(4));
 }
 
 Tensor multinomial_method(const ParsedArguments& a) {
-  return multinomial(a.self(), a.integer(0), a.flag(1), generator_of(a, 2));
+  return multinomial(a.self(), a.integer(0), a.flag(1), generator_of(a, 2, a.self()));
 }
 
-Tensor make_poisson(const ParsedArguments& a) { return poisson(a.tensor(0), generator_of(a, 1)); }
+Tensor make_poisson(const ParsedArguments& a) {
+  return poisson(a.tensor(0), generator_of(a, 1, a.tensor(0)));
+}
 
 // ---- in-place methods
 
@@ -179,23 +189,24 @@ struct Defaults {
 template <Distribution kDistribution, Defaults kDefaults>
 Tensor sample_two(const ParsedArguments& a) {
   sample_(a.function(), a.self(), kDistribution, a.real(0, kDefaults.a), a.real(1, kDefaults.b),
-          generator_of(a, 2));
+          generator_of(a, 2, a.self()));
   return a.self();
 }
 
 Tensor exponential_(const ParsedArguments& a) {
-  sample_(a.function(), a.self(), Distribution::Exponential, a.real(0, 1.0), 0, generator_of(a, 1));
+  sample_(a.function(), a.self(), Distribution::Exponential, a.real(0, 1.0), 0,
+          generator_of(a, 1, a.self()));
   return a.self();
 }
 
 Tensor geometric_(const ParsedArguments& a) {
   sample_(a.function(), a.self(), Distribution::Geometric, a.scalar(0).as_double(), 0,
-          generator_of(a, 1));
+          generator_of(a, 1, a.self()));
   return a.self();
 }
 
 Tensor bernoulli_inplace(const ParsedArguments& a) {
-  Generator& generator = generator_of(a, 1);
+  Generator& generator = generator_of(a, 1, a.self());
   if (a.object(0) && is_tensor(a.object(0))) bernoulli_(a.self(), a.tensor(0), generator);
   else sample_("bernoulli_", a.self(), Distribution::Bernoulli, a.real(0, 0.5), 0, generator);
   return a.self();
@@ -203,7 +214,7 @@ Tensor bernoulli_inplace(const ParsedArguments& a) {
 
 // random_(), random_(to), random_(from, to), random_(from, None).
 Tensor random_inplace(const ParsedArguments& a) {
-  Generator& generator = generator_of(a, 2);
+  Generator& generator = generator_of(a, 2, a.self());
   bool only_to = a.object(0) && !a.object(1);
   auto from = only_to ? std::nullopt : a.optional_integer(0);
   random_(a.self(), from, a.optional_integer(only_to ? 0 : 1), generator);
@@ -249,9 +260,9 @@ void bind_generator(Binder& b) {
   auto type = nb::class_<Generator>(b.module(), "Generator", kGeneratorDoc);
   type.def("__init__",
            [](Generator* self, nb::handle device) {
-    TAPEGRAD_CHECK(device.is_none() || device_of(device).is_cpu(),
-                   "Generator: expected device 'cpu', got '", str_of(device), "'");
-    new (self) Generator();
+    const Device where = device.is_none() ? Device{} : device_of(device);
+    TAPEGRAD_CHECK(!where.is_meta(), "Generator: expected device 'cpu' or 'cuda', got 'meta'");
+    new (self) Generator(Generator::kDefaultSeed, where);
   }, "device"_a.none() = nb::none())
       .def("manual_seed",
            [](nb::handle self, nb::handle seed) {
@@ -267,24 +278,34 @@ void bind_generator(Binder& b) {
       .def("__setstate__", [](Generator* self, const Tensor& state) {
     new (self) Generator();
     set_state(*self, state);
-  }).def_prop_ro("device", [](const Generator&) {
-    return nb::handle(device_object(Device{}));
-  }, "Where it generates: the CPU.");
+  }).def_prop_ro("device", [](const Generator& self) {
+    return nb::handle(device_object(self.device()));
+  }, "The device of the tensors that it fills.");
   b.module().attr("default_generator") = nb::cast(&default_generator(), nb::rv_policy::reference);
   b.function("manual_seed",
              [](nb::handle seed) {
-    default_generator().manual_seed(seed_from_object(seed));
+    const uint64_t number = seed_from_object(seed);
+    default_generator().manual_seed(number);
+    seed_devices(number);
     return &default_generator();
   }, "seed"_a, nb::rv_policy::reference, nb::sig("def manual_seed(seed: int) -> Generator"),
              kManualSeedDoc);
-  b.function("seed", [] { return default_generator().seed(); },
-             "Seeds the default generator from the system and returns the seed.");
+  b.function("seed", [] {
+    const uint64_t number = default_generator().seed();
+    seed_devices(number);
+    return number;
+  }, "Seeds the default generators from the system and returns the seed.");
   b.function("initial_seed", [] { return default_generator().initial_seed(); },
              "The seed of the default generator.");
   b.function("get_rng_state", [] { return state_tensor(default_generator()); },
              "The state of the default generator, as a uint8 tensor.");
   b.function("set_rng_state", [](const Tensor& state) { set_state(default_generator(), state); },
              "new_state"_a, "Sets the state that get_rng_state() gave.");
+  b.function("_cuda_generator", [](int device) {
+    return &default_generator({DeviceType::CUDA, static_cast<uint8_t>(device)});
+  }, "device"_a, nb::rv_policy::reference, "The default generator of a CUDA device.");
+  b.function("_cuda_manual_seed_all", [](nb::handle seed) { seed_devices(seed_from_object(seed)); },
+             "seed"_a, "Seeds the generators of all CUDA devices.");
 }
 
 void bind_inplace(Binder& b) {

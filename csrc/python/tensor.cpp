@@ -109,7 +109,9 @@ void bind_geometry(Binder& b) {
   b.both("is_same_size", [](const Tensor& x, const Tensor& other) {
     return same_sizes(x.sizes(), other.sizes());
   }, "other"_a, "Whether both have the same shape.");
-  b.method("get_device", [](const Tensor&) { return -1; }, "-1: the CPU.");
+  b.method("get_device", [](const Tensor& self) {
+    return self->device().type == DeviceType::CUDA ? int{self->device().index} : -1;
+  }, "The number of the CUDA device; -1 elsewhere.");
   b.method("is_set_to", [](const Tensor& self, const Tensor& tensor) {
     return shows_same(self, tensor);
   }, "tensor"_a, "Whether both show the same memory in the same way.");
@@ -150,9 +152,12 @@ void bind_copies(Binder& b) {
   }, "source"_a, "Makes this tensor show the memory of source.");
   b.method("cpu", [](const Tensor& self, nb::handle) { return to_device(self, Device{}); },
            "memory_format"_a.none() = nb::none(), "This tensor on the CPU.");
-  b.method("cuda", [](const Tensor& self, nb::args) {
-    return to_device(self, device_of(nb::str("cuda")));
-  }, "Refused: this build has no CUDA back end.");
+  b.method("cuda",
+           [](const Tensor& self, nb::handle device, bool, nb::handle) {
+    return to_device(self, device.is_none() ? device_of(nb::str("cuda")) : device_of(device));
+  }, "device"_a.none() = nb::none(), "non_blocking"_a = false,
+           "memory_format"_a.none() = nb::none(),
+           "This tensor on a CUDA device: the current one, unless another is named.");
 }
 
 void bind_formats(Binder& b) {

@@ -1,63 +1,134 @@
-"""CUDA devices. This release has none: it generates kernels for them, and does not launch any.
+"""CUDA devices, as PyTorch has them: devices, streams, events, memory, generators, profiler marks.
 
-`tapegrad.cuda.pointwise_source` writes the pointwise table as CUDA C; the tests compile all of it
-with NVRTC, which needs no GPU.
+NVIDIA's driver is loaded when it is first asked for, and nothing of CUDA is needed to build or to
+import the package. Where no device can be used, `is_available` returns False, and what needs one
+raises RuntimeError that says what is missing.
 """
 
-from typing import Any, NoReturn
+from tapegrad.cuda import memory, nvtx, random
+from tapegrad.cuda.devices import (
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    init,
+    ipc_collect,
+    is_available,
+    is_bf16_supported,
+    is_initialized,
+    is_tf32_supported,
+    set_device,
+    synchronize,
+)
+from tapegrad.cuda.memory import (
+    OutOfMemoryError,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from tapegrad.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from tapegrad.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+)
 
 __all__ = [
+    "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "can_device_access_peer",
     "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
     "device_count",
+    "device_of",
+    "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
     "get_device_name",
+    "get_device_properties",
+    "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "get_stream_from_external",
+    "init",
+    "initial_seed",
+    "ipc_collect",
     "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "is_tf32_supported",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "nvtx",
+    "random",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
     "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
     "synchronize",
 ]
-
-
-def is_available() -> bool:
-    """Return whether tensors can live on a CUDA device: not in this release.
-
-    Example:
-        >>> torch.cuda.is_available()
-        False
-    """
-    return False
-
-
-def device_count() -> int:
-    """Return the number of CUDA devices that can be used: none in this release.
-
-    Example:
-        >>> torch.cuda.device_count()
-        0
-    """
-    return 0
-
-
-def _refuse(function: str) -> NoReturn:
-    raise RuntimeError(
-        f"cuda.{function}: expected a CUDA device, got none, as this build of tapegrad has no CUDA "
-        "back end; use device='cpu'"
-    )
-
-
-def current_device() -> int:
-    """Return the index of the selected device; raises RuntimeError, as there is none."""
-    _refuse("current_device")
-
-
-def set_device(device: Any) -> None:
-    """Select a device; raises RuntimeError, as there is none."""
-    _refuse("set_device")
-
-
-def get_device_name(device: Any = None) -> str:
-    """Return the name of a device; raises RuntimeError, as there is none."""
-    _refuse("get_device_name")
-
-
-def synchronize(device: Any = None) -> None:
-    """Wait for a device to finish; raises RuntimeError, as there is none."""
-    _refuse("synchronize")

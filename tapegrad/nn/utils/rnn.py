@@ -127,8 +127,12 @@ class PackedSequence(_Fields):
         return self.to(dtype=_C.uint8)
 
     def pin_memory(self) -> "PackedSequence":
-        """Refuse: there is no pinned memory."""
-        raise NotImplementedError("PackedSequence.pin_memory: pinned memory is not supported")
+        """Return the batch in page-locked memory."""
+        pinned = [
+            None if part is None else part.pin_memory()
+            for part in (self.data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        ]
+        return type(self)(*pinned)
 
     @property
     def is_cuda(self) -> bool:
@@ -136,8 +140,8 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data is in pinned memory: it never is."""
-        return False
+        """Whether the data is in page-locked memory."""
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

@@ -1,0 +1,163 @@
+#include "cuda/stream.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+namespace tapegrad::cuda {
+
+namespace {
+
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr int kStreamsPerPriority = 32;
+constexpr int kMostPriorities = 8;
+
+struct StreamPool {
+  std::vector<StreamHandle> streams;
+  int next = 0;
+};
+struct DeviceStreams {
+  StreamPool pools[kMostPriorities];  // the least priority first
+  std::vector<EventHandle> free_events;
+};
+// Never destroyed: storages may outlive static objects. Under Note [The GIL guards handles].
+auto* const device_streams = new DeviceStreams[kMostDevices];
+
+}  // namespace
+
+std::pair<int, int> stream_priorities(int device) {
+  const DeviceGuard guard(device);
+  int least = 0, greatest = 0;
+  check(driver().get_stream_priorities(&least, &greatest), "cuda: asking for priorities");
+  return {least, std::max(greatest, least - kMostPriorities + 1)};
+}
+
+StreamHandle create_stream(int device, int priority) {
+  const DeviceGuard guard(device);
+  const auto [least, greatest] = stream_priorities(device);
+  priority = std::clamp(priority, greatest, least);
+  StreamPool& pool = device_streams[device].pools[least - priority];
+  const int place = std::exchange(pool.next, (pool.next + 1) % kStreamsPerPriority);
+  if (place == static_cast<int>(pool.streams.size())) {
+    StreamHandle stream = nullptr;
+    check(driver().create_stream(&stream, kNonBlocking, priority), "cuda: creating a stream");
+    pool.streams.push_back(stream);
+  }
+  return pool.streams[static_cast<size_t>(place)];
+}
+
+int stream_priority(int device, StreamHandle stream) {
+  for (int below = 0; below < kMostPriorities; ++below) {
+    const auto& streams = device_streams[device].pools[below].streams;
+    if (std::find(streams.begin(), streams.end(), stream) != streams.end())
+      return stream_priorities(device).first - below;
+  }
+  return 0;
+}
+
+bool is_done(int device, StreamHandle stream) {
+  const DeviceGuard guard(device);
+  const Result result = driver().query_stream(stream);
+  if (result != kNotReady) check(result, "cuda: asking a stream");
+  return result == kSuccess;
+}
+
+void synchronize(int device, StreamHandle stream) {
+  const DeviceGuard guard(device);
+  const BlockingSection section;
+  check(driver().synchronize_stream(stream), "cuda: waiting for a stream");
+}
+
+Event::~Event() {
+  if (!handle_) return;
+  try {
+    const DeviceGuard guard(device_);
+    driver().destroy_event(handle_);
+  } catch (...) {  // the process ends, or was forked
+  }
+}
+
+void Event::record(int device, StreamHandle stream) {
+  TAPEGRAD_CHECK(device_ < 0 || device_ == device, "Event.record: the event belongs to device ",
+                 device_, ", the stream to device ", device, "; use an event for each device");
+  const DeviceGuard guard(device);
+  if (!handle_) {
+    check(driver().create_event(&handle_, flags_), "cuda: creating an event");
+    device_ = device;
+  }
+  check(driver().record_event(handle_, stream), "cuda: recording an event");
+}
+
+void Event::make_wait(int device, StreamHandle stream) const {
+  if (!handle_) return;
+  const DeviceGuard guard(device);
+  check(driver().make_stream_wait(stream, handle_, 0), "cuda: waiting for an event");
+}
+
+bool Event::is_done() const {
+  if (!handle_) return true;
+  const DeviceGuard guard(device_);
+  const Result result = driver().query_event(handle_);
+  if (result != kNotReady) check(result, "cuda: asking an event");
+  return result == kSuccess;
+}
+
+void Event::synchronize() const {
+  if (!handle_) return;
+  const DeviceGuard guard(device_);
+  const BlockingSection section;
+  check(driver().synchronize_event(handle_), "cuda: waiting for an event");
+}
+
+float Event::elapsed(const Event& end) const {
+  TAPEGRAD_CHECK_AS(ValueError, !((flags_ | end.flags_) & kDisableTiming),
+                    "Event.elapsed_time: Both events must be created with argument "
+                    "'enable_timing=True'.");
+  TAPEGRAD_CHECK_AS(ValueError, handle_ && end.handle_,
+                    "Event.elapsed_time: Both events must be recorded before calculating elapsed "
+                    "time.");
+  TAPEGRAD_CHECK_AS(ValueError, is_done() && end.is_done(),
+                    "Event.elapsed_time: Both events must be completed before calculating elapsed "
+                    "time; call synchronize() first.");
+  float milliseconds = 0;
+  const DeviceGuard guard(device_);
+  check(driver().get_elapsed_time(&milliseconds, handle_, end.handle_), "cuda: timing events");
+  return milliseconds;
+}
+
+EventHandle record_pooled_event(int device, StreamHandle stream) noexcept {
+  try {
+    const DeviceGuard guard(device);
+    auto& free_events = device_streams[device].free_events;
+    EventHandle event = nullptr;
+    if (free_events.empty()) {
+      if (driver().create_event(&event, Event::kDisableTiming) != kSuccess) return nullptr;
+    } else {
+      event = free_events.back();
+      free_events.pop_back();
+    }
+    if (driver().record_event(event, stream) == kSuccess) return event;
+    return_pooled_event(device, event);
+  } catch (...) {  // the process ends, or was forked
+  }
+  return nullptr;
+}
+
+void return_pooled_event(int device, EventHandle event) noexcept {
+  try {
+    device_streams[device].free_events.push_back(event);
+  } catch (...) {  // one event is lost
+  }
+}
+
+bool has_passed(EventHandle event) noexcept {
+  try {
+    return driver().query_event(event) != kNotReady;
+  } catch (...) {
+    return true;
+  }
+}
+
+}  // namespace tapegrad::cuda
