@@ -5,6 +5,14 @@
 // It keeps literals in the type computed with, makes integers wrap, and finds the functions of the
 // table by argument-dependent look-up.
 
+// A kernel takes one struct, by value, named `arguments`. Whoever compiles these texts for something
+// else than a GPU says beforehand what a kernel and its dynamic shared memory are.
+#ifndef TAPEGRAD_KERNEL
+#define TAPEGRAD_KERNEL(NAME, ARGUMENTS) \
+  extern "C" __global__ void NAME(const __grid_constant__ ARGUMENTS arguments)
+#define TAPEGRAD_SHARED_BYTES(NAME) extern __shared__ __align__(16) unsigned char NAME[]
+#endif
+
 typedef long long int64;
 typedef unsigned long long uint64;
 

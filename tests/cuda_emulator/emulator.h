@@ -1,0 +1,145 @@
+// The emulator's own state: what stands behind the handles of the driver.
+//
+// One lock is held in every function of the driver, also while kernels run: at any time at most one
+// thread of the host is inside. Nothing below locks by itself.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/driver.h"
+#include "interface.h"
+
+namespace tapegrad::cuda {
+
+// Of CUresult, what the emulator returns.
+enum : Result {
+  kInvalidValue = 1,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kAlreadyRegistered = 712,
+  kNotRegistered = 713,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kIllegalAddress = 700,
+  kAssert = 710,
+  kLaunchFailed = 719,
+};
+
+struct ContextTag {  // a device and its only context
+  int index = 0;
+  size_t total = 0, used = 0;
+  StreamHandle null_stream = nullptr;
+  std::vector<std::unique_ptr<StreamTag>> streams;
+  Result error = kSuccess;  // of work that ran since the last synchronisation
+};
+
+// A place in a stream that can be waited for.
+struct Record {
+  StreamHandle stream;
+  uint64_t sequence;
+  bool done = false, was_asked_for = false;
+  std::chrono::steady_clock::time_point time;
+};
+
+struct Work {
+  uint64_t sequence;  // the order in which the host asked for work, over all streams
+  std::function<void()> run;
+  std::shared_ptr<Record> waits_for;
+};
+
+struct StreamTag {
+  ContextHandle context;
+  bool is_null, is_blocking;
+  std::deque<Work> queue;
+  bool was_asked_for = false;
+};
+
+struct EventTag {
+  ContextHandle context;
+  bool has_time;
+  std::shared_ptr<Record> record;
+};
+
+struct FunctionTag {
+  ModuleHandle module;
+  std::string name;
+  const tapegrad_emulator::Kernel* kernel;
+  unsigned shared_limit;
+};
+
+struct ModuleTag {
+  ContextHandle context;
+  void* library = nullptr;
+  tapegrad_emulator::Context* state = nullptr;
+  size_t tls_module = 0, tls_nbytes = 0;  // where its static shared memory lies
+  std::map<std::string, std::unique_ptr<FunctionTag>> functions;
+};
+
+// ---- devices.cpp
+
+std::mutex& lock();
+// The current context, or null.
+ContextHandle current();
+// Null before cuInit.
+std::vector<ContextTag>& devices();
+// The error of the work that ran in a context, once.
+Result take_error(ContextTag& context);
+// Says on stderr what went wrong, and keeps the error for the next synchronisation.
+void report(ContextTag& context, Result error, const std::string& message);
+
+// ---- memory.cpp
+
+enum class Memory { kPageable, kPinned, kDevice, kFreed };
+// What a range of addresses is; nothing where it begins in device memory and ends outside of it.
+bool classify(DevicePointer data, size_t nbytes, Memory* memory);
+// Looks for writes outside of what was allocated; `culprit` is what ran last, or empty.
+void check_bounds(const std::string& culprit);
+// Whether checking after every launch is cheap.
+bool has_few_allocations();
+// What is known about an address of device memory, for a message.
+std::string describe_address(const void* address);
+
+// ---- streams.cpp
+
+inline constexpr uint64_t kEverything = std::numeric_limits<uint64_t>::max();
+
+// The stream behind a handle; null where it is not one of the current context.
+StreamHandle find_stream(StreamHandle handle);
+// Queues work; returns its sequence number.
+uint64_t enqueue(StreamTag& stream, std::function<void()> run,
+                 std::shared_ptr<Record> waits_for = nullptr);
+// Runs the work of a stream that was asked for before `limit`, and all that it waits for.
+void run_until(StreamTag& stream, uint64_t limit);
+// Runs all work of a context, or of all.
+void run_all(ContextTag& context);
+void run_all();
+
+// ---- fibers.cpp
+
+struct Launch {
+  FunctionHandle function;
+  tapegrad_emulator::Index grid, block;
+  unsigned shared_nbytes;
+  const unsigned char* arguments;
+};
+// Runs a grid on the CPU; returns an error and describes it.
+Result run_grid(const Launch& launch, std::string* message);
+
+#define TAPEGRAD_EMULATOR_DECLARE(SYMBOL, NAME, PARAMETERS) extern "C" Result SYMBOL PARAMETERS;
+TAPEGRAD_CUDA_FUNCTIONS(TAPEGRAD_EMULATOR_DECLARE)
+#undef TAPEGRAD_EMULATOR_DECLARE
+
+}  // namespace tapegrad::cuda

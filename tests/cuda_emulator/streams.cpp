@@ -1,0 +1,203 @@
+// Streams, events, copies and fills.
+//
+// Work runs as late as CUDA allows: when somebody waits for it, or for work that has to come after
+// it. A program that forgets to wait then reads old values every time, not once in a thousand runs.
+#include <cstring>
+
+#include "emulator.h"
+
+namespace tapegrad::cuda {
+
+namespace {
+
+constexpr unsigned kNonBlocking = 1, kNoTime = 2;
+// Like the driver, which makes a host wait that is too far ahead.
+constexpr size_t kQueueLimit = 1024;
+// Copies from pageable memory that are larger are not kept for later.
+constexpr size_t kStagingLimit = size_t{1} << 24;
+
+uint64_t last_sequence = 0;
+
+// Null stream and blocking streams of a context wait for each other's earlier work.
+void run_what_is_waited_for(StreamTag& stream, const Work& work) {
+  const uint64_t sequence = work.sequence;
+  if (const auto record = work.waits_for; record && !record->done)
+    run_until(*record->stream, record->sequence + 1);
+  if (!stream.is_blocking) return;
+  for (const auto& other : stream.context->streams)
+    if (other.get() != &stream && other->is_blocking && (stream.is_null || other->is_null))
+      run_until(*other, sequence);
+}
+
+bool is_idle(const StreamTag& stream) { return stream.queue.empty(); }
+
+}  // namespace
+
+StreamHandle find_stream(StreamHandle handle) {
+  constexpr uintptr_t kLegacy = 1;
+  if (!current()) return nullptr;
+  if (!handle || reinterpret_cast<uintptr_t>(handle) == kLegacy) return current()->null_stream;
+  for (const auto& stream : current()->streams)
+    if (stream.get() == handle) return handle;
+  return nullptr;
+}
+
+uint64_t enqueue(StreamTag& stream, std::function<void()> run, std::shared_ptr<Record> waits_for) {
+  const uint64_t sequence = ++last_sequence;
+  stream.queue.push_back({sequence, std::move(run), std::move(waits_for)});
+  stream.was_asked_for = false;
+  if (stream.queue.size() > kQueueLimit) run_until(stream, stream.queue[kQueueLimit / 2].sequence);
+  return sequence;
+}
+
+void run_until(StreamTag& stream, uint64_t limit) {
+  while (!stream.queue.empty() && stream.queue.front().sequence < limit) {
+    // All of it was asked for earlier, so it does not come back to this piece of work.
+    run_what_is_waited_for(stream, stream.queue.front());
+    const Work work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    if (work.run) work.run();
+  }
+}
+
+void run_all(ContextTag& context) {
+  for (const auto& stream : context.streams) run_until(*stream, kEverything);
+}
+
+void run_all() {
+  for (ContextTag& context : devices()) run_all(context);
+}
+
+extern "C" {
+
+Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
+  const std::lock_guard guard(lock());
+  if (!current()) return kInvalidContext;
+  if (flags > kNonBlocking) return kInvalidValue;
+  auto& streams = current()->streams;
+  streams.emplace_back(new StreamTag{current(), false, flags != kNonBlocking, {}});
+  *stream = streams.back().get();
+  return kSuccess;
+}
+
+Result cuStreamSynchronize(StreamHandle handle) {
+  const std::lock_guard guard(lock());
+  StreamTag* stream = find_stream(handle);
+  if (!stream) return current() ? kInvalidHandle : kInvalidContext;
+  run_until(*stream, kEverything);
+  return take_error(*stream->context);
+}
+
+// Work that is asked about is done by the second time, so that programs see both answers.
+Result cuStreamQuery(StreamHandle handle) {
+  const std::lock_guard guard(lock());
+  StreamTag* stream = find_stream(handle);
+  if (!stream) return current() ? kInvalidHandle : kInvalidContext;
+  if (!is_idle(*stream) && !std::exchange(stream->was_asked_for, true)) return kNotReady;
+  run_until(*stream, kEverything);
+  return take_error(*stream->context);
+}
+
+Result cuStreamWaitEvent(StreamHandle handle, EventHandle event, unsigned) {
+  const std::lock_guard guard(lock());
+  StreamTag* stream = find_stream(handle);
+  if (!stream || !event) return kInvalidHandle;
+  if (event->record) enqueue(*stream, nullptr, event->record);
+  return kSuccess;
+}
+
+Result cuEventCreate(EventHandle* event, unsigned flags) {
+  const std::lock_guard guard(lock());
+  if (!current()) return kInvalidContext;
+  *event = new EventTag{current(), (flags & kNoTime) == 0, nullptr};
+  return kSuccess;
+}
+
+Result cuEventRecord(EventHandle event, StreamHandle handle) {
+  const std::lock_guard guard(lock());
+  StreamTag* stream = find_stream(handle);
+  if (!stream || !event || event->context != stream->context) return kInvalidHandle;
+  auto record = std::make_shared<Record>(Record{stream, 0, false, false, {}});
+  record->sequence = enqueue(*stream, [record] {
+    record->done = true;
+    record->time = std::chrono::steady_clock::now();
+  });
+  event->record = std::move(record);
+  return kSuccess;
+}
+
+Result cuEventQuery(EventHandle event) {
+  const std::lock_guard guard(lock());
+  if (!event) return kInvalidHandle;
+  Record* record = event->record.get();
+  if (record && !record->done) {
+    if (!std::exchange(record->was_asked_for, true)) return kNotReady;
+    run_until(*record->stream, record->sequence + 1);
+  }
+  return take_error(*event->context);
+}
+
+Result cuEventSynchronize(EventHandle event) {
+  const std::lock_guard guard(lock());
+  if (!event) return kInvalidHandle;
+  if (const auto record = event->record; record && !record->done)
+    run_until(*record->stream, record->sequence + 1);
+  return take_error(*event->context);
+}
+
+Result cuEventElapsedTime(float* milliseconds, EventHandle start, EventHandle end) {
+  const std::lock_guard guard(lock());
+  if (!start || !end || start->context != end->context) return kInvalidHandle;
+  for (const EventHandle event : {start, end})
+    if (!event->record || !event->has_time) return kInvalidHandle;
+  if (!start->record->done || !end->record->done) return kNotReady;
+  const auto span = end->record->time - start->record->time;
+  *milliseconds = std::chrono::duration<float, std::milli>(span).count();
+  return kSuccess;
+}
+
+Result cuEventDestroy_v2(EventHandle event) {
+  const std::lock_guard guard(lock());
+  if (!event) return kInvalidHandle;
+  delete event;  // work that waits for it holds the record
+  return kSuccess;
+}
+
+Result cuMemsetD8Async(DevicePointer data, unsigned char value, size_t count, StreamHandle handle) {
+  const std::lock_guard guard(lock());
+  StreamTag* stream = find_stream(handle);
+  if (!stream) return current() ? kInvalidHandle : kInvalidContext;
+  if (count == 0) return kSuccess;
+  Memory memory;
+  if (!classify(data, count, &memory)) return kInvalidValue;
+  if (memory != Memory::kDevice && memory != Memory::kPinned) return kInvalidValue;
+  enqueue(*stream, [=] { std::memset(reinterpret_cast<void*>(data), value, count); });
+  return kSuccess;
+}
+
+Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, StreamHandle handle) {
+  const std::lock_guard guard(lock());
+  StreamTag* stream = find_stream(handle);
+  if (!stream) return current() ? kInvalidHandle : kInvalidContext;
+  if (nbytes == 0) return kSuccess;
+  Memory target, source;
+  if (!classify(to, nbytes, &target) || !classify(from, nbytes, &source)) return kInvalidValue;
+  if (target == Memory::kFreed || source == Memory::kFreed) return kInvalidValue;
+  auto* data = reinterpret_cast<void*>(to);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  uint64_t sequence;
+  if (source == Memory::kPageable && target != Memory::kPageable) {
+    const auto staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + nbytes);
+    sequence = enqueue(*stream, [=] { std::memcpy(data, staged->data(), nbytes); });
+  } else {
+    sequence = enqueue(*stream, [=] { std::memmove(data, bytes, nbytes); });
+  }
+  const bool is_staged_too_large = source == Memory::kPageable && nbytes > kStagingLimit;
+  if (target != Memory::kPageable && !is_staged_too_large) return kSuccess;
+  run_until(*stream, sequence + 1);
+  return take_error(*stream->context);
+}
+
+}  // extern "C"
+
+}  // namespace tapegrad::cuda

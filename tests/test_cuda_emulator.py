@@ -1,0 +1,891 @@
+"""The emulator of CUDA means what CUDA means: driven as the driver and NVRTC are, with ctypes."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+
+import cuda_emulator
+import numpy as np
+import pytest
+from cuda_emulator import driving
+from cuda_emulator.driving import CompileError, Machine, arguments
+from library import IS_SANITIZED, IS_TORCH
+
+if IS_TORCH:
+    pytest.skip("the emulator is tapegrad's own", allow_module_level=True)
+if IS_SANITIZED:
+    pytest.skip("fibers change stacks under the sanitizer", allow_module_level=True)
+if cuda_emulator.why_unavailable():
+    pytest.skip(cuda_emulator.why_unavailable(), allow_module_level=True)
+
+from tapegrad.cuda import pointwise_source
+
+
+@pytest.fixture(scope="module")
+def shared_machine():
+    return Machine(cuda_emulator.library())
+
+
+@pytest.fixture
+def machine(shared_machine):
+    """Give the emulator with device 0 current, and see that no error is left behind."""
+    shared_machine.use_device(0)
+    yield shared_machine
+    shared_machine.use_device(0)
+    assert shared_machine.synchronize() == driving.SUCCESS
+
+
+def run_kernel(machine, body, out_count, dtype, grid=(1,), block=(32,), shared=0, data=None):
+    """Run a kernel whose text is `body`, with `out` and `in`; return what it wrote."""
+    kind = {"int32": "int", "float32": "float", "float64": "double", "int64": "long long"}[dtype]
+    text = f"""
+        struct Arguments {{ {kind}* out; const {kind}* in; long long count; }};
+        TAPEGRAD_KERNEL(kernel, Arguments) {{
+          {kind}* out = arguments.out;
+          const {kind}* in = arguments.in;
+          const int i = blockIdx.x * blockDim.x + threadIdx.x;
+          {body}
+        }}
+    """
+    function = machine.load(text, "kernel")
+    values = np.zeros(1, dtype) if data is None else np.asarray(data, dtype)
+    source = machine.upload(values)
+    out = machine.upload(np.zeros(out_count, dtype))
+    given = arguments(out=out, source=source, count=values.size)
+    assert machine.launch(function, grid, block, given, shared) == driving.SUCCESS
+    result = np.empty(out_count, dtype)
+    status = machine.copy(result.ctypes.data, out, result.nbytes)
+    machine.free(source)
+    machine.free(out)
+    return result if status == driving.SUCCESS else status
+
+
+class TestThreads:
+    def test_indices(self, machine):
+        text = """
+            struct Arguments { int* out; };
+            TAPEGRAD_KERNEL(indices, Arguments) {
+              const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+              const int thread =
+                  (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+              const int threads = blockDim.x * blockDim.y * blockDim.z;
+              int* row = arguments.out + 6 * (block * threads + thread);
+              row[0] = threadIdx.x; row[1] = threadIdx.y; row[2] = threadIdx.z;
+              row[3] = blockIdx.x; row[4] = blockIdx.y; row[5] = blockIdx.z;
+            }
+        """
+        grid, block = (2, 3, 4), (5, 2, 7)
+        count = np.prod(grid) * np.prod(block)
+        out = machine.upload(np.zeros(6 * count, np.int32))
+        function = machine.load(text, "indices")
+        assert machine.launch(function, grid, block, arguments(out=out)) == driving.SUCCESS
+        rows = machine.download(out, 6 * count, np.int32).reshape(-1, 6)
+        expected = [
+            (x, y, z, bx, by, bz)
+            for bz in range(4)
+            for by in range(3)
+            for bx in range(2)
+            for z in range(7)
+            for y in range(2)
+            for x in range(5)
+        ]
+        assert rows.tolist() == [list(row) for row in expected]
+        machine.free(out)
+
+    @pytest.mark.parametrize("order", ["ascending", "descending", "1", "77"])
+    @pytest.mark.parametrize("threads", [1, 32, 100, 1024])
+    def test_sum_over_a_block_in_any_order(self, machine, monkeypatch, order, threads):
+        monkeypatch.setenv("TAPEGRAD_EMULATOR_ORDER", order)
+        body = """
+            __shared__ int part[1024];
+            part[threadIdx.x] = in[i];
+            __syncthreads();
+            for (int size = blockDim.x; size > 1; size = (size + 1) / 2) {
+              const int half = (size + 1) / 2;
+              if (threadIdx.x < size / 2) part[threadIdx.x] += part[threadIdx.x + half];
+              __syncthreads();
+            }
+            if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+        """
+        values = np.arange(5 * threads)
+        sums = run_kernel(machine, body, 5, "int32", (5,), (threads,), data=values)
+        assert sums.tolist() == values.reshape(5, -1).sum(1).tolist()
+
+    def test_the_order_shows_races(self, machine, monkeypatch):
+        body = "__shared__ int last; last = i; __syncthreads(); out[i] = last;"
+        seen = set()
+        for order in ("ascending", "descending", "5"):
+            monkeypatch.setenv("TAPEGRAD_EMULATOR_ORDER", order)
+            (value,) = set(run_kernel(machine, body, 96, "int32", block=(96,)).tolist())
+            seen.add(value)
+        assert {0, 95} < seen
+
+    def test_shared_memory_begins_as_garbage_in_every_block(self, machine):
+        body = """
+            TAPEGRAD_SHARED_BYTES(bytes);
+            __shared__ int fixed[4];
+            int* dynamic = reinterpret_cast<int*>(bytes);
+            out[2 * blockIdx.x] = fixed[3];
+            out[2 * blockIdx.x + 1] = dynamic[1];
+            fixed[3] = dynamic[1] = 1;
+        """
+        seen = run_kernel(machine, body, 6, "int32", (3,), (1,), shared=8)
+        assert set(seen.view(np.uint32).tolist()) == {0xCBCBCBCB}
+
+    def test_static_shared_memory_of_templates_and_inline_functions(self, machine):
+        text = """
+            template <class T> __device__ inline T rotate(T value) {
+              __shared__ T slots[64];
+              slots[threadIdx.x] = value;
+              __syncthreads();
+              return slots[(threadIdx.x + 1) % blockDim.x];
+            }
+            struct Arguments { int* out; };
+            TAPEGRAD_KERNEL(rotate_both, Arguments) {
+              const int i = threadIdx.x;
+              const int whole = rotate(i);
+              __syncthreads();
+              arguments.out[i] = whole + static_cast<int>(rotate(0.5f * i) * 200);
+            }
+        """
+        out = machine.upload(np.zeros(64, np.int32))
+        function = machine.load(text, "rotate_both")
+        assert machine.launch(function, (1,), (64,), arguments(out=out)) == driving.SUCCESS
+        expected = 101 * ((np.arange(64) + 1) % 64)
+        assert machine.download(out, 64, np.int32).tolist() == expected.tolist()
+        machine.free(out)
+
+    def test_votes_of_a_block(self, machine):
+        body = """
+            out[i] = __syncthreads_count(i % 3 == 0) * 100 + __syncthreads_or(i == 5) * 10 +
+                     __syncthreads_and(i < 40);
+        """
+        assert set(run_kernel(machine, body, 40, "int32", block=(40,)).tolist()) == {1411}
+        assert set(run_kernel(machine, body, 41, "int32", block=(41,)).tolist()) == {1410}
+
+    def test_threads_that_have_ended_are_not_waited_for(self, machine):
+        body = "if (i >= 40) return; __syncthreads(); out[i] = __syncthreads_count(1);"
+        assert run_kernel(machine, body, 64, "int32", block=(64,)).tolist() == [40] * 40 + [0] * 24
+
+    def test_every_thread_has_its_stack(self, machine):
+        body = """
+            volatile int local[2048];
+            for (int k = 0; k < 2048; ++k) local[k] = i + k;
+            __syncthreads();
+            int sum = 0;
+            for (int k = 0; k < 2048; ++k) sum += local[k] - k;
+            out[i] = sum;
+        """
+        sums = run_kernel(machine, body, 256, "int32", block=(256,))
+        assert sums.tolist() == (2048 * np.arange(256)).tolist()
+
+
+class TestWarps:
+    @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+    def test_shuffles(self, machine, dtype):
+        body = """
+            out[i] = __shfl_sync(0xffffffffu, in[i], 5);
+            out[64 + i] = __shfl_up_sync(0xffffffffu, in[i], 3);
+            out[128 + i] = __shfl_down_sync(0xffffffffu, in[i], 3, 8);
+            out[192 + i] = __shfl_xor_sync(0xffffffffu, in[i], 4);
+            out[256 + i] = __shfl_sync(0xffffffffu, in[i], 9, 8);
+        """
+        values = np.arange(64) * 3 - 50
+        got = run_kernel(machine, body, 320, dtype, block=(64,), data=values).reshape(5, 64)
+        lane, start = np.arange(64) % 32, np.arange(64) // 32 * 32
+        sources = [
+            np.full(64, 5),
+            np.where(lane < 3, lane, lane - 3),
+            np.where(lane % 8 + 3 < 8, lane + 3, lane),
+            lane ^ 4,
+            lane // 8 * 8 + 1,
+        ]
+        for row, source in zip(got, sources, strict=True):
+            assert row.tolist() == values[start + source].tolist()
+
+    def test_sum_of_a_warp(self, machine):
+        body = """
+            float sum = in[i];
+            for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+            out[i] = sum;
+        """
+        values = np.random.default_rng(0).integers(-9, 9, 128)
+        sums = run_kernel(machine, body, 128, "float32", (2,), (64,), data=values)
+        assert sums.tolist() == values.reshape(4, 32).sum(1).repeat(32).tolist()
+
+    def test_votes_matches_and_reductions(self, machine):
+        body = """
+            out[i] = __ballot_sync(~0u, i % 2);
+            out[32 + i] = __any_sync(~0u, i == 7) * 10 + __all_sync(~0u, i < 31);
+            out[64 + i] = __match_any_sync(~0u, in[i]);
+            out[96 + i] = __reduce_add_sync(~0u, in[i]);
+            out[128 + i] = __reduce_min_sync(~0u, in[i]) * 100 + __reduce_max_sync(~0u, in[i]);
+        """
+        values = np.arange(32) % 5 - 2
+        got = run_kernel(machine, body, 160, "int32", data=values).view(np.uint32).reshape(5, 32)
+        assert set(got[0].tolist()) == {0xAAAAAAAA}
+        assert set(got[1].tolist()) == {10}
+        equal = [sum(1 << j for j in range(32) if values[j] == value) for value in values]
+        assert got[2].tolist() == equal
+        assert got[3].view(np.int32).tolist() == [values.sum()] * 32
+        assert got[4].view(np.int32).tolist() == [-198] * 32
+
+    def test_parts_of_a_warp(self, machine):
+        """Lanes that branch differently have operations of their own, at the same time."""
+        body = """
+            if (i < 8) out[i] = __shfl_sync(0xffu, i, 3);
+            else if (i < 20) out[i] = __ballot_sync(0xfff00u, i % 4 == 0);
+            else { __syncwarp(0xfff00000u); out[i] = __popc(__activemask()); }
+            __syncwarp();
+            out[i] += 1000000 * (__ballot_sync(~0u, 1) == ~0u);
+        """
+        got = run_kernel(machine, body, 32, "int32") - 1000000
+        assert got.tolist() == [3] * 8 + [0x11100] * 12 + [1] * 12
+
+    def test_reading_from_a_lane_that_takes_no_part_gives_garbage(self, machine):
+        body = "if (i >= 8) return; out[i] = __shfl_sync(~0u, i, 20);"
+        got = run_kernel(machine, body, 32, "int32").view(np.uint32)
+        assert got.tolist() == [0xCBCBCBCB] * 8 + [0] * 24
+
+
+class TestAtomics:
+    def test_integers(self, machine):
+        body = """
+            atomicAdd(out, i); atomicMax(out + 1, i); atomicMin(out + 2, -i);
+            atomicOr(out + 3, 1 << (i % 7)); atomicExch(out + 4, 8); atomicCAS(out + 5, 0, i + 9);
+            atomicSub(out + 6, 1);
+        """
+        got = run_kernel(machine, body, 7, "int32", (4,), (64,))
+        assert got.tolist() == [255 * 128, 255, -255, 127, 8, 9, -256]
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_floats(self, machine, dtype):
+        got = run_kernel(machine, "atomicAdd(out, in[i]);", 1, dtype, (2,), data=np.arange(64) / 4)
+        assert got.tolist() == [504.0]
+
+    def test_a_lock(self, machine):
+        body = """
+            while (atomicCAS(out, 0, 1) != 0) __nanosleep(100);
+            const int before = out[1];
+            __nanosleep(10);
+            out[1] = before + 1;
+            atomicExch(out, 0);
+        """
+        assert run_kernel(machine, body, 2, "int32", (2,), (64,)).tolist() == [0, 128]
+
+
+def expect_failure(machine, capfd, status, error, *words):
+    """See that a run failed with an error of CUDA, a message, and nothing after."""
+    assert status == error
+    message = capfd.readouterr().err
+    assert message.startswith("CUDA emulator: kernel 'kernel'"), message
+    for word in words:
+        assert word in message
+    assert machine.synchronize() == driving.SUCCESS, "an error is reported once"
+
+
+class TestMistakesOfKernels:
+    def test_a_barrier_that_not_all_reach(self, machine, capfd):
+        body = "if (i < 10) __syncthreads(); else __syncwarp(1 << (i % 32) | 1);"
+        status = run_kernel(machine, body, 1, "int32", block=(32,))
+        expect_failure(machine, capfd, status, driving.LAUNCH_FAILED, "10 of 32 at the barrier")
+
+    def test_two_barriers_in_different_branches(self, machine, capfd):
+        body = "if (i < 10) __syncthreads();\n else __syncthreads();"
+        status = run_kernel(machine, body, 1, "int32", block=(64,))
+        expect_failure(
+            machine, capfd, status, driving.LAUNCH_FAILED, "10 of 64 at the barrier", "54 of 64"
+        )
+
+    def test_a_shuffle_to_which_lanes_never_come(self, machine, capfd):
+        body = "if (i % 2) out[i] = __shfl_sync(~0u, i, 0); else __syncthreads();"
+        status = run_kernel(machine, body, 32, "int32")
+        expect_failure(
+            machine, capfd, status, driving.LAUNCH_FAILED, "16 of 32 for the lanes 0xffffffff"
+        )
+
+    def test_a_mask_without_the_caller(self, machine, capfd):
+        status = run_kernel(machine, "out[i] = __shfl_sync(0xffu, i, 0);", 32, "int32")
+        expect_failure(machine, capfd, status, driving.LAUNCH_FAILED, "lane 8", "0x000000ff")
+
+    @pytest.mark.parametrize(("index", "byte"), [(8, 32), (8 + 100, 432), (-1, -4), (-128, -512)])
+    def test_a_write_out_of_bounds(self, machine, capfd, index, byte):
+        status = run_kernel(machine, f"out[{index}] = 1;", 8, "int32", block=(1,))
+        expect_failure(
+            machine,
+            capfd,
+            status,
+            driving.ILLEGAL_ADDRESS,
+            f"wrote out of bounds: to byte {byte} of an allocation of 32 bytes",
+        )
+
+    @pytest.mark.parametrize("where", ["out + (1 << 20)", "static_cast<int*>(nullptr) + 5"])
+    def test_an_access_far_away(self, machine, capfd, where):
+        status = run_kernel(machine, f"out[0] = *({where});", 8, "int32", block=(3,))
+        expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, "illegal access to address")
+
+    def test_dynamic_shared_memory_ends_where_it_ends(self, machine, capfd):
+        body = "TAPEGRAD_SHARED_BYTES(bytes); bytes[i + arguments.count] = 1;"
+        assert run_kernel(machine, body, 1, "int32", shared=64).tolist() == [0]
+        status = run_kernel(machine, body, 1, "int32", shared=32)
+        expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, "byte 32 of 32")
+
+    def test_recursion_without_end(self, machine, capfd):
+        text = """
+            struct Arguments { int* out; };
+            __device__ __noinline__ int deep(volatile int* out, int n) {
+              volatile int row[64];
+              row[n % 64] = n;
+              return n < 0 ? 0 : deep(out, n + 1) + row[(n + 1) % 64];
+            }
+            TAPEGRAD_KERNEL(kernel, Arguments) { *arguments.out = deep(arguments.out, 1); }
+        """
+        out = machine.allocate(4)
+        function = machine.load(text, "kernel")
+        assert machine.launch(function, (1,), (2,), arguments(out=out)) == driving.SUCCESS
+        expect_failure(
+            machine, capfd, machine.synchronize(), driving.LAUNCH_FAILED, "bytes of stack"
+        )
+        machine.free(out)
+
+    def test_division_by_zero_trap_and_assert(self, machine, capfd):
+        status = run_kernel(machine, "out[0] = 5 % in[0];", 1, "int32", block=(1,))
+        expect_failure(machine, capfd, status, driving.LAUNCH_FAILED, "divided by zero")
+        status = run_kernel(machine, "__trap();", 1, "int32", block=(1,))
+        expect_failure(machine, capfd, status, driving.LAUNCH_FAILED, "__trap()")
+        status = run_kernel(machine, "assert(i < 3);", 1, "int32")
+        expect_failure(
+            machine, capfd, status, driving.ASSERT, "thread (3, 0, 0)", "assertion failed: i < 3"
+        )
+
+    def test_a_thread_that_waits_for_ever(self, machine, capfd):
+        body = "while (atomicAdd(out, 0) == 0) __nanosleep(1);"
+        status = run_kernel(machine, body, 1, "int32", block=(1,))
+        expect_failure(machine, capfd, status, driving.LAUNCH_FAILED, "yield for ever")
+
+    def test_memory_that_was_freed(self, machine, capfd):
+        text = """
+            struct Arguments { int* out; };
+            TAPEGRAD_KERNEL(kernel, Arguments) { *arguments.out = 1; }
+        """
+        function, out = machine.load(text, "kernel"), machine.allocate(64)
+        machine.free(out)
+        assert machine.launch(function, (1,), (1,), arguments(out=out)) == driving.SUCCESS
+        status = machine.synchronize()
+        expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, "memory that was freed")
+        assert machine.copy(machine.pinned(8, "u1").ctypes.data, out, 8) == driving.INVALID_VALUE
+        assert machine.library.cuMemFree_v2(c_ulonglong(out)) == driving.INVALID_VALUE
+
+
+ADD_ONE = """
+    struct Arguments { int* data; long long count; };
+    TAPEGRAD_KERNEL(add_one, Arguments) {
+      const long long i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < arguments.count) arguments.data[i] += 1;
+    }
+"""
+
+
+@pytest.fixture
+def add_one(machine):
+    """Give a function that launches data += 1."""
+    function = machine.load(ADD_ONE, "add_one")
+
+    def launch(data, count, stream=None):
+        given = arguments(data=data, count=count)
+        assert machine.launch(function, (1,), (count,), given, 0, stream) == driving.SUCCESS
+
+    return launch
+
+
+class TestStreams:
+    def test_work_waits_until_somebody_waits_for_it(self, machine, add_one):
+        pinned, stream = machine.pinned(4, np.int32), machine.stream()
+        data = machine.upload(np.arange(4, dtype=np.int32), stream)
+        add_one(data, 4, stream)
+        assert machine.copy(pinned.ctypes.data, data, 16, stream) == driving.SUCCESS
+        assert set(pinned.view(np.uint32).tolist()) == {0xA5A5A5A5}
+        assert machine.synchronize(stream) == driving.SUCCESS
+        assert pinned.tolist() == [1, 2, 3, 4]
+        machine.free(data)
+
+    def test_streams_do_not_wait_for_each_other(self, machine, add_one):
+        first, second, event = machine.stream(), machine.stream(), machine.event()
+        data = machine.upload(np.zeros(4, np.int32), first)
+        assert machine.synchronize(first) == driving.SUCCESS
+        add_one(data, 4, first)
+        assert machine.library.cuEventRecord(event, first) == driving.SUCCESS
+        assert machine.download(data, 4, np.int32, second).tolist() == [0] * 4
+        assert machine.library.cuStreamWaitEvent(second, event, 0) == driving.SUCCESS
+        assert machine.download(data, 4, np.int32, second).tolist() == [1] * 4
+        machine.free(data)
+
+    def test_an_event_is_the_place_where_it_was_recorded_last(self, machine, add_one):
+        first, second, event = machine.stream(), machine.stream(), machine.event()
+        data = machine.upload(np.zeros(4, np.int32))
+        assert machine.synchronize() == driving.SUCCESS
+        assert machine.library.cuStreamWaitEvent(second, event, 0) == driving.SUCCESS
+        for _ in range(2):
+            add_one(data, 4, first)
+            assert machine.library.cuEventRecord(event, first) == driving.SUCCESS
+        add_one(data, 4, first)
+        assert machine.download(data, 4, np.int32, second).tolist() == [0] * 4
+        assert machine.library.cuStreamWaitEvent(second, event, 0) == driving.SUCCESS
+        assert machine.library.cuEventRecord(event, first) == driving.SUCCESS
+        assert machine.library.cuEventDestroy_v2(event) == driving.SUCCESS
+        assert machine.download(data, 4, np.int32, second).tolist() == [2] * 4
+        assert machine.synchronize() == driving.SUCCESS
+        assert machine.download(data, 4, np.int32, second).tolist() == [3] * 4
+        machine.free(data)
+
+    @pytest.mark.parametrize("flags", [0, driving.NON_BLOCKING])
+    def test_the_null_stream(self, machine, add_one, flags):
+        """It waits for streams that were not made non-blocking, and they wait for it."""
+        stream = machine.stream(flags)
+        data = machine.upload(np.zeros(4, np.int32))
+        assert machine.synchronize() == driving.SUCCESS
+        is_waited_for = flags == 0
+        add_one(data, 4, stream)
+        assert machine.download(data, 4, np.int32).tolist() == [is_waited_for] * 4
+        assert machine.synchronize() == driving.SUCCESS
+        add_one(data, 4)
+        expected = [1 + is_waited_for] * 4
+        assert machine.download(data, 4, np.int32, stream).tolist() == expected
+        machine.free(data)
+
+    def test_many_launches_between_two_streams(self, machine, add_one):
+        stream, data = machine.stream(0), machine.upload(np.zeros(2, np.int32))
+        for _ in range(5000):
+            add_one(data, 2)
+            add_one(data, 2, stream)
+        assert machine.download(data, 2, np.int32).tolist() == [10000, 10000]
+        machine.free(data)
+
+    def test_pageable_memory_is_read_at_the_call_and_pinned_memory_later(self, machine):
+        stream = machine.stream()
+        for source, seen in ((np.ones(4), 1), (machine.pinned(4, np.float64), 2)):
+            source[:] = 1
+            data = machine.upload(source, stream)
+            source[:] = 2
+            assert machine.download(data, 4, np.float64, stream).tolist() == [seen] * 4
+            machine.free(data)
+
+    def test_registered_memory_is_pinned(self, machine):
+        stream, source = machine.stream(), np.ones(1000)
+        address, library = c_void_p(source.ctypes.data), machine.library
+        assert library.cuMemHostRegister_v2(address, c_size_t(source.nbytes), 0) == 0
+        assert library.cuMemHostRegister_v2(address, c_size_t(8), 0) == 712
+        data = machine.upload(source, stream)
+        source[:] = 2
+        assert library.cuMemHostUnregister(address) == 0, "waits for the copy"
+        assert library.cuMemHostUnregister(address) == 713
+        source[:] = 3
+        assert set(machine.download(data, 1000, np.float64, stream).tolist()) == {2}
+        machine.free(data)
+
+    def test_queries(self, machine, add_one):
+        """Not ready at first, so that both answers are seen; ready when asked again."""
+        library, stream, event = machine.library, machine.stream(), machine.event()
+        data = machine.upload(np.zeros(4, np.int32))
+        assert library.cuStreamQuery(stream) == driving.SUCCESS
+        assert library.cuEventQuery(event) == driving.SUCCESS
+        add_one(data, 4, stream)
+        assert library.cuEventRecord(event, stream) == driving.SUCCESS
+        assert library.cuEventQuery(event) == driving.NOT_READY
+        assert library.cuStreamQuery(stream) == driving.NOT_READY
+        assert library.cuStreamQuery(stream) == driving.SUCCESS
+        assert library.cuEventQuery(event) == driving.SUCCESS
+        machine.free(data)
+
+    def test_time_between_events(self, machine, add_one):
+        library, events, span = machine.library, [machine.event(), machine.event()], c_float(-1)
+        data = machine.upload(np.zeros(256, np.int32))
+        assert library.cuEventElapsedTime(byref(span), *events) == driving.INVALID_HANDLE
+        assert library.cuEventRecord(events[0], None) == driving.SUCCESS
+        add_one(data, 256)
+        assert library.cuEventRecord(events[1], None) == driving.SUCCESS
+        assert library.cuEventElapsedTime(byref(span), *events) == driving.NOT_READY
+        assert library.cuEventSynchronize(events[1]) == driving.SUCCESS
+        assert library.cuEventElapsedTime(byref(span), *events) == driving.SUCCESS
+        assert 0 < span.value < 10000
+        without_time = machine.event(2)
+        assert library.cuEventRecord(without_time, None) == driving.SUCCESS
+        assert machine.synchronize() == driving.SUCCESS
+        status = library.cuEventElapsedTime(byref(span), events[0], without_time)
+        assert status == driving.INVALID_HANDLE
+        machine.free(data)
+
+    def test_fills(self, machine):
+        data = machine.upload(np.zeros(8, np.uint8))
+        fill = machine.library.cuMemsetD8Async
+        assert fill(c_ulonglong(data + 2), 7, c_size_t(3), None) == driving.SUCCESS
+        assert fill(c_ulonglong(data + 2), 7, c_size_t(7), None) == driving.INVALID_VALUE
+        assert machine.download(data, 8, np.uint8).tolist() == [0, 0, 7, 7, 7, 0, 0, 0]
+        machine.free(data)
+
+    def test_threads_of_the_host(self, machine):
+        function = machine.load(ADD_ONE, "add_one")
+        data, failures = machine.upload(np.zeros(32, np.int32)), []
+        assert machine.synchronize() == driving.SUCCESS
+
+        def work():
+            machine.use_device(0)
+            for _ in range(100):
+                given = arguments(data=data, count=32)
+                failures.append(machine.launch(function, (1,), (32,), given))
+                failures.append(machine.synchronize())
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(failures) == {driving.SUCCESS}
+        assert set(machine.download(data, 32, np.int32).tolist()) == {400}
+        machine.free(data)
+
+
+class TestMemory:
+    def test_memory_begins_as_garbage_and_is_aligned(self, machine):
+        pieces = [machine.allocate(nbytes) for nbytes in (1, 100, 512, 5000)]
+        for data, nbytes in zip(pieces, (1, 100, 512, 5000), strict=True):
+            assert data % 512 == 0
+            assert set(machine.download(data, nbytes, np.uint8).tolist()) == {0xA5}
+            machine.free(data)
+
+    def test_out_of_memory(self, machine):
+        free, total, data = c_size_t(), c_size_t(), c_ulonglong()
+        assert machine.library.cuMemGetInfo_v2(byref(free), byref(total)) == driving.SUCCESS
+        assert total.value >= free.value
+        too_much = c_size_t(free.value + 1)
+        assert machine.library.cuMemAlloc_v2(byref(data), too_much) == driving.OUT_OF_MEMORY
+        first, before = machine.allocate(free.value // 2), free.value
+        assert machine.library.cuMemAlloc_v2(byref(data), free) == driving.OUT_OF_MEMORY
+        assert machine.library.cuMemGetInfo_v2(byref(free), byref(total)) == driving.SUCCESS
+        assert before // 2 - 512 <= free.value <= before // 2
+        machine.free(first)
+        assert machine.library.cuMemGetInfo_v2(byref(free), byref(total)) == driving.SUCCESS
+        assert free.value == before
+
+    def test_attributes_of_pointers(self, machine):
+        def attribute(data, number, kind=c_uint):
+            value = kind()
+            status = machine.library.cuPointerGetAttribute(byref(value), number, c_ulonglong(data))
+            return value.value if status == driving.SUCCESS else -status
+
+        machine.use_device(1)
+        data, pinned = machine.allocate(1000), machine.pinned(16, np.uint8)
+        machine.use_device(0)
+        assert attribute(data + 5, 2) == 2
+        assert attribute(data + 5, 9) == 1
+        assert attribute(data + 5, 11, c_ulonglong) == data
+        assert attribute(data + 5, 12, c_ulonglong) == 1000
+        assert attribute(pinned.ctypes.data, 2) == 1
+        assert attribute(np.ones(1).ctypes.data, 2) == -driving.INVALID_VALUE
+        assert attribute(data + 1000, 2) == -driving.INVALID_VALUE
+        machine.free(data)
+        assert machine.library.cuMemFreeHost(c_void_p(pinned.ctypes.data)) == driving.SUCCESS
+
+    def test_copies_stay_within_an_allocation(self, machine):
+        data, host = machine.allocate(16), np.zeros(32, np.uint8)
+        assert machine.copy(data, host.ctypes.data, 17) == driving.INVALID_VALUE
+        assert machine.copy(host.ctypes.data, data + 8, 9) == driving.INVALID_VALUE
+        assert machine.copy(data + 8, host.ctypes.data, 8) == driving.SUCCESS
+        machine.free(data)
+
+
+class TestDevices:
+    def test_they_are_described(self, machine):
+        library, value = machine.library, c_int()
+        assert library.cuDeviceGetCount(byref(value)) == driving.SUCCESS
+        assert value.value == 2
+        for attribute, expected in ((75, 9), (76, 0), (16, 132), (10, 32), (97, 232448)):
+            status = library.cuDeviceGetAttribute(byref(value), attribute, 0)
+            assert (status, value.value) == (driving.SUCCESS, expected)
+        assert library.cuDeviceGet(byref(value), 2) == 101
+        name = ctypes.create_string_buffer(100)
+        assert library.cuDeviceGetName(name, 100, 1) == driving.SUCCESS
+        assert name.value == b"Emulated GPU"
+        uuids = [ctypes.create_string_buffer(16) for _ in range(2)]
+        for device in range(2):
+            assert library.cuDeviceGetUuid(uuids[device], device) == driving.SUCCESS
+        assert uuids[0].raw != uuids[1].raw
+
+    def test_handles_belong_to_a_device(self, machine):
+        function, stream, event = (
+            machine.load(ADD_ONE, "add_one"),
+            machine.stream(),
+            machine.event(),
+        )
+        machine.use_device(1)
+        other = machine.stream()
+        given = arguments(data=machine.allocate(4), count=1)
+        assert machine.launch(function, (1,), (1,), given) == driving.INVALID_HANDLE
+        assert machine.library.cuStreamSynchronize(stream) == driving.INVALID_HANDLE
+        assert machine.library.cuEventRecord(event, other) == driving.INVALID_HANDLE
+        assert machine.library.cuStreamWaitEvent(other, event, 0) == driving.SUCCESS
+
+    def test_copies_between_devices(self, machine):
+        first = machine.upload(np.arange(5.0))
+        assert machine.synchronize() == driving.SUCCESS
+        machine.use_device(1)
+        second = machine.allocate(40)
+        assert machine.copy(second, first, 40) == driving.SUCCESS
+        assert machine.download(second, 5, np.float64).tolist() == [0, 1, 2, 3, 4]
+
+    @pytest.mark.parametrize(("count", "status"), [("0", 100), ("5", 0)])
+    def test_number_and_memory_are_chosen(self, count, status):
+        program = (
+            "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); n = ctypes.c_int()\n"
+            "m = ctypes.c_size_t(); print(library.cuInit(0))\n"
+            "library.cuDeviceGetCount(ctypes.byref(n)); print(n.value)\n"
+            "library.cuDeviceTotalMem_v2(ctypes.byref(m), 0); print(m.value)"
+        )
+        variables = {"TAPEGRAD_EMULATED_DEVICES": count, "TAPEGRAD_EMULATED_MEMORY": "4096"}
+        done = subprocess.run(
+            [sys.executable, "-c", program, cuda_emulator.library()],
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        memory = 4096 if count != "0" else 0
+        assert [int(line) for line in done.stdout.split()] == [status, int(count), memory]
+
+    def test_errors_have_names(self, machine):
+        for function, expected in (
+            (machine.library.cuGetErrorName, b"CUDA_ERROR_OUT_OF_MEMORY"),
+            (machine.library.cuGetErrorString, b"out of memory"),
+        ):
+            text = ctypes.c_char_p()
+            assert function(driving.OUT_OF_MEMORY, byref(text)) == driving.SUCCESS
+            assert text.value == expected
+            assert function(12345, byref(text)) == driving.INVALID_VALUE
+
+
+class TestLaunches:
+    @pytest.mark.parametrize(
+        ("grid", "block", "shared"),
+        [
+            ((0,), (1,), 0),
+            ((1,), (0,), 0),
+            ((1,), (1025,), 0),
+            ((1,), (32, 33), 0),
+            ((1,), (1, 1, 65), 0),
+            ((1, 65536), (1,), 0),
+            ((1,), (1,), 49153),
+        ],
+    )
+    def test_limits(self, machine, grid, block, shared):
+        function = machine.load(ADD_ONE, "add_one")
+        given = arguments(data=0, count=0)
+        assert machine.launch(function, grid, block, given, shared) == driving.INVALID_VALUE
+
+    def test_more_shared_memory_is_asked_for(self, machine):
+        function, given = machine.load(ADD_ONE, "add_one"), arguments(data=0, count=0)
+        set_attribute = machine.library.cuFuncSetAttribute
+        assert set_attribute(function, 8, 232449) == driving.INVALID_VALUE
+        assert set_attribute(function, 8, 232448) == driving.SUCCESS
+        assert machine.launch(function, (1,), (1,), given, 232448) == driving.SUCCESS
+        assert machine.launch(function, (1,), (1,), given, 232449) == driving.INVALID_VALUE
+
+    def test_arguments_of_the_wrong_size(self, machine):
+        function = machine.load(ADD_ONE, "add_one")
+        assert machine.launch(function, (1,), (1,), arguments(data=0)) == driving.INVALID_VALUE
+        too_many = arguments(a=0, b=0, c=0, d=0)
+        assert machine.launch(function, (1,), (1,), too_many) == driving.INVALID_VALUE
+
+    def test_parameters_one_by_one(self, machine):
+        text = """
+            extern "C" __global__ void fill(float* out, short count, double value, bool negate) {
+              if (threadIdx.x < count) out[threadIdx.x] = negate ? -value : value;
+            }
+        """
+        function, out = machine.load(text, "fill"), machine.upload(np.zeros(4, np.float32))
+        values = [c_ulonglong(out), ctypes.c_short(3), ctypes.c_double(2.5), ctypes.c_bool(True)]
+        addresses = (c_void_p * 4)(*(ctypes.addressof(value) for value in values))
+        sizes = [c_uint(size) for size in (1, 1, 1, 8, 1, 1, 0)]
+        status = machine.library.cuLaunchKernel(function, *sizes, None, addresses, None)
+        for value in values:
+            value.value = 0  # they were read by the launch
+        assert status == driving.SUCCESS
+        assert machine.download(out, 4, np.float32).tolist() == [-2.5, -2.5, -2.5, 0]
+        given = arguments(
+            out=out, count=ctypes.c_short(4), value=ctypes.c_double(1), negate=ctypes.c_bool(False)
+        )
+        assert machine.launch(function, (1,), (8,), given) == driving.SUCCESS
+        assert machine.download(out, 4, np.float32).tolist() == [1, 1, 1, 1]
+        machine.free(out)
+
+    def test_what_is_not_there(self, machine):
+        module, function = machine.module(machine.compile(ADD_ONE)), c_void_p()
+        get = machine.library.cuModuleGetFunction
+        assert get(byref(function), module, b"add_two") == driving.NOT_FOUND
+        load = machine.library.cuModuleLoadData
+        assert load(byref(module), b"no image") == driving.INVALID_IMAGE
+
+    def test_modules_do_not_share_names(self, machine):
+        text = "struct Arguments { int* out; };\n__device__ int answer = VALUE;\n" + (
+            "TAPEGRAD_KERNEL(give, Arguments) { *arguments.out = answer++; }"
+        )
+        functions = [machine.load(text, "give", [f"-DVALUE={n}"]) for n in (10, 20)]
+        out, seen = machine.upload(np.zeros(1, np.int32)), []
+        for function in (*functions, *functions):
+            assert machine.launch(function, (1,), (1,), arguments(out=out)) == driving.SUCCESS
+            seen += machine.download(out, 1, np.int32).tolist()
+        assert seen == [10, 20, 11, 21]
+        machine.free(out)
+
+
+class TestCompiler:
+    def test_errors_are_in_the_log(self, machine):
+        text = "struct A {};\nTAPEGRAD_KERNEL(bad, A) {\n  no_such_function(1);\n}\n"
+        with pytest.raises(CompileError, match=r"test\.cu\(3\): error: .*no_such_function"):
+            machine.compile(text)
+
+    @pytest.mark.parametrize(
+        "options",
+        [["-DN=5"], ["-D", "N=5"], ["--define-macro=N=5"], ["--define-macro", "N=5", "-Q"]],
+        ids=" ".join,
+    )
+    def test_macros(self, machine, options):
+        text = "struct A { int* out; };\nTAPEGRAD_KERNEL(give, A) { *arguments.out = N; }"
+        out = machine.upload(np.zeros(1, np.int32))
+        function = machine.load(text, "give", [*options, "--gpu-architecture=sm_90"])
+        assert machine.launch(function, (1,), (1,), arguments(out=out)) == driving.SUCCESS
+        assert machine.download(out, 1, np.int32).tolist() == [5]
+        machine.free(out)
+
+    def test_results_are_kept(self, machine, tmp_path, monkeypatch):
+        monkeypatch.setenv("TAPEGRAD_EMULATOR_CACHE", str(tmp_path))
+        text = "struct A { int* out; };\nTAPEGRAD_KERNEL(give, A) { *arguments.out = N; }"
+        first = machine.compile(text, ["-DN=1"])
+        (kept,) = tmp_path.glob("*.so")
+        written = kept.stat().st_mtime_ns
+        assert machine.compile(text, ["-DN=1"]) == first
+        assert kept.stat().st_mtime_ns == written
+        machine.compile(text, ["-DN=2"])
+        assert len(list(tmp_path.glob("*.so"))) == 2
+        with pytest.raises(CompileError):
+            machine.compile(text)
+        assert len(list(tmp_path.glob("*.so"))) == 2
+        assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+    def test_what_cuda_lacks_is_not_there(self, machine):
+        for line in ("atomicAdd((long long*)0, 1ll);", "std::abs(1);", "int32_t x = 0;"):
+            with pytest.raises(CompileError):
+                machine.compile(f"struct A {{}};\nTAPEGRAD_KERNEL(bad, A) {{ {line} }}")
+
+    def test_the_other_way_of_defining_a_kernel(self, machine):
+        """The macro of the prelude gives way to the emulator's."""
+        text = pointwise_source.prelude() + ADD_ONE
+        assert machine.load(text, "add_one")
+
+
+def functions_of_cuda():
+    """Yield the functions that the C library lacks, arguments for them, and their values."""
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.dps = 40
+    real = mpmath.mpf
+    tails = [-38.0, -20.0, -8.3, -3.0, -1.0, -1e-5, 0.0, 0.3, 2.0, 5.0]
+    inside = [-0.999999, -0.7, -0.5, -1e-3, -1e-12, 0.0, 1e-300, 0.25, 0.51, 1 - 2.0**-24]
+    small = [1e-300, 1e-30, 1e-7, 0.1, 0.5, 0.7, 1.0, 1.4, 1.6, 1.9999999]
+    positive = [1e-30, 0.1, 0.5, 2.0, 3.7, 1e30]
+    yield "rsqrt", positive, lambda x: 1 / mpmath.sqrt(real(x))
+    yield "rcbrt", positive, lambda x: 1 / mpmath.cbrt(real(x))
+    yield "exp10", [-30.0, -2.5, 0.0, 1e-3, 3.0, 30.25], lambda x: mpmath.power(10, real(x))
+    angles = [-1e6, -7.25, -1.0, -0.6, 1e-9, 0.25, 0.4999999, 0.75, 1.5, 123.456, 4e15]
+    yield "sinpi", angles, lambda x: mpmath.sinpi(real(x))
+    yield "cospi", angles, lambda x: mpmath.cospi(real(x))
+    yield "normcdf", tails, lambda x: mpmath.ncdf(real(x))
+    yield "erfinv", inside, lambda x: mpmath.erfinv(real(x))
+
+    def erfcinv(y):
+        if y >= 0.5:
+            return mpmath.erfinv(1 - real(y))
+        start = mpmath.sqrt(-mpmath.log(real(y)))
+        return mpmath.findroot(lambda t: mpmath.log(mpmath.erfc(t)) - mpmath.log(real(y)), start)
+
+    yield "erfcinv", small, erfcinv
+    probabilities = [value / 2 for value in small]
+    yield "normcdfinv", probabilities, lambda p: -mpmath.sqrt(2) * erfcinv(2 * p)
+
+
+class TestMath:
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_functions_that_the_c_library_lacks(self, machine, dtype):
+        suffix = "f" if dtype == "float32" else ""
+        eps = np.finfo(dtype).eps
+        for name, points, reference in functions_of_cuda():
+            points = np.array(points, dtype)
+            if dtype == "float32":
+                points = points[np.abs(points) != 0]
+            body = f"if (i < arguments.count) out[i] = {name}{suffix}(in[i]);"
+            got = run_kernel(machine, body, points.size, dtype, data=points)
+            for x, y in zip(points.tolist(), got.tolist(), strict=True):
+                expected = reference(x)
+                bound = (1 if dtype == "float32" else 8) * eps * abs(expected)
+                tiny = np.finfo(dtype).smallest_normal
+                assert abs(expected - y) <= max(float(bound), tiny), (name, x, y, expected)
+
+    def test_bits(self, machine):
+        body = """
+            out[0] = __popc(0xf0f0u); out[1] = __clz(1); out[2] = __clz(0); out[3] = __ffs(8);
+            out[4] = __brev(1u); out[5] = __umulhi(0x80000000u, 6); out[6] = __mulhi(-1, 1);
+            out[7] = __umul64hi(1ull << 63, 4); out[8] = __float_as_int(1.0f);
+            out[9] = __byte_perm(0x33221100, 0x77665544, 0x7410);
+            out[10] = __funnelshift_l(0x80000000u, 1u, 1); out[11] = __float2int_rn(2.5f);
+            out[12] = __float2int_rz(1e30f); out[13] = __double2int_rd(-0.5);
+            out[14] = min(3u, 5u) + max(-1, -7); out[15] = max(0.0f / 0.0f, 4.0f);
+            const float4 v = make_float4(1, 2, 3, 4);
+            out[16] = sizeof(v) + alignof(float4) + alignof(float2) + v.w; out[17] = warpSize;
+        """
+        got = run_kernel(machine, body, 18, "int32", block=(1,))
+        expected = [8, 31, 32, 4, -(2**31), 3, -1, 2, 0x3F800000, 0x77441100, 3, 2]
+        expected += [2**31 - 1, -1, 2, 4, 44, 32]
+        assert got.tolist() == expected
+
+
+class TestPointwiseTable:
+    @pytest.mark.parametrize("dtype", pointwise_source.DTYPES)
+    def test_it_compiles(self, machine, dtype):
+        module = machine.module(machine.compile(pointwise_source.program(dtype)))
+        for line, role in pointwise_source.kernels(dtype):
+            name = pointwise_source.kernel_name(line, dtype, role)
+            assert machine.function(module, name)
+
+    @pytest.mark.parametrize("name", ["exp", "sigmoid", "lgamma", "digamma", "erfinv", "neg"])
+    def test_it_computes(self, machine, name):
+        import tapegrad
+
+        x = tapegrad.linspace(-0.9, 0.95, 1000)
+        function = machine.load(pointwise_source.program("float32"), f"{name}_float32")
+        source, out = machine.upload(x.numpy()), machine.allocate(4000)
+        given = arguments(source=source, out=out, count=1000)
+        assert machine.launch(function, (3,), (128,), given) == driving.SUCCESS
+        got = machine.download(out, 1000, np.float32)
+        np.testing.assert_allclose(got, getattr(tapegrad, name)(x).numpy(), rtol=2e-6, atol=1e-7)
+        machine.free(source)
+        machine.free(out)
+
+
+def test_the_library_is_built_once():
+    path = cuda_emulator.library()
+    built = path.stat().st_mtime_ns
+    program = "import cuda_emulator; print(cuda_emulator.library(), end='')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=os.path.dirname(__file__),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == str(path)
+    assert path.stat().st_mtime_ns == built
+    assert cuda_emulator.environment() == {
+        "TAPEGRAD_CUDA_DRIVER": str(path),
+        "TAPEGRAD_NVRTC": str(path),
+    }
