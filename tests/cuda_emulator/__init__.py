@@ -7,7 +7,8 @@ used in a process: ``os.environ | environment()``.
 Kernel texts are compiled by the C++ compiler with ``device.h`` before them, and run one thread of
 the host at a time. Work of streams runs as late as CUDA allows, memory begins as garbage, and
 writes out of bounds, barriers that not all threads reach and the like are errors of CUDA at the
-next synchronisation, with a message on stderr.
+next synchronisation, with a message on stderr. ``TAPEGRAD_CUDA_CACHE=0``, which the product's
+allocator reads, puts each tensor between red zones of its own.
 
 Environment variables, read by the library:
     TAPEGRAD_EMULATED_DEVICES: how many devices there are (2); read by cuInit.

@@ -121,6 +121,7 @@ static const tapegrad_emulator::Index& blockDim = tapegrad_emulator::context.blo
 static const tapegrad_emulator::Index& gridDim = tapegrad_emulator::context.grid_size;
 constexpr int warpSize = 32;
 
+#include "device_checks.h"
 #include "device_math.h"
 #include "device_sync.h"
 #include "device_vector.h"

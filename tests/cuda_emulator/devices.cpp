@@ -98,6 +98,7 @@ constexpr Error kErrors[] = {
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {kAssert, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
+    {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {kAlreadyRegistered, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
      "part or all of the requested memory range is already mapped"},
     {kNotRegistered, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",

@@ -2,12 +2,15 @@
 
 import ctypes
 from ctypes import byref, c_char_p, c_size_t, c_uint, c_ulonglong, c_void_p
+from functools import cache
 
 import numpy as np
 
+import cuda_emulator
+
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_READY = 0, 1, 2, 600
 INVALID_IMAGE, INVALID_CONTEXT, INVALID_HANDLE, NOT_FOUND = 200, 201, 400, 500
-ILLEGAL_ADDRESS, ASSERT, LAUNCH_FAILED = 700, 710, 719
+ILLEGAL_ADDRESS, ASSERT, MISALIGNED_ADDRESS, LAUNCH_FAILED = 700, 710, 716, 719
 NVRTC_COMPILATION = 6
 NON_BLOCKING = 1
 
@@ -136,3 +139,42 @@ def arguments(**fields):
         {"_fields_": [(name, type(value)) for name, value in values.items()]},
     )
     return kind(**values)
+
+
+@cache
+def shared_machine():
+    return Machine(cuda_emulator.library())
+
+
+def machine_without_errors():
+    """Yield the emulator with device 0 current; then see that no error is left behind."""
+    machine = shared_machine()
+    machine.use_device(0)
+    yield machine
+    machine.use_device(0)
+    assert machine.synchronize() == SUCCESS
+
+
+def run_kernel(machine, body, out_count, dtype, grid=(1,), block=(32,), shared=0, data=None):
+    """Run a kernel whose text is `body`, with `out` and `in`; return what it wrote."""
+    kind = {"int32": "int", "float32": "float", "float64": "double", "int64": "long long"}[dtype]
+    text = f"""
+        struct Arguments {{ {kind}* out; const {kind}* in; long long count; }};
+        TAPEGRAD_KERNEL(kernel, Arguments) {{
+          {kind}* out = arguments.out;
+          const {kind}* in = arguments.in;
+          const int i = blockIdx.x * blockDim.x + threadIdx.x;
+          {body}
+        }}
+    """
+    function = machine.load(text, "kernel")
+    values = np.zeros(1, dtype) if data is None else np.asarray(data, dtype)
+    source = machine.upload(values)
+    out = machine.upload(np.zeros(out_count, dtype))
+    given = arguments(out=out, source=source, count=values.size)
+    assert machine.launch(function, grid, block, given, shared) == SUCCESS
+    result = np.empty(out_count, dtype)
+    status = machine.copy(result.ctypes.data, out, result.nbytes)
+    machine.free(source)
+    machine.free(out)
+    return result if status == SUCCESS else status

@@ -35,6 +35,7 @@ enum : Result {
   kNotFound = 500,
   kIllegalAddress = 700,
   kAssert = 710,
+  kMisalignedAddress = 716,
   kLaunchFailed = 719,
 };
 

@@ -31,22 +31,13 @@ namespace {
 enum { kSuccess = 0, kInvalidInput = 3, kInvalidProgram = 4, kCompilation = 6, kInternal = 11 };
 
 // -O1 compiles quickly and runs well enough; contraction is off as in the options for NVRTC.
-const char* const kOptions[] = {"-std=c++20",
-                                "-O1",
-                                "-fPIC",
-                                "-shared",
-                                "-w",
-                                "-fno-strict-aliasing",
-                                "-ffp-contract=off",
-                                "-fvisibility=hidden",
-                                "-fno-exceptions",
-                                "-fno-rtti",
-                                "-fno-math-errno",
-                                "-fno-asynchronous-unwind-tables",
-                                "-fno-stack-protector",
-                                "-nostdlib",
-                                "-x",
-                                "c++"};
+const char* const kOptions[] = {
+    "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-fno-strict-aliasing", "-ffp-contract=off",
+    "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
+    "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-nostdlib",
+    // Reported by device_checks.h.
+    "-fsanitize=alignment,bounds,shift-exponent,integer-divide-by-zero",
+    "-fno-sanitize-recover=all", "-x", "c++"};
 const char* const kLibraries[] = {"-x", "none", "-lm", "-lc", "-lgcc"};
 
 std::vector<std::string> split(const std::string& text) {
