@@ -362,7 +362,7 @@ void DeviceMemory::fail_out_of_memory(size_t nbytes) {
                          device_, " has a total capacity of ", readable(info.total), " of which ",
                          readable(info.free), " is free.", allowed, " Of the allocated memory ",
                          readable(live), " is allocated by tapegrad, and ",
-                         readable(reserved - live), " is reserved by tapegrad but unallocated.",
+                         readable(reserved - live), " is reserved by tapegrad but unallocated",
                          explain_memory ? explain_memory() : "");
 }
 

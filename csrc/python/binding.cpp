@@ -1,7 +1,7 @@
 #include "python/binding.h"
 
-#include <algorithm>
 #include <charconv>
+#include <climits>
 #include <limits>
 #include <span>
 
@@ -211,19 +211,16 @@ MemoryFormat memory_format_of(const char* op, nb::handle format) {
 
 namespace {
 
-// "cuda" is the device that the thread has chosen, "cuda:1" the second one.
-Device cuda_device_of(std::string_view number) {
-  int index = 0;
-  if (number.empty()) {
-    index = cuda::current_device();
-  } else {
-    const char* end = number.data() + number.size();
-    const auto parsed = std::from_chars(number.data(), end, index);
-    TAPEGRAD_CHECK(parsed.ec == std::errc() && parsed.ptr == end,
-                   "device: invalid device string: 'cuda:", number, "'");
-    cuda::check_device(index);
-  }
-  return {DeviceType::CUDA, static_cast<uint8_t>(index)};
+Device cuda_device(int index) { return {DeviceType::CUDA, static_cast<uint8_t>(index)}; }
+
+Device numbered_cuda_device(std::string_view number) {
+  unsigned index = 0;
+  const char* end = number.data() + number.size();
+  const auto parsed = std::from_chars(number.data(), end, index);
+  TAPEGRAD_CHECK(parsed.ec == std::errc() && parsed.ptr == end && index <= INT_MAX,
+                 "device: invalid device string: 'cuda:", number, "'");
+  cuda::check_device(static_cast<int>(index));
+  return cuda_device(static_cast<int>(index));
 }
 
 }  // namespace
@@ -231,13 +228,15 @@ Device cuda_device_of(std::string_view number) {
 Device device_of(nb::handle device) {
   if (device.is_none()) return default_device;
   const std::string text = str_of(device);
-  if (PyLong_CheckExact(device.ptr())) return cuda_device_of(text);
-  const size_t colon = std::min(text.find(':'), text.size());
+  if (PyLong_CheckExact(device.ptr())) return numbered_cuda_device(text);
+  const size_t colon = text.find(':');
   const std::string_view type = std::string_view(text).substr(0, colon);
   if (type == "cpu") return {};
   if (type == "meta") return {DeviceType::Meta};
-  if (type == "cuda")
-    return cuda_device_of(std::string_view(text).substr(std::min(colon + 1, text.size())));
+  if (type == "cuda") {
+    if (colon == std::string::npos) return cuda_device(cuda::current_device());
+    return numbered_cuda_device(std::string_view(text).substr(colon + 1));
+  }
   fail("device: expected 'cpu', 'cuda' or 'meta', got '", text, "'");
 }
 

@@ -1,0 +1,80 @@
+"""What the tests of the CUDA back end run on: a GPU if there is one, else the emulator.
+
+Which of the two is decided here, when the folder is collected, which is before any test of the
+session asks for CUDA: the library loads a driver once. Where there is neither, the tests are
+skipped with the reason. ``TAPEGRAD_TEST_GPU=0`` takes the emulator although there is a GPU.
+"""
+
+import ctypes
+import gc
+import os
+
+import cuda_emulator
+import pytest
+from library import IS_TORCH, torch
+
+SUCCESS = 0
+
+
+def has_gpu():
+    """Whether NVIDIA's driver finds a device; asked without tapegrad, which loads one for good."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    is_counted = driver.cuInit(0) == SUCCESS and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return is_counted and count.value > 0
+
+
+def choose():
+    """Return what to run on, and why it is nothing; lets tapegrad find the emulator."""
+    if IS_TORCH:
+        return "", "about tapegrad's own back end"
+    if "TAPEGRAD_CUDA_DRIVER" in os.environ:
+        return "emulator", ""
+    if os.environ.get("TAPEGRAD_TEST_GPU", "1") != "0" and has_gpu():
+        return "gpu", ""
+    if reason := cuda_emulator.why_unavailable():
+        return "", f"no GPU, and {reason}"
+    os.environ.update(cuda_emulator.environment())
+    return "emulator", ""
+
+
+DEVICE, REASON = choose()
+
+
+def pytest_collection_modifyitems(items):
+    here = os.path.dirname(__file__)
+    for item in items:
+        if str(item.path).startswith(here) and not DEVICE:
+            item.add_marker(pytest.mark.skip(reason=REASON))
+
+
+@pytest.fixture(autouse=True)
+def clean_device():
+    """Start with nothing kept, and end on the device and the stream of the beginning."""
+    if not DEVICE:
+        yield
+        return
+    gc.collect()
+    torch.cuda.empty_cache()
+    for index in range(torch.cuda.device_count()):
+        torch.cuda.reset_peak_memory_stats(index)
+        torch.cuda.reset_accumulated_memory_stats(index)
+    yield
+    assert torch.cuda.current_device() == 0, "a test left another device"
+    assert torch.cuda.current_stream() == torch.cuda.default_stream(), "a test left another stream"
+
+
+@pytest.fixture
+def emulator():
+    """Skip where work is not held back until somebody waits for it, as only the emulator does."""
+    if DEVICE != "emulator":
+        pytest.skip("a GPU does not wait to be asked")
+
+
+@pytest.fixture
+def two_devices():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two devices")

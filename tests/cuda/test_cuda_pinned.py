@@ -1,0 +1,113 @@
+"""Page-locked memory of the host."""
+
+import pytest
+from library import torch
+
+cuda = torch.cuda
+COUNTS = ("live_bytes", "cached_bytes", "system_allocations")
+
+
+def counts():
+    return [torch._C._cuda_pinned_stats()[name] for name in COUNTS]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(clean_device):
+    cuda.synchronize()
+    cuda.empty_cache()
+    assert counts()[:2] == [0, 0]
+
+
+def test_a_pinned_copy():
+    x = torch.arange(6).view(2, 3).t()
+    y = x.pin_memory()
+    assert y.is_pinned() and not x.is_pinned() and y.device.type == "cpu"
+    assert torch.equal(x, y) and y.is_contiguous() and y.data_ptr() != x.data_ptr()
+    assert y.pin_memory() is y and y[1:].is_pinned()
+    y[0] = 7
+    assert x[0, 0] == 0 and y.tolist() == [[7, 7], [1, 4], [2, 5]]
+    assert not torch.empty(3).is_pinned() and not torch.empty(0).pin_memory().is_pinned()
+
+
+def test_it_is_no_part_of_the_graph():
+    x = torch.ones(3, requires_grad=True)
+    assert not x.pin_memory().requires_grad
+    assert torch.ones(3, requires_grad=True, pin_memory=True).is_leaf
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: torch.empty(3, **options),
+        lambda **options: torch.zeros(3, **options),
+        lambda **options: torch.tensor([1.0, 2.0], **options),
+        lambda **options: torch.rand(3, **options),
+        lambda **options: torch.arange(3.0, **options),
+        lambda **options: torch.ones_like(torch.empty(3), **options),
+        lambda **options: torch.empty(3).new_full((2,), 5.0, **options),
+    ],
+)
+def test_pinned_from_the_beginning(make):
+    torch.manual_seed(0)
+    x = make(pin_memory=True, requires_grad=True)
+    torch.manual_seed(0)
+    plain = make()
+    assert x.is_pinned() and x.requires_grad and not plain.is_pinned()
+    if plain.abs().sum() > 0 and plain.isfinite().all():
+        assert x.shape == plain.shape and x.dtype == plain.dtype
+
+
+def test_values_are_kept():
+    assert torch.tensor([1, 2], pin_memory=True).tolist() == [1, 2]
+    torch.manual_seed(0)
+    x = torch.rand(5, pin_memory=True)
+    torch.manual_seed(0)
+    assert torch.equal(x, torch.rand(5))
+
+
+def test_only_the_memory_of_the_host():
+    x = torch.empty(3, device="cuda")
+    assert not x.is_pinned()
+    with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+        x.pin_memory()
+    with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+        torch.empty(3, device="cuda", pin_memory=True)
+
+
+def test_blocks_are_kept_by_powers_of_two():
+    before = counts()[2]
+    x = torch.ones(300, dtype=torch.uint8).pin_memory()
+    assert counts() == [512, 0, before + 1]
+    address = x.data_ptr()
+    del x
+    assert counts() == [0, 512, before + 1]
+    x = torch.ones(512, dtype=torch.uint8).pin_memory()
+    assert x.data_ptr() == address and counts() == [512, 0, before + 1]
+    y = torch.ones(513, dtype=torch.uint8).pin_memory()
+    assert counts() == [1536, 0, before + 2]
+    del x, y
+    cuda.empty_cache()
+    assert counts()[:2] == [0, 0]
+
+
+def test_what_a_stream_uses_is_not_handed_out(emulator):
+    s = cuda.Stream()
+    x = torch.ones(100).pin_memory()
+    address = x.data_ptr()
+    torch._C._cuda_record_pinned(x, 0, s.cuda_stream)
+    torch._C._cuda_record_pinned(x[10:], 0, s.cuda_stream)
+    del x
+    y = torch.ones(100).pin_memory()
+    assert y.data_ptr() != address
+    s.synchronize()
+    z = torch.ones(100).pin_memory()
+    assert z.data_ptr() == address
+    torch._C._cuda_record_pinned(torch.ones(3), 0, s.cuda_stream)  # not pinned: nothing happens
+
+
+def test_packed_sequences():
+    rnn = torch.nn.utils.rnn
+    packed = rnn.pack_sequence([torch.ones(3, 2), torch.ones(1, 2)])
+    pinned = packed.pin_memory()
+    assert pinned.is_pinned() and not packed.is_pinned()
+    assert torch.equal(pinned.data, packed.data) and pinned.batch_sizes.is_pinned()

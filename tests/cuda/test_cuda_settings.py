@@ -1,0 +1,97 @@
+"""torch.backends, torch.version, the precision of products, profiler marks."""
+
+import pytest
+from library import torch
+
+matmul = torch.backends.cuda.matmul
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    before = torch._C._cuda_matmul_settings()
+    yield
+    torch._C._cuda_set_matmul_settings(**before)
+
+
+def test_precision_of_float32_products():
+    assert torch.get_float32_matmul_precision() == "highest" and matmul.allow_tf32 is False
+    for precision in ("high", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        assert torch.get_float32_matmul_precision() == precision and matmul.allow_tf32 is True
+    matmul.allow_tf32 = False
+    assert torch.get_float32_matmul_precision() == "highest"
+    matmul.allow_tf32 = True
+    assert torch.get_float32_matmul_precision() == "high"
+    with pytest.raises(RuntimeError, match=r"expected 'highest', 'high' or 'medium', got 'best'"):
+        torch.set_float32_matmul_precision("best")
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("allow_fp16_reduced_precision_reduction", True),
+        ("allow_bf16_reduced_precision_reduction", True),
+        ("allow_fp16_accumulation", False),
+    ],
+)
+def test_reductions_of_halves(name, default):
+    assert getattr(matmul, name) is default
+    setattr(matmul, name, not default)
+    assert getattr(matmul, name) is not default
+    assert torch.get_float32_matmul_precision() == "highest"
+    with pytest.raises(TypeError, match=f"{name} expects a bool"):
+        setattr(matmul, name, 3)
+
+
+def test_an_unknown_setting():
+    with pytest.raises(AttributeError):
+        matmul.allow_everything = True
+
+
+def test_backends():
+    assert torch.backends.cuda.is_built()
+    assert not torch.backends.mps.is_available() and not torch.backends.mps.is_built()
+
+
+def test_cudnn():
+    cudnn = torch.backends.cudnn
+    assert not cudnn.is_available() and cudnn.version() is None
+    assert not cudnn.is_acceptable(torch.ones(2))
+    assert (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (
+        True,
+        False,
+        False,
+        True,
+    )
+    cudnn.benchmark = True
+    with cudnn.flags(enabled=False, deterministic=True):
+        assert cudnn.deterministic and not cudnn.enabled and not cudnn.benchmark
+    assert cudnn.enabled and cudnn.benchmark and not cudnn.deterministic
+    assert cudnn.set_flags(_benchmark=False)[1] is True
+    assert cudnn.benchmark is False
+
+
+def test_versions():
+    version = torch.version
+    assert version.__version__ == torch.__version__ and version.hip is None
+    assert version.cuda is None or len(version.cuda.split(".")) == 2
+    with pytest.raises(AttributeError, match="no attribute 'cudnn'"):
+        version.cudnn  # noqa: B018
+
+
+def test_profiler_marks():
+    """They do nothing where the library is not installed, and nothing else where it is."""
+    nvtx = torch.cuda.nvtx
+    nvtx.mark("here")
+    depth = nvtx.range_push("outer")
+    with nvtx.range("step {}", 3):
+        assert nvtx.range_push("inner") >= depth
+        nvtx.range_pop()
+    nvtx.range_pop()
+    nvtx.range_end(nvtx.range_start("apart"))
+
+    @nvtx.range("decorated")
+    def function():
+        return 5
+
+    assert function() == 5
