@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/fresh_memory.h"
 #include "core/pool.h"
 
 namespace tapegrad {
@@ -101,16 +102,10 @@ void* system_allocate(SizeClass size) {
                          explain_memory ? explain_memory() : "");
 }
 
-// TAPEGRAD_FILL_FRESH=0xff and the like: the byte that fresh memory is filled with, so that a kernel
-// that reads what nobody wrote gives another result under another byte; -1 where it is not set.
-int fill_from_environment() {
-  const char* text = std::getenv("TAPEGRAD_FILL_FRESH");
-  return text && *text ? static_cast<int>(std::strtol(text, nullptr, 0) & 0xff) : -1;
-}
-const int fresh_byte = fill_from_environment();
+const int byte_of_fresh_memory = fresh_byte();
 // Larger requests take the rare way, which in a program that fills its memory is the way of all.
 constexpr size_t kLargest = size_t{1} << 62;
-const size_t plain_limit = fresh_byte < 0 ? kLargest : 0;
+const size_t plain_limit = byte_of_fresh_memory < 0 ? kLargest : 0;
 
 [[gnu::always_inline]] inline void* take_block(size_t nbytes) {
   SizeClass size = size_class(nbytes);
@@ -137,7 +132,7 @@ const size_t plain_limit = fresh_byte < 0 ? kLargest : 0;
 
 [[gnu::noinline]] void* allocate_rarely(size_t nbytes) {
   if (nbytes > kLargest) fail_out_of_memory(nbytes);
-  return std::memset(take_block(nbytes), fresh_byte, nbytes);
+  return std::memset(take_block(nbytes), byte_of_fresh_memory, nbytes);
 }
 
 }  // namespace
@@ -174,6 +169,11 @@ void empty_cache() noexcept {
       std::free(block);
     }
   stats.cached_bytes = in_slabs;
+}
+
+int fresh_byte() {
+  static const char* const text = std::getenv("TAPEGRAD_FILL_FRESH");
+  return text && *text ? static_cast<int>(std::strtol(text, nullptr, 0) & 0xff) : -1;
 }
 
 const MemoryStats& memory_stats() { return stats; }

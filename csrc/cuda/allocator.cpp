@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/fresh_memory.h"
 #include "core/pool.h"
 #include "cuda/blocks.h"
 #include "cuda/context.h"
@@ -39,6 +40,7 @@ bool cache_from_environment() {
   return !text || std::string_view(text) != "0";
 }
 const bool is_caching = cache_from_environment();
+const int byte_of_fresh_memory = fresh_byte();
 
 size_t segment_for(size_t size) {
   if (!is_caching) return size;
@@ -92,6 +94,7 @@ class DeviceMemory {
   void add_free(Block* block);
   void remove_free(Block* block);
   void keep_rest(Block* block, size_t size);
+  void fill(const Block* block) const;
   Block* find_or_fetch(StreamBlocks& own, PoolKind pool, size_t size, size_t nbytes);
   Block* fetch_segment(StreamBlocks& own, PoolKind pool, size_t size);
   Block* join(Block* left, Block* right);
@@ -169,7 +172,17 @@ void* DeviceMemory::allocate(size_t nbytes) {
     all.active_bytes.increase(taken);
     all.requested_bytes.increase(static_cast<int64_t>(nbytes));
   });
+  if (byte_of_fresh_memory >= 0) [[unlikely]]
+    fill(block);
   return block->address;
+}
+
+void DeviceMemory::fill(const Block* block) const {
+  const DeviceGuard guard(device_);
+  check(driver().fill_bytes(reinterpret_cast<DevicePointer>(block->address),
+                            static_cast<unsigned char>(byte_of_fresh_memory), block->size,
+                            block->owner->stream),
+        "cuda: filling fresh memory");
 }
 
 // Makes a free block of what is behind the first `size` bytes of a block.

@@ -1,5 +1,6 @@
 #include "python/binding.h"
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <limits>
@@ -213,20 +214,41 @@ namespace {
 
 Device cuda_device(int index) { return {DeviceType::CUDA, static_cast<uint8_t>(index)}; }
 
+Device cuda_device_if_there(int index) {
+  cuda::check_device(index);
+  return cuda_device(index);
+}
+
+// Of a torch.device.
+Device device_of_object(nb::handle device) {
+  static PyObject* const type_name = PyUnicode_InternFromString("type");
+  static PyObject* const index_name = PyUnicode_InternFromString("index");
+  const nb::object type = nb::getattr(device, nb::handle(type_name));
+  if (PyUnicode_CompareWithASCIIString(type.ptr(), "cpu") == 0) return {};
+  if (PyUnicode_CompareWithASCIIString(type.ptr(), "meta") == 0) return {DeviceType::Meta};
+  TAPEGRAD_CHECK(PyUnicode_CompareWithASCIIString(type.ptr(), "cuda") == 0,
+                 "device: expected 'cpu', 'cuda' or 'meta', got '", str_of(device), "'");
+  const nb::object index = nb::getattr(device, nb::handle(index_name));
+  if (index.is_none()) return cuda_device(cuda::current_device());
+  int64_t number = 0;
+  read_int(index.ptr(), &number);
+  return cuda_device_if_there(static_cast<int>(std::min<int64_t>(number, INT_MAX)));
+}
+
 Device numbered_cuda_device(std::string_view number) {
   unsigned index = 0;
   const char* end = number.data() + number.size();
   const auto parsed = std::from_chars(number.data(), end, index);
   TAPEGRAD_CHECK(parsed.ec == std::errc() && parsed.ptr == end && index <= INT_MAX,
                  "device: invalid device string: 'cuda:", number, "'");
-  cuda::check_device(static_cast<int>(index));
-  return cuda_device(static_cast<int>(index));
+  return cuda_device_if_there(static_cast<int>(index));
 }
 
 }  // namespace
 
 Device device_of(nb::handle device) {
   if (device.is_none()) return default_device;
+  if (Py_TYPE(device.ptr()) == Py_TYPE(python_types.devices[0])) return device_of_object(device);
   const std::string text = str_of(device);
   if (PyLong_CheckExact(device.ptr())) return numbered_cuda_device(text);
   const size_t colon = text.find(':');

@@ -536,6 +536,19 @@ def test_without_a_cache():
     assert run(script, TAPEGRAD_CUDA_CACHE="0").split() == [str(total), str(total), "0", "2"]
 
 
+def test_fresh_memory_can_be_filled(emulator):
+    script = """if True:
+        import ctypes, tapegrad as torch
+        for _ in range(2):
+            x = torch.empty(1000, dtype=torch.uint8, device="cuda")
+            torch.cuda.synchronize()
+            print(set(ctypes.string_at(x.data_ptr(), 1000)))
+            ctypes.memset(x.data_ptr(), 5, 1000)
+            del x
+    """
+    assert run(script, TAPEGRAD_FILL_FRESH="0x3d") == "{61}\n" * 2
+
+
 def test_tensors_that_outlive_the_interpreter():
     script = """if True:
         import tapegrad as torch

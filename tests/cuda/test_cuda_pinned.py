@@ -1,5 +1,7 @@
 """Page-locked memory of the host."""
 
+from typing import NamedTuple
+
 import pytest
 from library import torch
 
@@ -111,3 +113,43 @@ def test_packed_sequences():
     pinned = packed.pin_memory()
     assert pinned.is_pinned() and not packed.is_pinned()
     assert torch.equal(pinned.data, packed.data) and pinned.batch_sizes.is_pinned()
+
+
+class Sample(NamedTuple):
+    x: torch.Tensor
+    name: str
+
+
+class Own:
+    """Pins itself."""
+
+    is_pinned = False
+
+    def pin_memory(self):
+        pinned = Own()
+        pinned.is_pinned = True
+        return pinned
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_of_a_loader(workers):
+    rows = [{"x": torch.full((2,), float(i)), "y": (i, [i])} for i in range(4)]
+    loader = torch.utils.data.DataLoader(rows, 2, num_workers=workers, pin_memory=True)
+    batches = list(loader)
+    assert [b["x"].tolist() for b in batches] == [[[0, 0], [1, 1]], [[2, 2], [3, 3]]]
+    for batch in batches:
+        assert batch["x"].is_pinned() and batch["y"][0].is_pinned() and batch["y"][1][0].is_pinned()
+    plain = next(iter(torch.utils.data.DataLoader(rows, 2, num_workers=workers)))
+    assert not plain["x"].is_pinned()
+
+
+def test_batches_of_other_kinds():
+    def collate(samples):
+        return [Sample(samples[0], "a"), (samples[0], b"text"), {"own": Own(), "n": None}, range(2)]
+
+    loader = torch.utils.data.DataLoader(torch.ones(1, 3), 1, pin_memory=True, collate_fn=collate)
+    (batch,) = loader
+    named, pair, mapping, numbers = batch
+    assert named.x.is_pinned() and named.name == "a" and pair[0].is_pinned()
+    assert pair[1] == b"text" and mapping["own"].is_pinned and mapping["n"] is None
+    assert isinstance(named, Sample) and isinstance(pair, tuple) and list(numbers) == [0, 1]

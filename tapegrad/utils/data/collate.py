@@ -75,6 +75,24 @@ def default_convert(data: Any) -> Any:
     return data
 
 
+def pin_batch(batch: Any) -> Any:
+    """Return a batch with its tensors in page-locked memory.
+
+    What has a method ``pin_memory`` is asked for it; mappings and sequences are gone through.
+    """
+    if hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, TEXT):
+        return batch
+    if isinstance(batch, Mapping):
+        return _like_mapping(batch, {key: pin_batch(each) for key, each in batch.items()})
+    if _is_namedtuple(batch):
+        return type(batch)(*map(pin_batch, batch))
+    if isinstance(batch, Sequence):
+        return _like_sequence(batch, [pin_batch(each) for each in batch])
+    return batch
+
+
 def default_collate(batch: Any) -> Any:
     """Make a batch of samples: tensors and arrays are stacked, numbers become a tensor.
 

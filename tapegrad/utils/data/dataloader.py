@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from tapegrad import _C
 from tapegrad._C import Generator
-from tapegrad.utils.data.collate import default_collate, default_convert
+from tapegrad.utils.data.collate import default_collate, default_convert, pin_batch
 from tapegrad.utils.data.dataset import Dataset, IterableDataset
 from tapegrad.utils.data.fetch import Fetcher, Recipe
 from tapegrad.utils.data.sampler import (
@@ -45,7 +46,8 @@ class DataLoader(Generic[T_co]):
         num_workers: how many processes load; 0 loads in this one.
         collate_fn: makes a batch of a list of samples; by default `default_collate`, and
             `default_convert` where batch_size is None.
-        pin_memory: accepted; there is nothing to pin.
+        pin_memory: whether batches come in page-locked memory, from which a GPU copies by itself
+            (``x.to("cuda", non_blocking=True)``); ignored where there is no GPU.
         drop_last: whether a last, smaller batch is left out.
         timeout: how many seconds to wait for a batch from the workers; 0 waits for ever.
         worker_init_fn: called with the worker's number in each worker, after seeding.
@@ -54,7 +56,7 @@ class DataLoader(Generic[T_co]):
         generator: where the seeds of shuffling and workers come from.
         prefetch_factor: how many batches each worker loads ahead; 2 if None.
         persistent_workers: whether the workers stay for the next epoch.
-        pin_memory_device: accepted; see pin_memory.
+        pin_memory_device: accepted; page-locked memory serves all devices.
         in_order: whether batches come in the order of the sampler; otherwise as they are ready.
 
     Worker ``i`` seeds the default generators of tapegrad, Python and NumPy from the iterator's base
@@ -311,6 +313,7 @@ class _Iterator:
         self._length_told = loader._length_told
         self._num_yielded = 0
         self._num_workers = loader.num_workers
+        self._pins = bool(loader.pin_memory) and not _C._cuda_why_unavailable()
 
     def __iter__(self) -> "_Iterator":
         return self
@@ -324,7 +327,7 @@ class _Iterator:
         told = self._length_told
         if isinstance(self._recipe.dataset, IterableDataset) and told is not None:
             self._check_length(told)
-        return batch
+        return pin_batch(batch) if self._pins else batch
 
     def _check_length(self, told: int) -> None:
         if self._num_yielded <= told:
