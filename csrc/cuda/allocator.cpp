@@ -319,7 +319,7 @@ void DeviceMemory::end_first_wait(std::deque<Waiting>& queue) {
 // Events of a stream pass in order.
 void DeviceMemory::collect_events() {
   for (auto& [stream, queue] : waiting_)
-    while (!queue.empty() && has_passed(queue.front().event)) {
+    while (!queue.empty() && has_passed(device_, queue.front().event)) {
       end_first_wait(queue);
     }
 }

@@ -16,10 +16,17 @@ thread_local int chosen_device = 0;
 std::mutex contexts_lock;
 ContextHandle contexts[kMostDevices] = {};  // retained for good
 
+DeviceHandle handle_of(int device) {
+  DeviceHandle handle = 0;
+  check(driver().get_device(&handle, device), "cuda: finding a device");
+  return handle;
+}
+
 ContextHandle context_of(int device) {
   const std::lock_guard lock(contexts_lock);
   ContextHandle& context = contexts[device];
-  if (!context) check(driver().retain_context(&context, device), "cuda: starting to use a device");
+  if (!context)
+    check(driver().retain_context(&context, handle_of(device)), "cuda: starting to use a device");
   return context;
 }
 
@@ -51,7 +58,7 @@ constexpr Attribute kAttributes[] = {
     {106, &DeviceProperties::max_blocks_per_multiprocessor},
 };
 
-DeviceProperties ask_properties(int device) {
+DeviceProperties ask_properties(DeviceHandle device) {
   const Driver& table = driver();
   const char* what = "cuda: asking for the properties of a device";
   DeviceProperties found;
@@ -127,7 +134,8 @@ const DeviceProperties& device_properties(int device) {
   static std::mutex lock;
   static auto* const known = new std::unique_ptr<DeviceProperties>[kMostDevices];
   const std::lock_guard guard(lock);
-  if (!known[device]) known[device] = std::make_unique<DeviceProperties>(ask_properties(device));
+  if (!known[device])
+    known[device] = std::make_unique<DeviceProperties>(ask_properties(handle_of(device)));
   return *known[device];
 }
 
@@ -136,7 +144,8 @@ bool can_access_peer(int device, int peer) {
   check_device(peer);
   if (device == peer) return false;
   int can = 0;
-  check(driver().can_access_peer(&can, device, peer), "cuda: asking for access to a peer");
+  check(driver().can_access_peer(&can, handle_of(device), handle_of(peer)),
+        "cuda: asking for access to a peer");
   return can != 0;
 }
 

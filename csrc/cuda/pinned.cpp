@@ -119,7 +119,7 @@ PinnedBlock* PinnedMemory::find(const void* data) {
 
 void PinnedMemory::collect_events() {
   std::erase_if(waiting_, [&](const Waiting& waiting) {
-    if (!has_passed(waiting.event)) return false;
+    if (!has_passed(waiting.device, waiting.event)) return false;
     return_pooled_event(waiting.device, waiting.event);
     if (--waiting.block->waits == 0) free_of(waiting.block->size).push_back(waiting.block);
     return true;
@@ -128,6 +128,8 @@ void PinnedMemory::collect_events() {
 
 void PinnedMemory::release_cached() {
   collect_events();
+  if (statistics.cached_bytes == 0) return;
+  const DeviceGuard guard(current_device());
   for (std::vector<PinnedBlock*>& list : free_) {
     for (PinnedBlock* block : list) {
       driver().free_host(block->data);

@@ -152,8 +152,9 @@ void return_pooled_event(int device, EventHandle event) noexcept {
   }
 }
 
-bool has_passed(EventHandle event) noexcept {
+bool has_passed(int device, EventHandle event) noexcept {
   try {
+    const DeviceGuard guard(device);
     return driver().query_event(event) != kNotReady;
   } catch (...) {
     return true;

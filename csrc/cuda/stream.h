@@ -66,6 +66,6 @@ class Event {
 EventHandle record_pooled_event(int device, StreamHandle stream) noexcept;
 void return_pooled_event(int device, EventHandle event) noexcept;
 // Whether an event has passed; a device that has failed does nothing any more.
-bool has_passed(EventHandle event) noexcept;
+bool has_passed(int device, EventHandle event) noexcept;
 
 }  // namespace tapegrad::cuda

@@ -67,6 +67,7 @@ from tapegrad.cuda.streams import (
     current_stream,
     default_stream,
     get_stream_from_external,
+    is_current_stream_capturing,
     set_stream,
     stream,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
     "manual_seed",

@@ -14,7 +14,7 @@ def test_the_default_stream():
     assert stream.device == torch.device("cuda:0") and stream.device_index == 0
     assert stream.priority == 0
     stream.synchronize()
-    assert stream.query()
+    assert stream.query() and not cuda.is_current_stream_capturing()
 
 
 def test_a_stream_for_a_block():
