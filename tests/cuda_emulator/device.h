@@ -7,6 +7,8 @@
 #include "interface.h"
 
 #define TAPEGRAD_EMULATED 1
+// Of functions that are not the kernel's: what they access is not checked (device_checks.h).
+#define TAPEGRAD_EMULATOR_OWN __attribute__((no_sanitize("thread")))
 
 #define __global__
 #define __device__

@@ -1,5 +1,8 @@
 // Mistakes that a CPU forgives and a GPU does not, or answers differently: the compiler finds them
 // with -fsanitize, and calls the functions below where it would call its own library's.
+//
+// Every access to memory is checked: -fsanitize=thread is there for this alone, because it calls a
+// function for each of them and does nothing else.
 #pragma once
 
 namespace tapegrad_emulator {
@@ -62,3 +65,65 @@ __attribute__((used)) inline void __ubsan_handle_divrem_overflow_abort(
 }
 
 }  // extern "C"
+
+namespace tapegrad_emulator {
+
+TAPEGRAD_EMULATOR_OWN inline bool is_inside(const Range& range, size_t address, size_t nbytes) {
+  const size_t offset = address - range.start;
+  return offset < range.nbytes && nbytes <= range.nbytes - offset;
+}
+
+TAPEGRAD_EMULATOR_OWN inline void check_access(const void* address, size_t nbytes, bool writes) {
+  const auto number = reinterpret_cast<size_t>(address);
+  if (is_inside(context.stack, number, nbytes)) return;
+  for (const Range& range : context.ranges)
+    if (is_inside(range, number, nbytes)) return;
+  context.check_access(address, nbytes, writes);
+}
+
+}  // namespace tapegrad_emulator
+
+#define TAPEGRAD_HOOK extern "C" __attribute__((used, no_sanitize("thread"))) inline
+#define TAPEGRAD_ACCESS(NAME, NBYTES, WRITES)                 \
+  TAPEGRAD_HOOK void __tsan_##NAME(void* address) {           \
+    tapegrad_emulator::check_access(address, NBYTES, WRITES); \
+  }
+#define TAPEGRAD_ACCESSES(SUFFIX, NBYTES)      \
+  TAPEGRAD_ACCESS(read##SUFFIX, NBYTES, false) \
+  TAPEGRAD_ACCESS(write##SUFFIX, NBYTES, true) \
+  TAPEGRAD_ACCESS(read_write##SUFFIX, NBYTES, true)
+TAPEGRAD_ACCESSES(1, 1)
+TAPEGRAD_ACCESSES(2, 2)
+TAPEGRAD_ACCESSES(4, 4)
+TAPEGRAD_ACCESSES(8, 8)
+TAPEGRAD_ACCESSES(16, 16)
+#define TAPEGRAD_UNALIGNED(NBYTES)                       \
+  TAPEGRAD_ACCESS(unaligned_read##NBYTES, NBYTES, false) \
+  TAPEGRAD_ACCESS(unaligned_write##NBYTES, NBYTES, true) \
+  TAPEGRAD_ACCESS(unaligned_read_write##NBYTES, NBYTES, true)
+TAPEGRAD_UNALIGNED(2)
+TAPEGRAD_UNALIGNED(4)
+TAPEGRAD_UNALIGNED(8)
+TAPEGRAD_UNALIGNED(16)
+#undef TAPEGRAD_UNALIGNED
+#undef TAPEGRAD_ACCESSES
+#undef TAPEGRAD_ACCESS
+TAPEGRAD_HOOK void __tsan_read_range(void* address, size_t nbytes) {
+  tapegrad_emulator::check_access(address, nbytes, false);
+}
+TAPEGRAD_HOOK void __tsan_write_range(void* address, size_t nbytes) {
+  tapegrad_emulator::check_access(address, nbytes, true);
+}
+TAPEGRAD_HOOK void* __tsan_memcpy(void* to, const void* from, size_t nbytes) {
+  tapegrad_emulator::check_access(from, nbytes, false);
+  tapegrad_emulator::check_access(to, nbytes, true);
+  return memcpy(to, from, nbytes);
+}
+TAPEGRAD_HOOK void* __tsan_memset(void* to, int value, size_t nbytes) {
+  tapegrad_emulator::check_access(to, nbytes, true);
+  return memset(to, value, nbytes);
+}
+TAPEGRAD_HOOK void __tsan_init() {}
+TAPEGRAD_HOOK void __tsan_func_entry(void*) {}
+TAPEGRAD_HOOK void __tsan_func_exit() {}
+#undef TAPEGRAD_HOOK

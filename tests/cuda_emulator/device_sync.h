@@ -35,7 +35,7 @@ static inline void __nanosleep(unsigned) { tapegrad_emulator::context.yield(); }
   ((condition) ? (void)0  \
                : tapegrad_emulator::context.fail(710, "assertion failed: " #condition, __LINE__))
 
-// ---- operations of a warp
+// ---- operations of a warp. The functions that combine values are called by the emulator.
 
 namespace tapegrad_emulator {
 
@@ -54,30 +54,33 @@ T from_word(Word word) {
   else return __builtin_bit_cast(T, word);
 }
 
-inline Word nothing(const Word*, unsigned, int, int) { return 0; }
-inline Word value_of_lane(const Word* values, unsigned lanes, int, int source) {
+TAPEGRAD_EMULATOR_OWN inline Word nothing(const Word*, unsigned, int, int) { return 0; }
+TAPEGRAD_EMULATOR_OWN inline Word value_of_lane(const Word* values, unsigned lanes, int,
+                                                int source) {
   return lanes >> source & 1 ? values[source] : kNobody;
 }
-inline Word lanes_that_are_set(const Word* values, unsigned lanes, int, int) {
+TAPEGRAD_EMULATOR_OWN inline Word lanes_that_are_set(const Word* values, unsigned lanes, int, int) {
   unsigned set = 0;
   for (int lane = 0; lane < 32; ++lane)
     if ((lanes >> lane & 1) && values[lane]) set |= 1u << lane;
   return set;
 }
-inline Word all_are_set(const Word* values, unsigned lanes, int, int) {
+TAPEGRAD_EMULATOR_OWN inline Word all_are_set(const Word* values, unsigned lanes, int, int) {
   return lanes_that_are_set(values, lanes, 0, 0) == lanes;
 }
-inline Word lanes_that_match(const Word* values, unsigned lanes, int own, int) {
+TAPEGRAD_EMULATOR_OWN inline Word lanes_that_match(const Word* values, unsigned lanes, int own,
+                                                   int) {
   unsigned equal = 0;
   for (int lane = 0; lane < 32; ++lane)
     if ((lanes >> lane & 1) && values[lane] == values[own]) equal |= 1u << lane;
   return equal;
 }
-inline Word lanes_if_all_match(const Word* values, unsigned lanes, int own, int) {
+TAPEGRAD_EMULATOR_OWN inline Word lanes_if_all_match(const Word* values, unsigned lanes, int own,
+                                                     int) {
   return lanes_that_match(values, lanes, own, 0) == lanes ? lanes : 0;
 }
 template <class T, class Operation>
-Word reduce(const Word* values, unsigned lanes, int own, int) {
+TAPEGRAD_EMULATOR_OWN Word reduce(const Word* values, unsigned lanes, int own, int) {
   const T start = from_word<T>(values[own]);
   T result = start;
   for (int lane = 0; lane < 32; ++lane)

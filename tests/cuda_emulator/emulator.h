@@ -85,6 +85,7 @@ struct ModuleTag {
   ContextHandle context;
   void* library = nullptr;
   tapegrad_emulator::Context* state = nullptr;
+  tapegrad_emulator::Range variables;     // code and constants as well
   size_t tls_module = 0, tls_nbytes = 0;  // where its static shared memory lies
   std::map<std::string, std::unique_ptr<FunctionTag>> functions;
 };
@@ -112,6 +113,8 @@ void check_bounds(const std::string& culprit);
 bool has_few_allocations();
 // What is known about an address of device memory, for a message.
 std::string describe_address(const void* address);
+// The memory at an address that kernels of a device may use: its own, and pinned memory of the host.
+tapegrad_emulator::Range find_memory(const void* address, const ContextTag& context);
 
 // ---- streams.cpp
 
@@ -135,6 +138,7 @@ struct Launch {
   tapegrad_emulator::Index grid, block;
   unsigned shared_nbytes;
   const unsigned char* arguments;
+  size_t arguments_nbytes;
 };
 // Runs a grid on the CPU; returns an error and describes it.
 Result run_grid(const Launch& launch, std::string* message);

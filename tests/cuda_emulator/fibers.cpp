@@ -110,6 +110,8 @@ struct Running {
   Stack stacks[kMaxThreads];
   std::vector<Stack*> free_stacks;
   unsigned char* shared_end = nullptr;
+  unsigned char* static_shared = nullptr;
+  int next_range = 0;
 };
 
 Running& running() {
@@ -164,6 +166,7 @@ void resume(unsigned id) {
   now.thread = &thread;
   now.context->thread = thread.index;
   now.context->lane = id % kLanes;
+  now.context->stack = {reinterpret_cast<uintptr_t>(thread.stack->top) - kStackSize, kStackSize};
   tapegrad_switch_stack(&now.scheduler, thread.stack->pointer);
   if (thread.state == State::kDone) now.free_stacks.push_back(thread.stack);
 }
@@ -184,6 +187,31 @@ void fail_in_kernel(int error, const char* message, int line) {
   fail(error, format("line %d: %s", line, message));
   to_scheduler();
   std::abort();  // nobody resumes a thread of a launch that has failed
+}
+
+std::string describe_place(const void* address) {
+  Running& now = running();
+  if (address >= now.shared_end - kMaxShared && address < now.shared_end + 4096)
+    return format("byte %td of %u of dynamic shared memory",
+                  static_cast<const unsigned char*>(address) - now.context->shared,
+                  now.launch->shared_nbytes);
+  return describe_address(address);
+}
+
+void check_access(const void* address, unsigned long long nbytes, bool writes) {
+  Running& now = running();
+  const tapegrad_emulator::Range memory =
+      find_memory(address, *now.launch->function->module->context);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - memory.start;
+  if (memory.nbytes == 0 || offset + nbytes > memory.nbytes) {
+    const char* what = writes ? "a write of" : "a read of";
+    fail(kIllegalAddress, format("%s %llu bytes at ", what, nbytes) + describe_place(address));
+    to_scheduler();
+  }
+  using tapegrad_emulator::Context;
+  constexpr int kCount = Context::kRanges - Context::kFixedRanges;
+  now.next_range = (now.next_range + 1) % kCount;
+  now.context->ranges[Context::kFixedRanges + now.next_range] = memory;
 }
 
 unsigned long long wait_for_lanes(unsigned mask, unsigned long long value, Combine combine,
@@ -349,9 +377,8 @@ void poison_shared_memory() {
   Running& now = running();
   const ModuleTag& module = *now.launch->function->module;
   std::memset(now.context->shared, kPoison, now.launch->shared_nbytes);
-  if (module.tls_module == 0) return;
-  TlsIndex start{module.tls_module, 0};
-  std::memset(__tls_get_addr(&start), kPoison, module.tls_nbytes);
+  if (module.tls_nbytes == 0) return;
+  std::memset(now.static_shared, kPoison, module.tls_nbytes);
 }
 
 void run_blocks() {
@@ -432,11 +459,31 @@ void report_fault() {
   if (fault_signal == SIGFPE) fail(kLaunchFailed, "an integer was divided by zero");
   else if (is_below_stack(address, *now.thread->stack))
     fail(kLaunchFailed, format("a thread needs more than %zu bytes of stack", kStackSize));
-  else if (address >= now.shared_end - kMaxShared - 4096 && address < now.shared_end + 4096)
-    fail(kIllegalAddress, format("an access out of bounds of dynamic shared memory: byte %td of %u",
-                                 static_cast<const unsigned char*>(address) - now.context->shared,
-                                 now.launch->shared_nbytes));
-  else fail(kIllegalAddress, "an illegal access to " + describe_address(address));
+  else fail(kIllegalAddress, "an illegal access to " + describe_place(address));
+}
+
+// What kernels of the module find when they run.
+void prepare_context() {
+  Running& now = running();
+  const Launch& launch = *now.launch;
+  const ModuleTag& module = *launch.function->module;
+  TlsIndex start{module.tls_module, 0};
+  if (module.tls_nbytes) now.static_shared = static_cast<unsigned char*>(__tls_get_addr(&start));
+  now.context = module.state;
+  auto& context = *now.context = {};
+  context.block_size = launch.block;
+  context.grid_size = launch.grid;
+  context.wait_for_block = wait_for_block;
+  context.wait_for_lanes = wait_for_lanes;
+  context.yield = to_scheduler;
+  context.check_access = check_access;
+  context.fail = fail_in_kernel;
+  // Its end lies at a page that nobody may touch.
+  context.shared = now.shared_end - (launch.shared_nbytes + 15) / 16 * 16;
+  context.ranges[0] = {reinterpret_cast<uintptr_t>(launch.arguments), launch.arguments_nbytes};
+  context.ranges[1] = module.variables;
+  context.ranges[2] = {reinterpret_cast<uintptr_t>(now.static_shared), module.tls_nbytes};
+  context.ranges[3] = {reinterpret_cast<uintptr_t>(context.shared), launch.shared_nbytes};
 }
 
 void prepare(const Launch& launch, Order& order) {
@@ -451,19 +498,7 @@ void prepare(const Launch& launch, Order& order) {
   if (now.free_stacks.empty())
     for (Stack& stack : now.stacks) now.free_stacks.push_back(&stack);
   if (!now.shared_end) now.shared_end = map_with_guard((kMaxShared + 4095) / 4096 * 4096);
-  now.context = launch.function->module->state;
-  *now.context = {{},
-                  {},
-                  size,
-                  launch.grid,
-                  0,
-                  nullptr,
-                  wait_for_block,
-                  wait_for_lanes,
-                  to_scheduler,
-                  fail_in_kernel};
-  // Its end lies at a page that nobody may touch.
-  now.context->shared = now.shared_end - (launch.shared_nbytes + 15) / 16 * 16;
+  prepare_context();
 }
 
 // Fibers that did not end are left where they are; their stacks begin anew.

@@ -14,11 +14,19 @@ using Combine = unsigned long long (*)(const unsigned long long* values, unsigne
 
 enum class Vote { kNone, kAnd, kOr, kCount };
 
+// Addresses that a kernel may use.
+struct Range {
+  unsigned long long start = 0, nbytes = 0;
+};
+
 // The state of the running thread and the way to the emulator; each module has one of them.
 struct Context {
   Index thread, block, block_size, grid_size;
   unsigned lane = 0;
   unsigned char* shared = nullptr;  // dynamic shared memory of the block
+  Range stack;                      // of the thread
+  static constexpr int kFixedRanges = 4, kRanges = 8;
+  Range ranges[kRanges];  // arguments, variables, both kinds of shared memory; memory used lately
 
   // Waits for all threads of the block; returns the vote on the predicates.
   int (*wait_for_block)(Vote vote, int predicate, int line) = nullptr;
@@ -27,6 +35,8 @@ struct Context {
                                        int argument, int line) = nullptr;
   // Lets other threads run.
   void (*yield)() = nullptr;
+  // Ends the launch unless a kernel of this device may use the memory; remembers it in `ranges`.
+  void (*check_access)(const void* address, unsigned long long nbytes, bool writes) = nullptr;
   // Ends the launch with an error of CUDA; does not return.
   void (*fail)(int error, const char* message, int line) = nullptr;
 };

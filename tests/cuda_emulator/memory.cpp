@@ -129,8 +129,8 @@ const unsigned char* find_damage(unsigned char* zone) {
 std::string describe(const Allocation& of, const void* address) {
   const auto distance = static_cast<const unsigned char*>(address) - of.data;
   char text[160];
-  std::snprintf(text, sizeof text, "byte %td of an allocation of %zu bytes at %p", distance,
-                of.nbytes, static_cast<void*>(of.data));
+  std::snprintf(text, sizeof text, "byte %td of an allocation of %zu bytes of device %d", distance,
+                of.nbytes, of.context->index);
   return text;
 }
 
@@ -173,7 +173,15 @@ std::string describe_address(const void* address) {
       return text + (", " + describe(each, address));
   }
   if (is_freed(number)) return text + std::string(", in memory that was freed");
-  return text;
+  return text + std::string(", which is no memory of a device");
+}
+
+tapegrad_emulator::Range find_memory(const void* address, const ContextTag& context) {
+  const auto number = reinterpret_cast<uintptr_t>(address);
+  if (const Allocation* found = find_allocation(number); found && found->context == &context)
+    return {reinterpret_cast<uintptr_t>(found->data), found->nbytes};
+  if (const auto* found = find_pinned(number)) return {found->first, found->second};
+  return {};
 }
 
 extern "C" {

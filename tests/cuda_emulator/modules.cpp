@@ -60,29 +60,31 @@ void* load_library(const void* image) {
   return library;
 }
 
-// Finds the thread-local storage of a module, in which its static shared memory lies.
-void find_shared_memory(ModuleTag& module) {
-  struct Search {
-    const void* inside;
-    ModuleTag* module;
-  } search{module.state, &module};
-  dl_iterate_phdr([](dl_phdr_info* info, size_t, void* data) {
-    const auto& [inside, module] = *static_cast<Search*>(data);
-    bool is_it = false;
-    size_t tls_nbytes = 0;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-      const auto& part = info->dlpi_phdr[i];
-      const auto start = info->dlpi_addr + part.p_vaddr;
-      const auto address = reinterpret_cast<uintptr_t>(inside);
-      if (part.p_type == PT_LOAD && address >= start && address < start + part.p_memsz)
-        is_it = true;
-      if (part.p_type == PT_TLS) tls_nbytes = part.p_memsz;
-    }
-    if (!is_it) return 0;
-    module->tls_module = tls_nbytes ? info->dlpi_tls_modid : 0;
-    module->tls_nbytes = tls_nbytes;
-    return 1;
-  }, &search);
+// Notes where the variables of a module lie if a loaded library is it; returns whether it is.
+bool note_if_found(const dl_phdr_info& library, ModuleTag& module) {
+  const auto inside = reinterpret_cast<uintptr_t>(module.state);
+  uintptr_t first = UINTPTR_MAX, last = 0;
+  size_t tls_nbytes = 0;
+  for (int i = 0; i < library.dlpi_phnum; ++i) {
+    const auto& part = library.dlpi_phdr[i];
+    if (part.p_type == PT_TLS) tls_nbytes = part.p_memsz;
+    if (part.p_type != PT_LOAD) continue;
+    const uintptr_t start = library.dlpi_addr + part.p_vaddr;
+    first = std::min(first, start);
+    last = std::max(last, start + part.p_memsz);
+  }
+  if (inside < first || inside >= last) return false;
+  module.variables = {first, last - first};
+  module.tls_module = library.dlpi_tls_modid;
+  module.tls_nbytes = tls_nbytes;
+  return true;
+}
+
+// Finds the variables of a module, and its thread-local storage, which is its static shared memory.
+void find_variables(ModuleTag& module) {
+  dl_iterate_phdr([](dl_phdr_info* library, size_t, void* module) {
+    return static_cast<int>(note_if_found(*library, *static_cast<ModuleTag*>(module)));
+  }, &module);
 }
 
 // Reads the parameters of a launch, given in either way, into one buffer; empty if they do not fit.
@@ -133,7 +135,7 @@ Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   void* get_state = dlsym(made->library, "tapegrad_emulator_context");
   if (!get_state) return kInvalidImage;
   made->state = reinterpret_cast<tapegrad_emulator::Context* (*)()>(get_state)();
-  find_shared_memory(*made);
+  find_variables(*made);
   *module = made.release();  // there is no function that unloads it
   return kSuccess;
 }
@@ -177,7 +179,7 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
   if (buffer.empty()) return kInvalidValue;
   enqueue(*stream, [=, arguments = std::move(buffer)] {
     std::string message;
-    const Launch launch{function, grid, block, shared_bytes, arguments.data()};
+    const Launch launch{function, grid, block, shared_bytes, arguments.data(), arguments.size()};
     const Result error = run_grid(launch, &message);
     const std::string culprit = "kernel '" + function->name + "'";
     if (error != kSuccess) report(*stream->context, error, culprit + ", " + message);

@@ -36,7 +36,7 @@ const char* const kOptions[] = {
     "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-nostdlib",
     // Reported by device_checks.h.
-    "-fsanitize=alignment,bounds,shift-exponent,integer-divide-by-zero",
+    "-fsanitize=thread,alignment,bounds,shift-exponent,integer-divide-by-zero",
     "-fno-sanitize-recover=all", "-x", "c++"};
 const char* const kLibraries[] = {"-x", "none", "-lm", "-lc", "-lgcc"};
 
