@@ -8,7 +8,7 @@ Kernel texts are compiled by the C++ compiler with ``device.h`` before them, and
 the host at a time. Work of streams runs as late as CUDA allows, memory begins as garbage, and
 writes out of bounds, barriers that not all threads reach and the like are errors of CUDA at the
 next synchronisation, with a message on stderr. ``TAPEGRAD_CUDA_CACHE=0``, which the product's
-allocator reads, puts each tensor between red zones of its own.
+allocator reads, makes each tensor an allocation of its own, whose bounds are checked.
 
 Environment variables, read by the library:
     TAPEGRAD_EMULATED_DEVICES: how many devices there are (2); read by cuInit.
