@@ -248,6 +248,51 @@ def expect_failure(machine, capfd, status, error, *words):
     assert machine.synchronize() == driving.SUCCESS, "an error is reported once"
 
 
+class TestRaces:
+    """Between threads that use shared memory, on request."""
+
+    @pytest.fixture(autouse=True)
+    def ask_for_races(self, monkeypatch):
+        monkeypatch.setenv("TAPEGRAD_EMULATOR_RACES", "1")
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "__shared__ int s[64]; s[i] = i; out[i] = s[63 - i];",
+            "__shared__ int s[64]; s[i] = i; __syncwarp(); out[i] = s[i ^ 32];",
+            # Read before it is written, and in ascending order of the threads with no other result.
+            "__shared__ int s[64]; s[i] = i; __syncthreads(); out[i] = s[i / 2]; s[i] = 1;",
+            "TAPEGRAD_SHARED_BYTES(s); s[i] = i; if (i == 40) out[i] = s[39];",
+        ],
+    )
+    def test_they_are_reported(self, machine, capfd, body):
+        status = run_kernel(machine, body, 64, "int32", block=(64,), shared=64)
+        expect_failure(machine, capfd, status, driving.LAUNCH_FAILED, "a race: thread")
+
+    def test_what_is_ordered_is_none(self, machine):
+        body = """
+            __shared__ int s[64], sum, same;
+            const int t = threadIdx.x;
+            if (t == 0) sum = 0;
+            s[t] = t;
+            same = 5;
+            __syncwarp();
+            const int neighbour = s[t ^ 1];
+            __syncthreads();
+            atomicAdd(&sum, s[63 - t]);
+            __syncthreads();
+            s[t] = sum + neighbour + same;
+            out[i] = s[t];
+        """
+        got = run_kernel(machine, body, 128, "int32", (2,), (64,))
+        assert got.tolist() == [2016 + 5 + (t ^ 1) for t in range(64)] * 2
+
+    def test_they_are_not_looked_for_otherwise(self, machine, monkeypatch):
+        monkeypatch.setenv("TAPEGRAD_EMULATOR_RACES", "0")
+        body = "__shared__ int s[64]; s[i] = i; out[i] = s[i / 2];"
+        assert run_kernel(machine, body, 64, "int32", block=(64,)).tolist()[:4] == [0, 0, 1, 1]
+
+
 class TestMistakesOfKernels:
     def test_a_barrier_that_not_all_reach(self, machine, capfd):
         body = "if (i < 10) __syncthreads(); else __syncwarp(1 << (i % 32) | 1);"

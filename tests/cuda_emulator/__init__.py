@@ -16,6 +16,8 @@ Environment variables, read by the library:
     TAPEGRAD_EMULATOR_ORDER: in which order the threads of a warp, the warps of a block and the
         blocks of a grid run: ``ascending``, ``descending``, or a number, the seed of a shuffle;
         read at each launch.
+    TAPEGRAD_EMULATOR_RACES: 1: a thread that reads shared memory which another one writes, with
+        nothing that orders the two, is an error; read at each launch.
     TAPEGRAD_EMULATOR_CACHE: a folder that keeps what was compiled; one in the system's folder for
         temporary files otherwise.
 """

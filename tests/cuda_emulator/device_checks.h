@@ -73,11 +73,16 @@ TAPEGRAD_EMULATOR_OWN inline bool is_inside(const Range& range, size_t address, 
   return offset < range.nbytes && nbytes <= range.nbytes - offset;
 }
 
-TAPEGRAD_EMULATOR_OWN inline void check_access(const void* address, size_t nbytes, bool writes) {
+TAPEGRAD_EMULATOR_OWN inline void check_access(const void* address, size_t nbytes, bool writes,
+                                               bool is_atomic = false) {
   const auto number = reinterpret_cast<size_t>(address);
   if (is_inside(context.stack, number, nbytes)) return;
-  for (const Range& range : context.ranges)
-    if (is_inside(range, number, nbytes)) return;
+  for (int i = 0; i < Context::kRanges; ++i) {
+    if (!is_inside(context.ranges[i], number, nbytes)) continue;
+    if (i < Context::kSharedRanges && context.check_race && !is_atomic)
+      context.check_race(address, nbytes, writes);
+    return;
+  }
   context.check_access(address, nbytes, writes);
 }
 
@@ -118,6 +123,11 @@ TAPEGRAD_HOOK void* __tsan_memcpy(void* to, const void* from, size_t nbytes) {
   tapegrad_emulator::check_access(from, nbytes, false);
   tapegrad_emulator::check_access(to, nbytes, true);
   return memcpy(to, from, nbytes);
+}
+TAPEGRAD_HOOK void* __tsan_memmove(void* to, const void* from, size_t nbytes) {
+  tapegrad_emulator::check_access(from, nbytes, false);
+  tapegrad_emulator::check_access(to, nbytes, true);
+  return __builtin_memmove(to, from, nbytes);
 }
 TAPEGRAD_HOOK void* __tsan_memset(void* to, int value, size_t nbytes) {
   tapegrad_emulator::check_access(to, nbytes, true);

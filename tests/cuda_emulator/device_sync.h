@@ -193,7 +193,8 @@ TAPEGRAD_REDUCE(xor, unsigned, a ^ b)
 // for the types for which CUDA has them, and for no others.
 
 #define TAPEGRAD_ATOMIC(NAME, T, RESULT)                                             \
-  static inline T NAME(T* address, T value) {                                        \
+  TAPEGRAD_EMULATOR_OWN static inline T NAME(T* address, T value) {                  \
+    tapegrad_emulator::check_access(address, sizeof(T), true, true);                 \
     const T old = *reinterpret_cast<volatile T*>(address);                           \
     *reinterpret_cast<volatile T*>(address) = static_cast<T>(RESULT);                \
     return old;                                                                      \
@@ -225,11 +226,12 @@ TAPEGRAD_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 #undef TAPEGRAD_ATOMIC
 #undef TAPEGRAD_INTEGER_ATOMICS
 
-#define TAPEGRAD_COMPARE_AND_SWAP(T)                                      \
-  static inline T atomicCAS(T* address, T expected, T value) {            \
-    const T old = *reinterpret_cast<volatile T*>(address);                \
-    if (old == expected) *reinterpret_cast<volatile T*>(address) = value; \
-    return old;                                                           \
+#define TAPEGRAD_COMPARE_AND_SWAP(T)                                                 \
+  TAPEGRAD_EMULATOR_OWN static inline T atomicCAS(T* address, T expected, T value) { \
+    tapegrad_emulator::check_access(address, sizeof(T), true, true);                 \
+    const T old = *reinterpret_cast<volatile T*>(address);                           \
+    if (old == expected) *reinterpret_cast<volatile T*>(address) = value;            \
+    return old;                                                                      \
   }
 TAPEGRAD_COMPARE_AND_SWAP(int)
 TAPEGRAD_COMPARE_AND_SWAP(unsigned)

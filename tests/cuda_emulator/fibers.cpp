@@ -14,6 +14,7 @@
 
 #include "emulator.h"
 #include "fiber_switch.h"
+#include "races.h"
 
 // What the dynamic linker resolves accesses to thread-local variables with.
 struct TlsIndex {
@@ -112,6 +113,7 @@ struct Running {
   unsigned char* shared_end = nullptr;
   unsigned char* static_shared = nullptr;
   int next_range = 0;
+  Races races;
 };
 
 Running& running() {
@@ -214,6 +216,18 @@ void check_access(const void* address, unsigned long long nbytes, bool writes) {
   now.context->ranges[Context::kFixedRanges + now.next_range] = memory;
 }
 
+void check_race(const void* address, unsigned long long nbytes, bool writes) {
+  Running& now = running();
+  const auto number = reinterpret_cast<uintptr_t>(address);
+  const auto* ranges = now.context->ranges;
+  const int kind = number - ranges[0].start < ranges[0].nbytes ? 0 : 1;
+  const auto thread = static_cast<unsigned>(now.thread - now.threads);
+  std::string race = now.races.note(kind, number - ranges[kind].start, nbytes, thread, writes);
+  if (race.empty()) return;
+  fail(kLaunchFailed, std::move(race));
+  to_scheduler();
+}
+
 unsigned long long wait_for_lanes(unsigned mask, unsigned long long value, Combine combine,
                                   int argument, int line) {
   Thread& thread = *running().thread;
@@ -262,6 +276,7 @@ bool complete(Thread* warp, unsigned lane_count, const Thread& first) {
     if (!is_same_operation(first, warp[lane])) return false;
     values[lane] = warp[lane].value;
   }
+  running().races.pass_warp_operation(static_cast<unsigned>(warp - running().threads) / kLanes);
   for (unsigned lane = 0; lane < lane_count; ++lane) {
     if (!(lanes >> lane & 1)) continue;
     Thread& thread = warp[lane];
@@ -338,6 +353,7 @@ bool open_barrier() {
   const unsigned result = vote == Vote::kAnd  ? votes == live
                           : vote == Vote::kOr ? votes > 0
                                               : votes;
+  now.races.pass_barrier();
   for (unsigned i = 0; i < now.thread_count; ++i) {
     if (!is_live(now.threads[i])) continue;
     now.threads[i].result = result;
@@ -393,6 +409,7 @@ void run_blocks() {
                           static_cast<unsigned>(id / grid.x / grid.y)};
     for (unsigned t = 0; t < now.thread_count; ++t) now.threads[t].state = State::kNew;
     poison_shared_memory();
+    now.races.pass_barrier();
     run_block();
   }
 }
@@ -456,7 +473,8 @@ bool is_below_stack(const void* address, const Stack& stack) {
 void report_fault() {
   Running& now = running();
   const void* address = fault_address;
-  if (fault_signal == SIGFPE) fail(kLaunchFailed, "an integer was divided by zero");
+  if (fault_signal == SIGFPE)
+    fail(kLaunchFailed, "an integer was divided by zero, or the least one by -1");
   else if (is_below_stack(address, *now.thread->stack))
     fail(kLaunchFailed, format("a thread needs more than %zu bytes of stack", kStackSize));
   else fail(kIllegalAddress, "an illegal access to " + describe_place(address));
@@ -480,10 +498,11 @@ void prepare_context() {
   context.fail = fail_in_kernel;
   // Its end lies at a page that nobody may touch.
   context.shared = now.shared_end - (launch.shared_nbytes + 15) / 16 * 16;
-  context.ranges[0] = {reinterpret_cast<uintptr_t>(launch.arguments), launch.arguments_nbytes};
-  context.ranges[1] = module.variables;
-  context.ranges[2] = {reinterpret_cast<uintptr_t>(now.static_shared), module.tls_nbytes};
-  context.ranges[3] = {reinterpret_cast<uintptr_t>(context.shared), launch.shared_nbytes};
+  context.ranges[0] = {reinterpret_cast<uintptr_t>(now.static_shared), module.tls_nbytes};
+  context.ranges[1] = {reinterpret_cast<uintptr_t>(context.shared), launch.shared_nbytes};
+  context.ranges[2] = {reinterpret_cast<uintptr_t>(launch.arguments), launch.arguments_nbytes};
+  context.ranges[3] = module.variables;
+  if (Races::are_asked_for()) context.check_race = check_race;
 }
 
 void prepare(const Launch& launch, Order& order) {

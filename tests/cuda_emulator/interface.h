@@ -25,8 +25,8 @@ struct Context {
   unsigned lane = 0;
   unsigned char* shared = nullptr;  // dynamic shared memory of the block
   Range stack;                      // of the thread
-  static constexpr int kFixedRanges = 4, kRanges = 8;
-  Range ranges[kRanges];  // arguments, variables, both kinds of shared memory; memory used lately
+  static constexpr int kSharedRanges = 2, kFixedRanges = 4, kRanges = 8;
+  Range ranges[kRanges];  // static and dynamic shared memory, arguments, variables; used lately
 
   // Waits for all threads of the block; returns the vote on the predicates.
   int (*wait_for_block)(Vote vote, int predicate, int line) = nullptr;
@@ -37,6 +37,8 @@ struct Context {
   void (*yield)() = nullptr;
   // Ends the launch unless a kernel of this device may use the memory; remembers it in `ranges`.
   void (*check_access)(const void* address, unsigned long long nbytes, bool writes) = nullptr;
+  // Ends the launch if another thread uses the shared memory at the same time; null: not asked.
+  void (*check_race)(const void* address, unsigned long long nbytes, bool writes) = nullptr;
   // Ends the launch with an error of CUDA; does not return.
   void (*fail)(int error, const char* message, int line) = nullptr;
 };
