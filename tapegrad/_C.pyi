@@ -4083,6 +4083,9 @@ def _cuda_set_memory_fraction(device: builtins.int, fraction: builtins.float) ->
 def _cuda_set_stream(device: builtins.int, stream: builtins.int) -> None:
     """Chooses the stream this thread uses on a device."""
 
+def _cuda_set_sync_debug_mode(mode: builtins.int) -> None:
+    """Sets what happens when the host waits unasked."""
+
 def _cuda_snapshot() -> list:
     """The segments of the allocator, and their blocks."""
 
@@ -4098,8 +4101,14 @@ def _cuda_stream_query(device: builtins.int, stream: builtins.int) -> builtins.b
 def _cuda_stream_synchronize(device: builtins.int, stream: builtins.int) -> None:
     """Waits until everything in a stream is done."""
 
+def _cuda_sync_debug_mode() -> builtins.int:
+    """What happens when the host waits unasked: 0 nothing, 1 a warning, 2 an error."""
+
 def _cuda_synchronize(device: builtins.int) -> None:
     """Waits until a device is done."""
+
+def _cuda_unasked_waits() -> builtins.int:
+    """How often the host has waited for a device without being asked to."""
 
 def _cuda_why_unavailable() -> str:
     """Why no CUDA device can be used; empty if one can."""

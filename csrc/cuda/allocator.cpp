@@ -1,5 +1,6 @@
 #include "cuda/allocator.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <deque>
@@ -281,6 +282,7 @@ void DeviceMemory::release(Block* block) {
 }
 
 void DeviceMemory::give_back() noexcept {
+  const AskedWait asked;
   try {
     release_cached();
   } catch (...) {  // the device has failed, or the process ends
@@ -325,6 +327,8 @@ void DeviceMemory::collect_events() {
 }
 
 void DeviceMemory::wait_for_events() {
+  if (waits_ == 0) return;
+  note_wait();
   const DeviceGuard guard(device_);
   for (auto& [stream, queue] : waiting_)
     while (!queue.empty()) {
@@ -334,19 +338,22 @@ void DeviceMemory::wait_for_events() {
 }
 
 void DeviceMemory::release_cached() {
-  if (segments_.empty()) return;
   collect_events();
+  auto is_unused = [](const auto& segment) {
+    return segment.second->is_free() && segment.second->is_whole_segment();
+  };
+  if (std::none_of(segments_.begin(), segments_.end(), is_unused)) return;
+  note_wait();
   const DeviceGuard guard(device_);
-  bool is_idle = false;
+  // Kernels that were launched before blocks were freed may still use them. Python's lock is kept: segments must
+  // not change.
+  check(driver().synchronize_context(), "cuda: waiting for a device");
   for (auto it = segments_.begin(); it != segments_.end();) {
     Block* block = it->second;
-    if (!block->is_free() || !block->is_whole_segment()) {
+    if (!is_unused(*it)) {
       ++it;
       continue;
     }
-    // Kernels that were launched before the block was freed may still use it.
-    if (!is_idle) check(driver().synchronize_context(), "cuda: waiting for a device");
-    is_idle = true;
     check(driver().free(reinterpret_cast<DevicePointer>(block->address)), "cuda: freeing memory");
     ++statistics.device_frees;
     remove_free(block);

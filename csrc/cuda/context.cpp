@@ -156,7 +156,18 @@ MemoryInfo memory_info(int device) {
   return info;
 }
 
+void note_wait() {
+  if (AskedWait::is_asked) return;
+  ++unasked_waits;
+  if (unasked_wait == UnaskedWait::Allowed) return;
+  TAPEGRAD_CHECK(
+      unasked_wait != UnaskedWait::Refused,
+      "cuda: called a synchronizing CUDA operation, which set_sync_debug_mode() refuses");
+  if (warn_of_wait) warn_of_wait();
+}
+
 void synchronize(int device) {
+  note_wait();
   const DeviceGuard guard(device);
   const BlockingSection section;
   check(driver().synchronize_context(), "cuda: waiting for a device");

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "cuda/driver.h"
@@ -86,5 +87,31 @@ MemoryInfo memory_info(int device);
 
 // Waits until everything that was launched on a device is done.
 void synchronize(int device);
+
+// Note [Waiting unasked]
+// The host should run ahead of the device. What makes it wait although the program did not ask for that by
+// name (an element that is read, memory that runs out) says so with note_wait(), so that tests can
+// count it and users can find it with torch.cuda.set_sync_debug_mode().
+enum class UnaskedWait : uint8_t { Allowed, Warned, Refused };
+inline UnaskedWait unasked_wait = UnaskedWait::Allowed;
+inline void (*warn_of_wait)() = nullptr;  // set by the binding layer
+inline int64_t unasked_waits = 0;         // so far
+
+// Before the host waits; throws where that is refused.
+void note_wait();
+
+// The program asks for the waits of this thread while it lives.
+class AskedWait {
+ public:
+  AskedWait() : outer_(is_asked) { is_asked = true; }
+  ~AskedWait() { is_asked = outer_; }
+  AskedWait(const AskedWait&) = delete;
+  AskedWait& operator=(const AskedWait&) = delete;
+
+ private:
+  friend void note_wait();
+  static inline thread_local bool is_asked = false;
+  const bool outer_;
+};
 
 }  // namespace tapegrad::cuda

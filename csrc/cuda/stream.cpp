@@ -65,6 +65,7 @@ bool is_done(int device, StreamHandle stream) {
 }
 
 void synchronize(int device, StreamHandle stream) {
+  note_wait();
   const DeviceGuard guard(device);
   const BlockingSection section;
   check(driver().synchronize_stream(stream), "cuda: waiting for a stream");
@@ -106,6 +107,7 @@ bool Event::is_done() const {
 
 void Event::synchronize() const {
   if (!handle_) return;
+  note_wait();
   const DeviceGuard guard(device_);
   const BlockingSection section;
   check(driver().synchronize_event(handle_), "cuda: waiting for an event");

@@ -31,6 +31,7 @@ int stream_priority(int device, StreamHandle stream);
 
 // Whether everything that was put into a stream is done.
 bool is_done(int device, StreamHandle stream);
+// Waits for it. See Note [Waiting unasked].
 void synchronize(int device, StreamHandle stream);
 
 // A place in a stream. The driver's event is made when it is first recorded, on the stream's device.

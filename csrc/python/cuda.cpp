@@ -77,8 +77,10 @@ void bind_devices(Binder& b) {
     const cuda::MemoryInfo info = cuda::memory_info(device);
     return std::pair(info.free, info.total);
   }, "device"_a, "Free and total bytes of a device, whoever uses them.");
-  b.function("_cuda_synchronize", [](int device) { cuda::synchronize(device); }, "device"_a,
-             "Waits until a device is done.");
+  b.function("_cuda_synchronize", [](int device) {
+    const cuda::AskedWait asked;
+    cuda::synchronize(device);
+  }, "device"_a, "Waits until a device is done.");
 }
 
 // ---- streams and events
@@ -104,6 +106,7 @@ void bind_streams(Binder& b) {
     return cuda::is_done(device, stream_of(stream));
   }, "device"_a, "stream"_a, "Whether everything in a stream is done.");
   b.function("_cuda_stream_synchronize", [](int device, uintptr_t stream) {
+    const cuda::AskedWait asked;
     cuda::synchronize(device, stream_of(stream));
   }, "device"_a, "stream"_a, "Waits until everything in a stream is done.");
 }
@@ -125,7 +128,11 @@ void bind_events(Binder& b) {
     self.make_wait(device, stream_of(stream));
   }, "device"_a, "stream"_a, "Makes a stream wait for the event.")
       .def("query", &Event::is_done, "Return whether everything before the event is done.")
-      .def("synchronize", &Event::synchronize, "Wait until everything before the event is done.")
+      .def("synchronize",
+           [](const Event& self) {
+    const cuda::AskedWait asked;
+    self.synchronize();
+  }, "Wait until everything before the event is done.")
       .def("elapsed_time", &Event::elapsed, "end_event"_a,
            "Return the milliseconds from this event to another.")
       .def_prop_ro("device_index", &Event::device, "The device; -1 before it is recorded.")
@@ -223,8 +230,10 @@ void bind_memory(Binder& b) {
   b.function("_cuda_reset_sums", cuda::reset_sums, "device"_a,
              "Makes what was ever allocated and freed start again at zero.");
   b.function("_cuda_snapshot", snapshot_list, "The segments of the allocator, and their blocks.");
-  b.function("_cuda_empty_cache", [] { cuda::empty_cache(); },
-             "Gives memory that holds no tensors back to the driver.");
+  b.function("_cuda_empty_cache", [] {
+    const cuda::AskedWait asked;
+    cuda::empty_cache();
+  }, "Gives memory that holds no tensors back to the driver.");
   b.function("_cuda_memory_fraction", cuda::memory_fraction, "device"_a,
              "The part of the memory that this process may use.");
   b.function("_cuda_set_memory_fraction", cuda::set_memory_fraction, "device"_a, "fraction"_a,
@@ -265,6 +274,25 @@ void bind_pinned(Binder& b) {
     result["system_allocations"] = stats.system_allocations;
     return result;
   }, "Bytes and counts of page-locked memory.");
+}
+
+// ---- waiting
+
+void warn_of_wait() {
+  if (!PyGILState_Check()) return;
+  if (PyErr_WarnEx(PyExc_UserWarning, "called a synchronizing CUDA operation", 1) < 0)
+    throw nb::python_error();
+}
+
+void bind_waits(Binder& b) {
+  cuda::warn_of_wait = warn_of_wait;
+  b.function("_cuda_unasked_waits", [] { return cuda::unasked_waits; },
+             "How often the host has waited for a device without being asked to.");
+  b.function("_cuda_sync_debug_mode", [] { return static_cast<int>(cuda::unasked_wait); },
+             "What happens when the host waits unasked: 0 nothing, 1 a warning, 2 an error.");
+  b.function("_cuda_set_sync_debug_mode", [](int mode) {
+    cuda::unasked_wait = static_cast<cuda::UnaskedWait>(mode);
+  }, "mode"_a, "Sets what happens when the host waits unasked.");
 }
 
 // ---- settings
@@ -314,6 +342,7 @@ void bind_cuda(Binder& b) {
   bind_events(b);
   bind_memory(b);
   bind_pinned(b);
+  bind_waits(b);
   bind_settings(b);
 }
 

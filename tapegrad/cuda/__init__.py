@@ -16,6 +16,7 @@ from tapegrad.cuda.devices import (
     get_device_capability,
     get_device_name,
     get_device_properties,
+    get_sync_debug_mode,
     init,
     ipc_collect,
     is_available,
@@ -23,6 +24,7 @@ from tapegrad.cuda.devices import (
     is_initialized,
     is_tf32_supported,
     set_device,
+    set_sync_debug_mode,
     synchronize,
 )
 from tapegrad.cuda.memory import (
@@ -96,6 +98,7 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "get_stream_from_external",
+    "get_sync_debug_mode",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -131,6 +134,7 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "synchronize",
 ]

@@ -16,6 +16,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_sync_debug_mode",
     "init",
     "ipc_collect",
     "is_available",
@@ -23,6 +24,7 @@ __all__ = [
     "is_initialized",
     "is_tf32_supported",
     "set_device",
+    "set_sync_debug_mode",
     "synchronize",
 ]
 
@@ -220,6 +222,31 @@ def synchronize(device: Any = None) -> None:
         device: its number, name or object; the current one if left out.
     """
     _C._cuda_synchronize(device_index(device, "synchronize"))
+
+
+_SYNC_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Set what happens when this process waits for a device without being asked to by name.
+
+    Reading an element does so, and an allocation when memory runs out.
+
+    Args:
+        debug_mode: ``"default"`` or 0 for nothing, ``"warn"`` or 1, ``"error"`` or 2.
+    """
+    modes = dict(zip((*_SYNC_MODES, 0, 1, 2), (0, 1, 2) * 2, strict=True))
+    if debug_mode not in modes:
+        raise RuntimeError(
+            "cuda.set_sync_debug_mode: expected 'default', 'warn' or 'error', or 0, 1 or 2, "
+            f"got {debug_mode!r}"
+        )
+    _C._cuda_set_sync_debug_mode(modes[debug_mode])
+
+
+def get_sync_debug_mode() -> int:
+    """Return what `set_sync_debug_mode` has set, as a number."""
+    return _C._cuda_sync_debug_mode()
 
 
 def ipc_collect() -> None:

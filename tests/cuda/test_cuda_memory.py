@@ -362,6 +362,49 @@ def test_events_are_waited_for_before_an_error(limited, emulator):
     assert fresh(40 * MIB).data_ptr() == address
 
 
+@pytest.fixture
+def sync_debug_mode():
+    yield cuda.set_sync_debug_mode
+    cuda.set_sync_debug_mode("default")
+
+
+def test_waiting_unasked_is_told(limited, emulator, sync_debug_mode):
+    def wait():
+        """Memory that another stream uses is asked for: its event has to be waited for."""
+        x = fresh(40 * MIB)
+        x.record_stream(s)
+        del x
+        fresh(40 * MIB)
+
+    s = cuda.Stream()
+    before = torch._C._cuda_unasked_waits()
+    wait()
+    assert torch._C._cuda_unasked_waits() == before + 1
+    sync_debug_mode("warn")
+    with pytest.warns(UserWarning, match="called a synchronizing CUDA operation"):
+        wait()
+    sync_debug_mode("error")
+    with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
+        wait()
+    assert torch._C._cuda_unasked_waits() == before + 3
+
+
+def test_waiting_when_asked_is_not_told(sync_debug_mode):
+    sync_debug_mode(2)
+    before = torch._C._cuda_unasked_waits()
+    x = fresh(12 * MIB)
+    del x
+    cuda.synchronize()
+    cuda.current_stream().synchronize()
+    cuda.current_stream().record_event().synchronize()
+    cuda.empty_cache()
+    assert torch._C._cuda_unasked_waits() == before and cuda.memory_reserved() == 0
+    assert cuda.get_sync_debug_mode() == 2
+    for bad in (3, "loud", None):
+        with pytest.raises(RuntimeError, match="expected 'default', 'warn' or 'error'"):
+            sync_debug_mode(bad)
+
+
 def test_what_a_device_cannot_have():
     for nbytes in (1 << 45, 1 << 55):
         with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
