@@ -1,5 +1,6 @@
 """Kernels that the emulator of CUDA runs: threads, warps, shared memory, atomics, mathematics."""
 
+import shutil
 from ctypes import c_ulonglong
 
 import cuda_emulator
@@ -324,6 +325,9 @@ class TestMistakesOfKernels:
         expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, "a write of 4 bytes", place)
         status = run_kernel(machine, f"out[0] = out[{index}];", 8, "int32", block=(1,))
         expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, "a read of 4 bytes", place)
+        if shutil.which("addr2line"):
+            status = run_kernel(machine, f"\n\n  out[{index}] = 2;", 8, "int32", block=(1,))
+            expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, place, "; test.cu:9")
         status = run_kernel(machine, f"atomicAdd(out + {index}, 1);", 8, "int32", block=(1,))
         expect_failure(machine, capfd, status, driving.ILLEGAL_ADDRESS, "4 bytes", place)
 

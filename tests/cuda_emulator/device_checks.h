@@ -73,25 +73,29 @@ TAPEGRAD_EMULATOR_OWN inline bool is_inside(const Range& range, size_t address, 
   return offset < range.nbytes && nbytes <= range.nbytes - offset;
 }
 
-TAPEGRAD_EMULATOR_OWN inline void check_access(const void* address, size_t nbytes, bool writes,
-                                               bool is_atomic = false) {
+// `code` is the place in the kernel. Not inlined: every text contains the functions that call it.
+TAPEGRAD_EMULATOR_OWN __attribute__((noinline)) inline void check_access(const void* address,
+                                                                         size_t nbytes, bool writes,
+                                                                         const void* code,
+                                                                         bool is_atomic = false) {
   const auto number = reinterpret_cast<size_t>(address);
   if (is_inside(context.stack, number, nbytes)) return;
   for (int i = 0; i < Context::kRanges; ++i) {
     if (!is_inside(context.ranges[i], number, nbytes)) continue;
     if (i < Context::kSharedRanges && context.check_race && !is_atomic)
-      context.check_race(address, nbytes, writes);
+      context.check_race(address, nbytes, writes, code);
     return;
   }
-  context.check_access(address, nbytes, writes);
+  context.check_access(address, nbytes, writes, code);
 }
 
 }  // namespace tapegrad_emulator
 
+#define TAPEGRAD_CALLER __builtin_return_address(0)
 #define TAPEGRAD_HOOK extern "C" __attribute__((used, no_sanitize("thread"))) inline
-#define TAPEGRAD_ACCESS(NAME, NBYTES, WRITES)                 \
-  TAPEGRAD_HOOK void __tsan_##NAME(void* address) {           \
-    tapegrad_emulator::check_access(address, NBYTES, WRITES); \
+#define TAPEGRAD_ACCESS(NAME, NBYTES, WRITES)                                  \
+  TAPEGRAD_HOOK void __tsan_##NAME(void* address) {                            \
+    tapegrad_emulator::check_access(address, NBYTES, WRITES, TAPEGRAD_CALLER); \
   }
 #define TAPEGRAD_ACCESSES(SUFFIX, NBYTES)      \
   TAPEGRAD_ACCESS(read##SUFFIX, NBYTES, false) \
@@ -114,23 +118,23 @@ TAPEGRAD_UNALIGNED(16)
 #undef TAPEGRAD_ACCESSES
 #undef TAPEGRAD_ACCESS
 TAPEGRAD_HOOK void __tsan_read_range(void* address, size_t nbytes) {
-  tapegrad_emulator::check_access(address, nbytes, false);
+  tapegrad_emulator::check_access(address, nbytes, false, TAPEGRAD_CALLER);
 }
 TAPEGRAD_HOOK void __tsan_write_range(void* address, size_t nbytes) {
-  tapegrad_emulator::check_access(address, nbytes, true);
+  tapegrad_emulator::check_access(address, nbytes, true, TAPEGRAD_CALLER);
 }
 TAPEGRAD_HOOK void* __tsan_memcpy(void* to, const void* from, size_t nbytes) {
-  tapegrad_emulator::check_access(from, nbytes, false);
-  tapegrad_emulator::check_access(to, nbytes, true);
+  tapegrad_emulator::check_access(from, nbytes, false, TAPEGRAD_CALLER);
+  tapegrad_emulator::check_access(to, nbytes, true, TAPEGRAD_CALLER);
   return memcpy(to, from, nbytes);
 }
 TAPEGRAD_HOOK void* __tsan_memmove(void* to, const void* from, size_t nbytes) {
-  tapegrad_emulator::check_access(from, nbytes, false);
-  tapegrad_emulator::check_access(to, nbytes, true);
+  tapegrad_emulator::check_access(from, nbytes, false, TAPEGRAD_CALLER);
+  tapegrad_emulator::check_access(to, nbytes, true, TAPEGRAD_CALLER);
   return __builtin_memmove(to, from, nbytes);
 }
 TAPEGRAD_HOOK void* __tsan_memset(void* to, int value, size_t nbytes) {
-  tapegrad_emulator::check_access(to, nbytes, true);
+  tapegrad_emulator::check_access(to, nbytes, true, TAPEGRAD_CALLER);
   return memset(to, value, nbytes);
 }
 TAPEGRAD_HOOK void __tsan_init() {}

@@ -192,14 +192,14 @@ TAPEGRAD_REDUCE(xor, unsigned, a ^ b)
 // ---- atomics: no other thread runs between two statements of one that does not wait. They exist
 // for the types for which CUDA has them, and for no others.
 
-#define TAPEGRAD_ATOMIC(NAME, T, RESULT)                                             \
-  TAPEGRAD_EMULATOR_OWN static inline T NAME(T* address, T value) {                  \
-    tapegrad_emulator::check_access(address, sizeof(T), true, true);                 \
-    const T old = *reinterpret_cast<volatile T*>(address);                           \
-    *reinterpret_cast<volatile T*>(address) = static_cast<T>(RESULT);                \
-    return old;                                                                      \
-  }                                                                                  \
-  static inline T NAME##_block(T* address, T value) { return NAME(address, value); } \
+#define TAPEGRAD_ATOMIC(NAME, T, RESULT)                                              \
+  TAPEGRAD_EMULATOR_OWN __noinline__ static T NAME(T* address, T value) {             \
+    tapegrad_emulator::check_access(address, sizeof(T), true, TAPEGRAD_CALLER, true); \
+    const T old = *reinterpret_cast<volatile T*>(address);                            \
+    *reinterpret_cast<volatile T*>(address) = static_cast<T>(RESULT);                 \
+    return old;                                                                       \
+  }                                                                                   \
+  static inline T NAME##_block(T* address, T value) { return NAME(address, value); }  \
   static inline T NAME##_system(T* address, T value) { return NAME(address, value); }
 #define TAPEGRAD_INTEGER_ATOMICS(T)                        \
   TAPEGRAD_ATOMIC(atomicExch, T, value)                    \
@@ -226,12 +226,12 @@ TAPEGRAD_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 #undef TAPEGRAD_ATOMIC
 #undef TAPEGRAD_INTEGER_ATOMICS
 
-#define TAPEGRAD_COMPARE_AND_SWAP(T)                                                 \
-  TAPEGRAD_EMULATOR_OWN static inline T atomicCAS(T* address, T expected, T value) { \
-    tapegrad_emulator::check_access(address, sizeof(T), true, true);                 \
-    const T old = *reinterpret_cast<volatile T*>(address);                           \
-    if (old == expected) *reinterpret_cast<volatile T*>(address) = value;            \
-    return old;                                                                      \
+#define TAPEGRAD_COMPARE_AND_SWAP(T)                                                       \
+  TAPEGRAD_EMULATOR_OWN __noinline__ static T atomicCAS(T* address, T expected, T value) { \
+    tapegrad_emulator::check_access(address, sizeof(T), true, TAPEGRAD_CALLER, true);      \
+    const T old = *reinterpret_cast<volatile T*>(address);                                 \
+    if (old == expected) *reinterpret_cast<volatile T*>(address) = value;                  \
+    return old;                                                                            \
   }
 TAPEGRAD_COMPARE_AND_SWAP(int)
 TAPEGRAD_COMPARE_AND_SWAP(unsigned)

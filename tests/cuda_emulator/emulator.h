@@ -83,6 +83,7 @@ struct FunctionTag {
 
 struct ModuleTag {
   ContextHandle context;
+  std::string image;
   void* library = nullptr;
   tapegrad_emulator::Context* state = nullptr;
   tapegrad_emulator::Range variables;     // code and constants as well
@@ -130,6 +131,11 @@ void run_until(StreamTag& stream, uint64_t limit);
 // Runs all work of a context, or of all.
 void run_all(ContextTag& context);
 void run_all();
+
+// ---- lines.cpp
+
+// The line of a kernel's text that an address of code belongs to; empty where nobody knows.
+std::string describe_code(const ModuleTag& module, const void* code);
 
 // ---- fibers.cpp
 

@@ -107,6 +107,7 @@ struct Running {
   Order* order = nullptr;
   Result error = kSuccess;
   std::string message;
+  const void* failed_at = nullptr;  // in the code of the kernel, if known
   Thread threads[kMaxThreads];
   Stack stacks[kMaxThreads];
   std::vector<Stack*> free_stacks;
@@ -200,7 +201,7 @@ std::string describe_place(const void* address) {
   return describe_address(address);
 }
 
-void check_access(const void* address, unsigned long long nbytes, bool writes) {
+void check_access(const void* address, unsigned long long nbytes, bool writes, const void* code) {
   Running& now = running();
   const tapegrad_emulator::Range memory =
       find_memory(address, *now.launch->function->module->context);
@@ -208,6 +209,7 @@ void check_access(const void* address, unsigned long long nbytes, bool writes) {
   if (memory.nbytes == 0 || offset + nbytes > memory.nbytes) {
     const char* what = writes ? "a write of" : "a read of";
     fail(kIllegalAddress, format("%s %llu bytes at ", what, nbytes) + describe_place(address));
+    now.failed_at = code;
     to_scheduler();
   }
   using tapegrad_emulator::Context;
@@ -216,7 +218,7 @@ void check_access(const void* address, unsigned long long nbytes, bool writes) {
   now.context->ranges[Context::kFixedRanges + now.next_range] = memory;
 }
 
-void check_race(const void* address, unsigned long long nbytes, bool writes) {
+void check_race(const void* address, unsigned long long nbytes, bool writes, const void* code) {
   Running& now = running();
   const auto number = reinterpret_cast<uintptr_t>(address);
   const auto* ranges = now.context->ranges;
@@ -225,6 +227,7 @@ void check_race(const void* address, unsigned long long nbytes, bool writes) {
   std::string race = now.races.note(kind, number - ranges[kind].start, nbytes, thread, writes);
   if (race.empty()) return;
   fail(kLaunchFailed, std::move(race));
+  now.failed_at = code;
   to_scheduler();
 }
 
@@ -510,6 +513,7 @@ void prepare(const Launch& launch, Order& order) {
   now.launch = &launch;
   now.order = &order;
   now.error = kSuccess;
+  now.failed_at = nullptr;
   const Index size = launch.block;
   now.thread_count = size.x * size.y * size.z;
   for (unsigned i = 0; i < now.thread_count; ++i)
@@ -544,6 +548,9 @@ Result run_grid(const Launch& launch, std::string* message) {
   *message = format("block (%u, %u, %u), thread (%u, %u, %u): ", block.x, block.y, block.z,
                     thread.x, thread.y, thread.z) +
              now.message;
+  if (!now.failed_at) return now.error;
+  const std::string line = describe_code(*launch.function->module, now.failed_at);
+  if (!line.empty()) *message += "; " + line;
   return now.error;
 }
 

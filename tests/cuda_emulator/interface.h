@@ -36,9 +36,11 @@ struct Context {
   // Lets other threads run.
   void (*yield)() = nullptr;
   // Ends the launch unless a kernel of this device may use the memory; remembers it in `ranges`.
-  void (*check_access)(const void* address, unsigned long long nbytes, bool writes) = nullptr;
+  void (*check_access)(const void* address, unsigned long long nbytes, bool writes,
+                       const void* code) = nullptr;
   // Ends the launch if another thread uses the shared memory at the same time; null: not asked.
-  void (*check_race)(const void* address, unsigned long long nbytes, bool writes) = nullptr;
+  void (*check_race)(const void* address, unsigned long long nbytes, bool writes,
+                     const void* code) = nullptr;
   // Ends the launch with an error of CUDA; does not return.
   void (*fail)(int error, const char* message, int line) = nullptr;
 };

@@ -42,19 +42,17 @@ std::string unique_path(int file) {
   return path + "/" + std::to_string(file);
 }
 
-void* load_library(const void* image) {
-  const size_t nbytes = image_size(image);
-  const int file = nbytes ? memfd_create("kernels", MFD_CLOEXEC) : -1;
+void* load_library(const std::string& image) {
+  const int file = image.empty() ? -1 : memfd_create("kernels", MFD_CLOEXEC);
   if (file < 0) return nullptr;
-  const auto* bytes = static_cast<const char*>(image);
   size_t written = 0;
-  while (written < nbytes) {
-    const ssize_t count = write(file, bytes + written, nbytes - written);
+  while (written < image.size()) {
+    const ssize_t count = write(file, image.data() + written, image.size() - written);
     if (count <= 0) break;
     written += static_cast<size_t>(count);
   }
   void* library = nullptr;
-  if (written == nbytes) library = dlopen(unique_path(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (written == image.size()) library = dlopen(unique_path(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) std::fprintf(stderr, "CUDA emulator: %s\n", dlerror());
   close(file);
   return library;
@@ -130,7 +128,8 @@ Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   if (!current()) return kInvalidContext;
   auto made = std::make_unique<ModuleTag>();
   made->context = current();
-  made->library = load_library(image);
+  made->image.assign(static_cast<const char*>(image), image_size(image));
+  made->library = load_library(made->image);
   if (!made->library) return kInvalidImage;
   void* get_state = dlsym(made->library, "tapegrad_emulator_context");
   if (!get_state) return kInvalidImage;

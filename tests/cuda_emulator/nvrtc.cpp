@@ -32,8 +32,8 @@ enum { kSuccess = 0, kInvalidInput = 3, kInvalidProgram = 4, kCompilation = 6, k
 
 // -O1 compiles quickly and runs well enough; contraction is off as in the options for NVRTC.
 const char* const kOptions[] = {
-    "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-fno-strict-aliasing", "-ffp-contract=off",
-    "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
+    "-std=c++20", "-O1", "-g1", "-fPIC", "-shared", "-w", "-fno-strict-aliasing",
+    "-ffp-contract=off", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-nostdlib",
     // Reported by device_checks.h.
     "-fsanitize=thread,alignment,bounds,shift-exponent,integer-divide-by-zero",
