@@ -8,7 +8,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 
 # A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
 .DELETE_ON_ERROR:
-.PHONY: help install train test soak bench lint format names ops stubs sanitize clean
+.PHONY: help install train test test-cuda soak bench bench-cuda lint format names ops stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -49,6 +49,13 @@ train: $(STAMP)   ## train a small language model, about two minutes; see runs/*
 
 test: $(STAMP) $(TEST_STAMP)   ## run the whole test suite
 	$(BIN)/pytest -n 2
+
+test-cuda: $(STAMP) $(TEST_STAMP)   ## all tests of the CUDA back end, on a GPU or on the emulator
+	TAPEGRAD_TEST_CUDA=all $(BIN)/pytest -n 2 tests/cuda tests/test_cuda_source.py
+
+bench-cuda: $(STAMP)   ## compare with PyTorch on a GPU
+	$(BIN)/python -m pip install --quiet 'tapegrad[parity,cuda]'
+	$(BIN)/python -m benchmarks.cuda --out benchmarks/results/cuda-vs-torch.md
 
 soak: $(STAMP) $(TEST_STAMP)   ## the generators of tests at full length, beside PyTorch; some hours
 	$(BIN)/python -m pip install --quiet 'tapegrad[parity]'

@@ -30,8 +30,6 @@ SENTENCE = re.compile(r"Of the [\d,]+ torch names that .*?\n? *.*? % of their us
 
 # Names that are there only to refuse in words.
 REFUSED = {
-    "torch.Tensor.cuda",
-    "torch.nn.Module.cuda",
     "torch.optim.SparseAdam",
 }
 

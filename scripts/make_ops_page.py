@@ -42,6 +42,7 @@ TRAITS = {
     "no_derivative": "what it gives depends on nothing smoothly",
     "unrecorded": "a step of a derivative, of an optimizer or of a coding: where its own "
     "derivative is wanted, recorded ops run in its place",
+    "moves": "moves bytes between devices",
 }
 
 

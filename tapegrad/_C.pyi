@@ -4008,6 +4008,9 @@ def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, st
 def _cuda_allocate(device: builtins.int, nbytes: builtins.int) -> builtins.int:
     """The address of fresh memory for the current stream."""
 
+def _cuda_blas_version() -> builtins.int:
+    """The version of cuBLASLt, such as 120904; zero where there is none."""
+
 def _cuda_can_access_peer(device: builtins.int, peer: builtins.int) -> builtins.bool:
     """Whether a device can read the memory of another."""
 
@@ -4107,8 +4110,14 @@ def _cuda_sync_debug_mode() -> builtins.int:
 def _cuda_synchronize(device: builtins.int) -> None:
     """Waits until a device is done."""
 
+def _cuda_time_launches(device: builtins.int, count: builtins.int) -> builtins.float:
+    """The seconds that a launch of an empty kernel takes."""
+
 def _cuda_unasked_waits() -> builtins.int:
     """How often the host has waited for a device without being asked to."""
+
+def _cuda_use_blas(use: builtins.bool) -> builtins.bool:
+    """Whether matrix products go to cuBLASLt; returns whether they did."""
 
 def _cuda_why_unavailable() -> str:
     """Why no CUDA device can be used; empty if one can."""

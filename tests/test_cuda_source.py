@@ -16,7 +16,7 @@ if IS_SANITIZED:
 
 from tapegrad.cuda import pointwise_source as source
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 SOURCE_NAME = "pointwise.cu"
 FLOATING = ("float32", "float64", "float16", "bfloat16")
 
@@ -122,11 +122,11 @@ def test_every_line_has_its_kernels(row):
         expected = accepts_floats if dtype in FLOATING else accepts_integers
         if dtype == "bool" and row["dtypes"] in ("Number", "Integer"):
             expected = False
-        value = f"void {line.name}_{dtype}("
+        value = f"TAPEGRAD_KERNEL({line.name}_{dtype},"
         assert text.count(value) == expected, f"{value} in {dtype}"
         for i, derivative in enumerate(row["derivatives"]):
             expected_derivative = dtype in FLOATING and derivative not in ("none", "0", "g")
-            name = f"void {line.name}_backward{i}_{dtype}("
+            name = f"TAPEGRAD_KERNEL({line.name}_backward{i}_{dtype},"
             assert text.count(name) == (expected_derivative and accepts_floats), name
 
 
@@ -146,20 +146,84 @@ def test_accepted_dtypes_are_those_of_the_library():
             assert runs == (dtype in source.kernel_dtypes(line)), f"{name} in {dtype}"
 
 
+def fields(name, dtype, derivative=None):
+    """Return the arguments of a kernel, as one line."""
+    text = source.kernel(source.dense(source.line(name), dtype, derivative))
+    return " ".join(text.split("{")[1].split("}")[0].split())
+
+
 def test_operands_that_are_not_mentioned_are_no_arguments():
-    text = source.kernel(source.line("exp"), "float32", derivative=0)
-    assert "const float* g_, const float* y_, float* out_, int64 count_" in text
-    text = source.kernel(source.line("where"), "int64")
-    assert "const unsigned char* a_, const int64* b_, const int64* c_, int64* out_" in text
-    text = source.kernel(source.line("leaky_relu"), "float16")
-    assert "const Half* x_, Half* out_, int64 count_, float negative_slope_" in text
-    assert "bool* out_" in source.kernel(source.line("lt"), "float64")
+    assert fields("exp", "float32", 0) == "int64 count; float* out; const float* g; const float* y;"
+    pointers = "int64* out; const bool* a; const int64* b; const int64* c;"
+    assert fields("where", "int64") == f"int64 count; {pointers}"
+    assert fields("leaky_relu", "float16") == (
+        "int64 count; Half* out; const Half* x; float negative_slope;"
+    )
+    assert "bool* out;" in fields("lt", "float64")
+
+
+def description(*operands, number, derivative=-1, dtype="float32", width=1, rank=0, wide=0):
+    rows = [f"{number} {derivative} {dtype} {width} {rank} {wide}", *operands]
+    return source.described("\n".join(rows))
+
+
+def test_a_description_is_read():
+    number = [line.name for line in source.lines()].index("mul")
+    found = description(
+        "-1 float32 strided float32",
+        "0 float16 strided float32",
+        "1 int64 value float32",
+        number=number,
+        rank=2,
+    )
+    assert (found.line.name, found.derivative, found.rank, found.is_wide) == ("mul", None, 2, False)
+    assert [each.name for each in found.operands] == ["out", "a", "b"]
+    text = source.kernel(found)
+    assert "NarrowGeometry<2, 3> geometry;" in text and "float b;" in text
+    assert "operand<float, float>(arguments.a[offsets_[1]])" in text
+
+
+ACCESSES = {
+    "dense": {"width": 4},
+    "few": {"width": 0},
+    "strided": {"rank": 3},
+    "wide": {"rank": 2, "wide": 1},
+}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("access", ACCESSES)
+@pytest.mark.parametrize("stored", source.DTYPES)
+def test_operands_of_every_dtype_compile(stored, access):
+    """A sum of mixed dtypes, a copy to each dtype, and a fill."""
+    how = "dense" if access in ("dense", "few") else "strided"
+    number = [line.name for line in source.lines()].index("add")
+    texts = [source.prelude()]
+    for k, other in enumerate(source.DTYPES):
+        copied = description(
+            f"-1 {other} {how} {other}",
+            f"0 {stored} {how} {other}",
+            number=-1,
+            dtype=other,
+            **ACCESSES[access],
+        )
+        texts.append(source.kernel(copied, f"copy{k}"))
+    total = description(
+        f"-1 float64 {how} float32",
+        f"0 {stored} {how} float32",
+        "1 float32 single float32",
+        number=number,
+        **ACCESSES[access],
+    )
+    filled = description(f"-1 {stored} {how} {stored}", number=-2, dtype=stored, **ACCESSES[access])
+    texts += [source.kernel(total, "add"), source.kernel(filled, "fill")]
+    check_compiles("".join(texts), "sm_90")
 
 
 def test_refusals_name_the_op():
     with pytest.raises(KeyError, match="no line 'tanhh'"):
         source.line("tanhh")
     with pytest.raises(ValueError, match=r"tanh: expected one of .*, got int32"):
-        source.kernel(source.line("tanh"), "int32")
+        source.dense(source.line("tanh"), "int32")
     with pytest.raises(ValueError, match="add: derivative 0 is no kernel"):
-        source.kernel(source.line("add"), "float32", derivative=0)
+        source.dense(source.line("add"), "float32", derivative=0)

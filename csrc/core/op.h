@@ -54,6 +54,8 @@ enum OpTrait : uint16_t {
   // A step of a derivative, of an optimizer or of a coding, which is never recorded: where its own
   // derivative is wanted, recorded ops run in its place.
   kUnrecorded = 128,
+  // Moves bytes from one device to another: the kernel is that of the one that is not the CPU.
+  kMoves = 256,
 };
 
 // The record of an op: what the system may ask of it below autograd.

@@ -1,7 +1,7 @@
 // Generator: where random ops get their stream of numbers.
 //
 // Note [Random streams]
-// Random bits are a function of a seed and a counter (Philox 4x32, ten rounds; cpu/philox.h), so a
+// Random bits are a function of a seed and a counter (Philox 4x32, ten rounds; spec/philox.h), so a
 // generator is only a seed and an offset: how many counters of the seed's stream are used up. A
 // random op reserves as many as it needs and passes seed and offset to its kernel as attributes.
 // Every element is computed from its own number within the reservation. It follows that a captured

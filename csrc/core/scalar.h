@@ -52,4 +52,17 @@ constexpr double Scalar::as<double>() const {
   return as_double();
 }
 
+template <class T>
+constexpr Scalar scalar_of(T value) {
+  if constexpr (std::is_same_v<T, bool>) return value;
+  else if constexpr (std::is_integral_v<T>) return static_cast<int64_t>(value);
+  else return static_cast<double>(value);
+}
+// An element of a tensor, on the host.
+inline Scalar read_element(const char* op, const void* element, DType dtype) {
+  return visit_dtype(op, dtype, [&](auto type) {
+    return scalar_of(*static_cast<const decltype(type)*>(element));
+  });
+}
+
 }  // namespace tapegrad

@@ -5,7 +5,7 @@
 
 #include "core/half.h"
 #include "cpu/math.h"
-#include "cpu/philox.h"
+#include "spec/philox.h"
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
 

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/loop_nest.h"
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
 

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/loop_nest.h"
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/loop_nest.h"
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cpu/copy.h"
 #include "cpu/index_kernels.h"
-#include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
 

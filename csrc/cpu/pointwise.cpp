@@ -8,22 +8,15 @@
 //   strided   everything else, and every foreign dtype: the tile is gathered, and converted on the
 //             way, into a buffer in the first-level cache
 // The output is written in place when it is dense, else through a buffer and scattered.
-//
-// Note [Numbers are rounded first]
-// What is computed in a wider type than the op's own (float16 in float32, uint8 in int32) must still
-// see its operands as the op's dtype holds them: a float16 tensor == 0.1 compares with the float16
-// next to 0.1, and uint8 sums wrap before they are written to an int32 out=. So operands and results
-// of a foreign dtype are converted through the op's dtype. Only products and quotients take a single
-// second operand as it is, and lerp its weight, as PyTorch's do.
 #include "cpu/pointwise.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "core/loop_nest.h"
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cpu/convert.h"
-#include "cpu/loop_nest.h"
 
 namespace tapegrad::cpu {
 
@@ -54,20 +47,10 @@ struct Conversion {
   }
 };
 
-// See Note: Numbers are rounded first.
-bool keeps_precision(const PointwiseOp& op, size_t operand, const TensorImpl& input, DType dtype) {
-  if (op.derivative >= 0 || (op.id == PointwiseId::lerp && operand == 2)) return true;
-  if (operand != 1 || input.numel() != 1 || !is_floating(dtype)) return false;
-  return op.id == PointwiseId::mul || op.id == PointwiseId::div ||
-         op.id == PointwiseId::div_trunc || op.id == PointwiseId::floor_divide;
-}
-
-// How operand i gets to the compute type.
+// How operand i gets to the compute type: Note [Numbers are rounded first].
 Conversion operand_conversion(const PointwiseOp& op, size_t i, const TensorImpl& input, DType dtype,
                               DType compute) {
-  if (dtype != compute && input.dtype() != dtype && keeps_precision(op, i, input, dtype))
-    dtype = compute;
-  return Conversion(input.dtype(), dtype, compute);
+  return Conversion(input.dtype(), rounding_dtype(op, i, input, dtype), compute);
 }
 
 struct Operand {

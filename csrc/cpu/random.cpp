@@ -13,6 +13,7 @@
 #include "core/registry.h"
 #include "cpu/convert.h"
 #include "cpu/random_kernels.h"
+#include "spec/random.h"
 
 namespace tapegrad::cpu {
 
@@ -62,35 +63,6 @@ void sample(const OpCall& call, const Sampler& sampler, const SampleParams& para
   parallel_for(0, tiles, kGrain / per_tile, range);
 }
 
-// The largest number of a dtype below `bound`.
-template <class T>
-double largest_below(double bound) {
-  if constexpr (sizeof(T) == 2) {
-    T value(static_cast<float>(bound));
-    if (static_cast<float>(value) < bound) return static_cast<float>(value);
-    // The bits of a half count up with its magnitude.
-    if (static_cast<float>(value) == 0) value.bits = 0x8001;
-    else value.bits += value.bits & 0x8000 ? 1 : -1;
-    return static_cast<float>(value);
-  } else {
-    T value = static_cast<T>(bound);
-    return value < bound ? value : std::nextafter(value, -std::numeric_limits<T>::infinity());
-  }
-}
-
-double largest_below(double bound, DType dtype) {
-  switch (dtype) {
-    case DType::Float16:
-      return largest_below<Half>(bound);
-    case DType::BFloat16:
-      return largest_below<BFloat16>(bound);
-    case DType::Float32:
-      return largest_below<float>(bound);
-    default:
-      return largest_below<double>(bound);
-  }
-}
-
 // Float32 samples serve the half precisions too.
 const Sampler& by_dtype(const Sampler (&samplers)[2], DType dtype) {
   return samplers[dtype == DType::Float64];
@@ -98,23 +70,6 @@ const Sampler& by_dtype(const Sampler (&samplers)[2], DType dtype) {
 
 double unit_interval(uint64_t word) { return static_cast<double>(word >> 11) * 0x1p-53; }
 double open_interval(uint64_t word) { return (static_cast<double>(word >> 12) + 0.5) * 0x1p-52; }
-
-// The words of a reservation one after the other, for kernels that go step by step.
-class WordStream {
- public:
-  WordStream(uint64_t seed, uint64_t counter) : seed_(seed), counter_(counter) {}
-
-  uint64_t next() {
-    if (!half_used_) block_ = philox(seed_, counter_++);
-    half_used_ = !half_used_;
-    return block_.wide(half_used_ ? 0 : 1);
-  }
-
- private:
-  uint64_t seed_, counter_;
-  PhiloxBlock block_{};
-  bool half_used_ = false;
-};
 
 // Attributes: seed, offset, from, to.
 void random_uniform(const OpCall& call) {
@@ -154,22 +109,19 @@ void random_geometric(const OpCall& call) {
 
 // Attributes: seed, offset, first integer, how many (as bits of a uint64; 0 means 2^64).
 void random_integers(const OpCall& call) {
-  constexpr uint64_t kNarrow = uint64_t{1} << 24;
   SampleParams params = params_of(call);
   params.first = call.integer(2);
   params.length = static_cast<uint64_t>(call.integer(3));
-  bool wide = params.length == 0 || params.length > kNarrow;
+  bool wide = params.length == 0 || params.length > kNarrowRange;
   sample(call, best_random_table().integers[wide], params);
 }
 
 // Attributes: seed, offset, probability of a one.
 void random_bernoulli(const OpCall& call) {
   SampleParams params = params_of(call);
-  // A word of 32 bits is fine enough unless the rarer outcome is very rare.
-  double rarer = std::min(params.a, 1 - params.a);
-  bool wide = rarer > 0 && rarer < 0x1p-8;
-  params.threshold = static_cast<uint64_t>(std::rint(std::ldexp(params.a, wide ? 63 : 32)));
-  sample(call, best_random_table().bernoulli[wide], params);
+  const BernoulliThreshold threshold(params.a);
+  params.threshold = threshold.value;
+  sample(call, best_random_table().bernoulli[threshold.is_wide], params);
 }
 
 // Input: float32 or float64 probabilities, contiguous, as many as outputs.
@@ -201,7 +153,7 @@ void random_bernoulli_each(const OpCall& call) {
   sample(call, sampler, params);
 }
 
-// Fisher and Yates. Attributes: seed, offset.
+// Attributes: seed, offset.
 void random_permutation(const OpCall& call) {
   const TensorImpl& out = call.out();
   int64_t n = out.numel();
@@ -209,19 +161,14 @@ void random_permutation(const OpCall& call) {
   bool direct = out.dtype() == DType::Int64;
   std::vector<int64_t> buffer(direct ? 0 : n);
   int64_t* order = direct ? out.data_as<int64_t>() : buffer.data();
-  auto shuffle = [&] {
-    std::iota(order, order + n, 0);
-    WordStream words(static_cast<uint64_t>(call.integer(0)),
-                     static_cast<uint64_t>(call.integer(1)));
-    for (int64_t i = 0; i + 1 < n; ++i) {
-      auto left = static_cast<unsigned __int128>(n - i);
-      std::swap(order[i], order[i + static_cast<int64_t>(words.next() * left >> 64)]);
-    }
+  auto draw = [&] {
+    shuffle(order, n, static_cast<uint64_t>(call.integer(0)),
+            static_cast<uint64_t>(call.integer(1)));
     if (!direct) converter(DType::Int64, out.dtype())(order, 1, out.data(), 1, n);
   };
-  if (n <= kGrain) return shuffle();
+  if (n <= kGrain) return draw();
   BlockingSection blocking;
-  shuffle();
+  draw();
 }
 
 enum class RowProblem : int { None, BadValue, ZeroSum };

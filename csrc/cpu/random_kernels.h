@@ -3,7 +3,7 @@
 
 #include "core/dtype.h"
 #include "cpu/isa.h"
-#include "cpu/philox.h"
+#include "spec/philox.h"
 
 namespace tapegrad::cpu {
 

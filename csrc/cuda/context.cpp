@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
 
@@ -169,8 +170,11 @@ void note_wait() {
 void synchronize(int device) {
   note_wait();
   const DeviceGuard guard(device);
-  const BlockingSection section;
-  check(driver().synchronize_context(), "cuda: waiting for a device");
+  {
+    const BlockingSection section;
+    check(driver().synchronize_context(), "cuda: waiting for a device");
+  }
+  throw_kernel_errors(device);
 }
 
 }  // namespace tapegrad::cuda

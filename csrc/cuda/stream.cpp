@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
 
@@ -67,8 +68,11 @@ bool is_done(int device, StreamHandle stream) {
 void synchronize(int device, StreamHandle stream) {
   note_wait();
   const DeviceGuard guard(device);
-  const BlockingSection section;
-  check(driver().synchronize_stream(stream), "cuda: waiting for a stream");
+  {
+    const BlockingSection section;
+    check(driver().synchronize_stream(stream), "cuda: waiting for a stream");
+  }
+  throw_kernel_errors(device);
 }
 
 Event::~Event() {
@@ -109,8 +113,11 @@ void Event::synchronize() const {
   if (!handle_) return;
   note_wait();
   const DeviceGuard guard(device_);
-  const BlockingSection section;
-  check(driver().synchronize_event(handle_), "cuda: waiting for an event");
+  {
+    const BlockingSection section;
+    check(driver().synchronize_event(handle_), "cuda: waiting for an event");
+  }
+  throw_kernel_errors(device_);
 }
 
 float Event::elapsed(const Event& end) const {

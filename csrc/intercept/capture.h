@@ -27,13 +27,37 @@ void capture_read(const Tensor& x);
 void capture_constant(const Tensor& x);
 void capture_shared(const Tensor& x, bool is_seen);
 
+// A contiguous copy on the CPU of what lies on another device; waits for it.
+Tensor copy_to_host(const Tensor& x);
+
+// Elements on the host: a tensor's own, or a copy of those on another device, in order.
+template <class T>
+class HostElements {
+ public:
+  // The tensor outlives this.
+  explicit HostElements(const Tensor& x) : source_(&x) {
+    if (!x->device().is_cpu()) [[unlikely]]
+      copy_ = copy_to_host(x);
+    data_ = static_cast<const T*>(tensor()->address());
+  }
+  const Tensor& tensor() const { return copy_.defined() ? copy_ : *source_; }
+  const T* get() const { return data_; }  // while this lives
+  const T& operator*() const { return *data_; }
+  const T& operator[](int64_t i) const { return data_[i]; }
+
+ private:
+  const Tensor* source_;
+  Tensor copy_;
+  const T* data_;
+};
+
 // What happens besides calls: Note [What a captured program must see] in intercept/program.h.
 // Elements go to the host, to Python or for a shape: the one way there.
 template <class T>
-const T* read_on_host(const Tensor& x) {
+HostElements<T> read_on_host(const Tensor& x) {
   if (captures) [[unlikely]]
     capture_read(x);
-  return static_cast<const T*>(x->address());
+  return HostElements<T>(x);
 }
 // Fresh memory, to be filled with what comes from the host. note_constant() when that is done.
 template <class T>

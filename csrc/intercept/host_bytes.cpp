@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/registry.h"
+#include "intercept/capture.h"
 
 namespace tapegrad {
 
@@ -66,6 +67,19 @@ Tensor whole_storage(const Ref<Storage>& storage) {
 const Op& registered_copy() {
   static const Op& copy = *find_op("copy");
   return copy;
+}
+
+Tensor copy_to_host(const Tensor& x) {
+  static const Op& move = *find_op("move");
+  Tensor dense = x;
+  if (!x.is_contiguous()) copy_unseen(x, dense = empty_like(x));
+  Tensor host(TensorImpl::empty(x.dtype(), x.sizes(), x.numel(), Device{}));
+  if (x->device().is_meta()) x->storage().use();  // which refuses
+  TensorImpl* const inputs[] = {dense.impl()};
+  TensorImpl* const outputs[] = {host.impl()};
+  const Scalar attributes[] = {false};
+  run_without_interceptors({move, inputs, attributes, outputs});
+  return host;
 }
 
 void copy_unseen(const Tensor& from, const Tensor& to) {

@@ -49,9 +49,10 @@ const Op unpack_places_op("unpack_places",
                            "dilation*", "adaptive"},
                           kUnrecorded);
 
-Tensor make(DType dtype, int64_t count) {
+// Beside another tensor, on its device.
+Tensor make(const Tensor& beside, DType dtype, int64_t count) {
   const int64_t sizes[] = {count};
-  return Tensor(TensorImpl::empty(dtype, sizes, count, Device{}));
+  return Tensor(TensorImpl::empty(dtype, sizes, count, beside->device()));
 }
 
 Ref<Payload> new_payload(Codec codec, const Op& decoder, const Tensor& run) {
@@ -107,9 +108,10 @@ Run as_run(const Tensor& x) {
 // ---- exact codings
 
 int64_t pattern_at(const Tensor& run, int64_t i) {
+  const int64_t one[] = {1};
+  const Tensor element = alias(run, one, one, run->offset() + i);
   uint64_t pattern = 0;
-  const size_t item = itemsize(run.dtype());
-  std::memcpy(&pattern, read_on_host<char>(run) + i * static_cast<int64_t>(item), item);
+  std::memcpy(&pattern, read_on_host<char>(element).get(), itemsize(run.dtype()));
   return static_cast<int64_t>(pattern);
 }
 
@@ -117,12 +119,13 @@ int64_t pattern_at(const Tensor& run, int64_t i) {
 // two is part of the code: what a captured program saves may have others when it runs again.
 Ref<Payload> encode_bits(const Tensor& run, const Tensor& sides) {
   if (capturing) return {};
-  Tensor found = make(DType::Int64, 2);
+  Tensor found = make(run, DType::Int64, 2);
   dispatch(two_values_op, {sides}, {}, {found});
-  const int64_t second = read_on_host<int64_t>(found)[0];
-  if (read_on_host<int64_t>(found)[1] >= 0) return {};
+  const HostElements<int64_t> places = read_on_host<int64_t>(found);
+  if (places[1] >= 0) return {};
+  const int64_t second = places[0];
   const int64_t other = second < 0 ? 0 : second;
-  Tensor bits = make(DType::UInt8, (run.numel() + 7) / 8);
+  Tensor bits = make(run, DType::UInt8, (run.numel() + 7) / 8);
   dispatch(pack_bits_op, {sides}, {pattern_at(sides, other)}, {bits});
   Ref<Payload> payload = new_payload(Codec::Bits, unpack_bits_op, run);
   payload->attributes = {pattern_at(run, 0), pattern_at(run, other)};
@@ -140,7 +143,7 @@ Ref<Payload> encode_places(const Tensor& run, std::vector<Scalar> windows) {
     places *= std::min<int64_t>(width, 257);
   }
   if (places > 256) return {};
-  Tensor codes = make(DType::UInt8, run.numel()), outside = make(DType::Int64, 1);
+  Tensor codes = make(run, DType::UInt8, run.numel()), outside = make(run, DType::Int64, 1);
   const Tensor outputs[] = {codes, outside};
   dispatch(pack_places_op, std::span(&run, 1), windows, outputs);
   if (*read_on_host<int64_t>(outside) != 0) return {};
@@ -154,17 +157,17 @@ Ref<Payload> encode_places(const Tensor& run, std::vector<Scalar> windows) {
 Ref<Payload> encode_narrow(const Tensor& run) {
   const auto item = static_cast<int64_t>(itemsize(run.dtype()));
   if (item == 1 || capturing) return {};
-  Tensor range = make(DType::Int64, 2);
+  Tensor range = make(run, DType::Int64, 2);
   dispatch(integer_range_op, {run}, {}, {range});
-  const int64_t low = read_on_host<int64_t>(range)[0];
-  const uint64_t width =
-      static_cast<uint64_t>(read_on_host<int64_t>(range)[1]) - static_cast<uint64_t>(low);
+  const HostElements<int64_t> ends = read_on_host<int64_t>(range);
+  const int64_t low = ends[0];
+  const uint64_t width = static_cast<uint64_t>(ends[1]) - static_cast<uint64_t>(low);
   const int64_t bytes = width <= UINT8_MAX    ? 1
                         : width <= UINT16_MAX ? 2
                         : width <= UINT32_MAX ? 4
                                               : 8;
   if (bytes >= item) return {};
-  Tensor codes = make(DType::UInt8, run.numel() * bytes);
+  Tensor codes = make(run, DType::UInt8, run.numel() * bytes);
   dispatch(narrow_integers_op, {run}, {low, bytes}, {codes});
   Ref<Payload> payload = new_payload(Codec::Narrow, widen_integers_op, run);
   payload->attributes = {low, bytes};
@@ -176,7 +179,7 @@ Ref<Payload> encode_narrow(const Tensor& run) {
 
 Ref<Payload> encode_bfloat16(const Tensor& run) {
   if (itemsize(run.dtype()) <= 2) return {};
-  Tensor codes = make(DType::BFloat16, run.numel()), beyond = make(DType::Int64, 1);
+  Tensor codes = make(run, DType::BFloat16, run.numel()), beyond = make(run, DType::Int64, 1);
   dispatch(round_to_bfloat16_op, {run}, {}, {codes, beyond});
   if (*read_on_host<int64_t>(beyond) != 0) return {};
   Ref<Payload> payload = new_payload(Codec::BFloat16, from_bfloat16_op, run);
@@ -188,10 +191,11 @@ Ref<Payload> encode_bfloat16(const Tensor& run) {
 Ref<Payload> encode_blocks(const Tensor& run, Codec codec, int64_t block) {
   const int64_t bits = codec == Codec::Int4 ? 4 : 8;
   const int64_t blocks = (run.numel() + block - 1) / block;
-  Tensor codes = make(DType::UInt8, blocks * block * bits / 8);
-  Tensor scales = make(run.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, blocks);
-  Tensor unscaled = make(DType::Int64, 1);
-  const RandomStream stream = default_generator().reserve_aside(1);
+  Tensor codes = make(run, DType::UInt8, blocks * block * bits / 8);
+  Tensor scales =
+      make(run, run.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, blocks);
+  Tensor unscaled = make(run, DType::Int64, 1);
+  const RandomStream stream = default_generator(run->device()).reserve_aside(1);
   dispatch(quantize_op, {run}, {bits, block, stream.seed, stream.offset},
            {codes, scales, unscaled});
   Ref<Payload> payload = new_payload(codec, dequantize_op, run);
@@ -199,7 +203,7 @@ Ref<Payload> encode_blocks(const Tensor& run, Codec codec, int64_t block) {
   const int64_t beside = *read_on_host<int64_t>(unscaled);
   Tensor kept;
   if (beside != 0) {
-    kept = make(run.dtype(), beside * block);
+    kept = make(run, run.dtype(), beside * block);
     dispatch(unscaled_blocks_op, {run, scales}, {block}, {kept});
   }
   payload->add(std::move(codes));
@@ -351,7 +355,7 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
 Tensor decode(const Coded& coded) {
   const Payload& payload = *coded.payload;
   const GradMode off(false);
-  Tensor run = make(payload.dtype, payload.count);
+  Tensor run = make(payload.parts[0], payload.dtype, payload.count);
   dispatch(payload.decoder, payload.parts, payload.attributes, std::span<const Tensor>(&run, 1));
   return alias(run, coded.sizes, coded.strides, 0);
 }

@@ -14,6 +14,7 @@
 namespace tapegrad {
 
 const Op copy_op("copy", {}, kAnyRank);
+const Op move_op("move", {"non_blocking"}, kUnrecorded | kMoves);
 
 namespace {
 
@@ -97,21 +98,36 @@ bool can_cast(DType from, DType to) {
   return !(to == DType::Bool && from != DType::Bool);
 }
 
-// Between devices. To the meta device nothing has to be moved, and from it nothing can be.
-void copy_across(const Tensor& to, const Tensor& from) {
+bool laid_out_alike(const Tensor& a, const Tensor& b) {
+  return same_sizes(a.sizes(), b.sizes()) && same_sizes(a.strides(), b.strides()) &&
+         is_dense(*a.impl());
+}
+
+// Between devices, where bytes are moved as they are: elements are put in order and converted on the device
+// they come from, and spread on the one they go to. To the meta device nothing has to be moved, and from it
+// nothing can be.
+void copy_across(const Tensor& to, const Tensor& from, bool non_blocking) {
   if (to->device().is_meta()) return;
   if (from->device().is_meta())
     fail<NotImplementedError>(
         "copy: Cannot copy out of meta tensor; no data! Make an empty tensor with "
         "torch.empty_like(x, device=...) instead, or use Module.to_empty()");
-  fail<NotImplementedError>("copy: from device '", to_string(from->device()), "' to '",
-                            to_string(to->device()), "' is not possible in this build");
+  const bool direct = from.dtype() == to.dtype() && laid_out_alike(to, from);
+  Tensor source = from;
+  if (!direct && !(from.dtype() == to.dtype() && from.is_contiguous())) {
+    source = empty_like(from, from.sizes(), to.dtype());
+    dispatch(copy_op, {from}, {}, {source});
+  }
+  const bool lands = direct || laid_out_alike(to, source);
+  const Tensor landing = lands ? to : empty("copy", source.sizes(), to.dtype(), to->device());
+  dispatch(move_op, {source}, {non_blocking}, {landing});
+  if (!lands) dispatch(copy_op, {landing}, {}, {to});
 }
 
 }  // namespace
 
-void copy_into(const Tensor& to, const Tensor& from) {
-  if (device_storages && to->device() != from->device()) return copy_across(to, from);
+void copy_into(const Tensor& to, const Tensor& from, bool non_blocking) {
+  if (device_storages && to->device() != from->device()) return copy_across(to, from, non_blocking);
   dispatch(copy_op, {from}, {}, {to});
 }
 
@@ -161,10 +177,10 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
   return y;
 }
 
-Tensor to_device(const Tensor& x, Device device) {
+Tensor to_device(const Tensor& x, Device device, bool non_blocking) {
   if (x->device() == device) return x;
   Tensor y = empty_like_layout(x, x.dtype(), MemoryFormat::Preserve, device);
-  copy_into(y, x);
+  copy_into(y, x, non_blocking);
   if (should_record(x)) record<ToCopyBackward>({&x}, y, 0);
   return y;
 }
@@ -181,7 +197,7 @@ Tensor clone_with_history(const Tensor& x) {
   return y;
 }
 
-void copy_(const Tensor& self, const Tensor& from) {
+void copy_(const Tensor& self, const Tensor& from, bool non_blocking) {
   bool recording = should_record(self, from);
   // Of a tensor to itself nothing is written: elements may share a place, if no gradient has to tell
   // them apart.
@@ -193,7 +209,8 @@ void copy_(const Tensor& self, const Tensor& from) {
   bool shares = from->storage_ref() == self->storage_ref() && !same_geometry(from, self);
   if (shares && overlap(from, self) == Overlap::Partial) fail_overlap("copy_");
   if (!self.is_same(from))
-    copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from);
+    copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from,
+              non_blocking);
   note_write("copy_", self);
   if (!recording || !is_floating(self.dtype())) return;
   Ref<CopyBackward> node = Node::create<CopyBackward>(2, 0, std::span(&self, 1));

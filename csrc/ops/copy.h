@@ -12,7 +12,7 @@ namespace tapegrad {
 
 extern const Op copy_op;
 // Elements of `from`, broadcast and converted, into `to`. Neither bumped nor recorded.
-void copy_into(const Tensor& to, const Tensor& from);
+void copy_into(const Tensor& to, const Tensor& from, bool non_blocking = false);
 
 // A recorded copy.
 Tensor clone(const Tensor& x, MemoryFormat format = MemoryFormat::Preserve);
@@ -26,14 +26,14 @@ Tensor rearranged(const Tensor& x, Sizes strides);
 // x itself if it has that dtype and looks like that format.
 Tensor cast(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::Preserve);
 // x itself if it is there.
-Tensor to_device(const Tensor& x, Device device);
+Tensor to_device(const Tensor& x, Device device, bool non_blocking = false);
 // A number may meet any device: a 0-d tensor on the CPU moved to the device of x. Other tensors as they are.
 Tensor beside(const Tensor& number, const Tensor& x);
 // A copy made outside the tape that stands at the same place in the graph as x.
 Tensor clone_with_history(const Tensor& x);
 
 // Public in-place writes, recorded.
-void copy_(const Tensor& self, const Tensor& from);
+void copy_(const Tensor& self, const Tensor& from, bool non_blocking = false);
 void fill_(const Tensor& self, Scalar value);
 void fill_(const Tensor& self, const Tensor& value);
 void zero_(const Tensor& self);

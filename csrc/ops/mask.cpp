@@ -40,7 +40,7 @@ Counted count(const Tensor& mask) {
   int64_t blocks = (mask.numel() + kMaskBlock - 1) / kMaskBlock;
   Counted counted{mask, empty_like(mask, DimVector{blocks}, DType::Int64)};
   dispatch(count_mask_op, {mask}, {}, {counted.counts});
-  const int64_t* counts = read_on_host<int64_t>(counted.counts);
+  const auto counts = read_on_host<int64_t>(counted.counts);
   for (int64_t b = 0; b < blocks; ++b) counted.total += counts[b];
   return counted;
 }

@@ -19,7 +19,8 @@ namespace tapegrad {
 
 namespace {
 
-// Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta.
+// Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta. One product may
+// have a row to be added as its third input, and on CUDA a second output for the sums of b's columns.
 const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts);
 
 // One factor is kept for the gradient of the other.
@@ -86,18 +87,35 @@ struct MatmulBackward final : VariantEntry {
 
 // beta * x + alpha * (a @ b)
 struct AddmmBackward final : VariantEntry {
-  AddmmBackward(const EntryKind& kind, Scalar beta, Scalar alpha)
-      : VariantEntry(kind), beta(beta), alpha(alpha) {}
+  AddmmBackward(const EntryKind& kind, Scalar beta, Scalar alpha, bool has_bias)
+      : VariantEntry(kind), beta(beta), alpha(alpha), has_bias(has_bias) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
-    if (needs(0)) grad_inputs[0] = scaled(g, beta);
     if (needs(1)) grad_inputs[1] = scaled(matmul(g, matrix_transpose(saved(1))), alpha);
+    if (sums_with_product(g)) return multiply_and_sum(g, grad_inputs);
+    if (needs(0)) grad_inputs[0] = scaled(g, beta);
     if (needs(2)) grad_inputs[2] = scaled(matmul(matrix_transpose(saved(0)), g), alpha);
+  }
+  // Whether the product for b's gradient gives the bias's as well.
+  bool sums_with_product(const Tensor& g) const {
+    return has_bias && needs(0) && needs(2) && g->device().type == DeviceType::CUDA &&
+           g.numel() > 0 && !is_differentiating() && !batched_storages && !is_vmap_running();
+  }
+  void multiply_and_sum(const Tensor& g, Gradients grad_inputs) {
+    const Tensor factor = matrix_transpose(saved(0));
+    grad_inputs[2] = empty_like(g, DimVector{factor.size(0), g.size(1)}, g.dtype());
+    if (factor.numel() == 0) {
+      grad_inputs[0] = g;
+      return;
+    }
+    grad_inputs[0] = empty_like(g, DimVector{g.size(1)}, g.dtype());
+    dispatch(matmul_op, {readable(factor), readable(g)}, {1, 0}, {grad_inputs[2], grad_inputs[0]});
   }
   static Tensor scaled(const Tensor& x, Scalar factor) {
     return factor.as_double() == 1 ? x : mul(x, factor.as_double());
   }
   Scalar beta, alpha;
+  bool has_bias;  // x is a row, and beta and alpha are 1
 };
 
 // Saves only what the gradients of the inputs that need one read.
@@ -127,11 +145,13 @@ Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Te
   return out;
 }
 
-// Whether x is a row that the product's kernel can add by itself.
+// Whether x is a row that the product's kernel can add by itself: the CPU's of float32 and float64 only.
 bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
   return out.dim() == 2 && x.dim() == 1 && x.size(0) == out.size(1) && x.is_contiguous() &&
          beta.as_double() == 1 && alpha.as_double() == 1 && !batched_storages &&
-         !is_vmap_running() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+         !is_vmap_running() &&
+         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64 ||
+          (is_floating(x.dtype()) && x->device().type == DeviceType::CUDA));
 }
 
 Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const Tensor& a,
@@ -158,14 +178,15 @@ Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const
   TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), op, ": the input of shape ", to_string(x.sizes()),
                  " must be broadcastable to the product's shape ", to_string(sizes));
   Tensor out = empty(op, sizes, a.dtype(), a->device());
-  if (is_bias(x, out, beta, alpha)) {
+  const bool has_bias = is_bias(x, out, beta, alpha);
+  if (has_bias) {
     dispatch(matmul_op, {readable(a), readable(b), x}, {1, 0}, {out});
   } else {
     if (beta.as_double() != 0) copy_into(out, x);
     multiply_into(out, a, b, alpha, beta);
   }
   if (should_record(x, a, b))
-    save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha), a, b);
+    save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha, has_bias), a, b);
   return out;
 }
 

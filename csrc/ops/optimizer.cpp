@@ -9,6 +9,7 @@
 #include "graph/grad_mode.h"
 #include "graph/write_log.h"
 #include "intercept/batch.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 
 namespace tapegrad {
@@ -29,8 +30,10 @@ bool matches(const Tensor& x, const Tensor& param) {
          ((x.is_contiguous() && param.is_contiguous()) || same_sizes(x.strides(), param.strides()));
 }
 
-bool is_count(const Tensor& x) {
-  return x.numel() == 1 && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+// A number: on the host, or on the parameters' device.
+bool is_count(const Tensor& x, Device where, Device of_params) {
+  return x.numel() == 1 && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64) &&
+         x->device() == where && (where == of_params || x.dim() == 0);
 }
 
 // Whether every operand has a storage of its own, which owns its bytes: then nothing is shared. A table of
@@ -108,33 +111,68 @@ const OptimizerInfo kOptimizers[] = {
     describe("rprop_step", {"etas", "step_sizes", "maximize"}, {"prev", "step_size"}, step),
 };
 
+// Of all optimizers, with counts on the device; "inputs" are places among the inputs, or -1.
+const Op on_device_op("optimizer_step_on_device", {"which", "count", "options*", "inputs*"},
+                      kUnrecorded);
+
+void dispatch_on_host(const Op& op, size_t which, std::span<const Tensor> operands, size_t count,
+                      std::span<const double> options, std::span<const OptionTensor> tensors) {
+  std::vector<Scalar> attributes{static_cast<int64_t>(which), static_cast<int64_t>(count)};
+  attributes.insert(attributes.end(), options.begin(), options.end());
+  for (const OptionTensor& each : tensors)
+    attributes[2 + each.option] = each.tensor.dtype() == DType::Float64
+                                      ? *read_on_host<double>(each.tensor)
+                                      : double{*read_on_host<float>(each.tensor)};
+  dispatch(op, operands, attributes, operands.subspan(count));
+}
+
+void dispatch_on_device(size_t which, std::span<const Tensor> operands, size_t count,
+                        std::span<const double> options, std::span<const OptionTensor> tensors) {
+  std::vector<Scalar> attributes{static_cast<int64_t>(which), static_cast<int64_t>(count)};
+  attributes.insert(attributes.end(), options.begin(), options.end());
+  attributes.insert(attributes.end(), options.size(), int64_t{-1});
+  std::vector<Tensor> inputs(operands.begin(), operands.end());
+  for (const OptionTensor& each : tensors) {
+    attributes[2 + options.size() + each.option] = static_cast<int64_t>(inputs.size());
+    inputs.push_back(each.tensor);
+  }
+  dispatch(on_device_op, inputs, attributes, operands.subspan(count));
+}
+
 }  // namespace
 
 std::span<const OptimizerInfo> optimizers() { return kOptimizers; }
 
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
-                    std::span<const double> options) {
+                    std::span<const double> options, std::span<const OptionTensor> tensors) {
   const OptimizerInfo& optimizer = optimizers()[which];
   if (is_vmap_running() || forward_levels) return false;
+  const Device device = operands[count]->device();
+  if (device.is_meta()) return false;
   for (const Tensor& x : operands)
-    if (x->storage().is_batched() || !x->device().is_cpu()) return false;
+    if (x->storage().is_batched()) return false;
   const size_t alike = (2 + optimizer.states.size()) * count;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& param = operands[count + i];
-    if (!is_floating(param.dtype()) || !is_dense(*param.impl())) return false;
+    if (!is_floating(param.dtype()) || !is_dense(*param.impl()) || param->device() != device)
+      return false;
     for (size_t k = i; k < alike; k += count)
       if (!matches(operands[k], param)) return false;
   }
+  // Where the counts are decides where the rest is worked out.
+  const bool has_counts = alike < operands.size();
+  bool on_device = has_counts ? !operands[alike]->device().is_cpu() : !tensors.empty();
   for (size_t k = alike; k < operands.size(); ++k)
-    if (!is_count(operands[k])) return false;
+    if (!is_count(operands[k], on_device ? device : Device{}, device)) return false;
+  for (const OptionTensor& each : tensors) on_device &= each.tensor->device() == device;
+  if (has_counts && !on_device && !operands[alike]->device().is_cpu()) return false;
   if (!have_own_storages(operands) && !is_disjoint(operands, count)) return false;
 
   const GradMode off(false);
   std::span<const Tensor> written = operands.subspan(count);
   for (const Tensor& x : written) check_write(optimizer.op.name, x, false);
-  std::vector<Scalar> attributes{static_cast<int64_t>(which), static_cast<int64_t>(count)};
-  attributes.insert(attributes.end(), options.begin(), options.end());
-  dispatch(optimizer.op, operands, attributes, written);
+  if (on_device) dispatch_on_device(which, operands, count, options, tensors);
+  else dispatch_on_host(optimizer.op, which, operands, count, options, tensors);
   for (const Tensor& x : written) note_write(optimizer.op.name, x);
   return true;
 }

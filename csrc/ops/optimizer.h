@@ -19,10 +19,17 @@ struct OptimizerInfo {
 
 std::span<const OptimizerInfo> optimizers();
 
+// An option that is a tensor of one number on a device.
+struct OptionTensor {
+  size_t option;
+  Tensor tensor;
+};
+
 // Takes a step. `operands` are the gradients of all parameters, then the parameters, then the first
-// state of each, and so on, then the first count of each, and so on. Returns false, with nothing
-// changed, where the tensors are not what the kernels take.
+// state of each, and so on, then the first count of each, and so on. `tensors` stand for some of the
+// options; they are read on the device if the counts are there, too. Returns false, with nothing changed,
+// where the tensors are not what the kernels take.
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
-                    std::span<const double> options);
+                    std::span<const double> options, std::span<const OptionTensor> tensors = {});
 
 }  // namespace tapegrad

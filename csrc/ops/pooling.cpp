@@ -24,7 +24,11 @@ const Op max_pool_op("max_pool", kWindowAttributes);
 const Op avg_pool_op("avg_pool", kWindowAttributes);
 const Op avg_pool_backward_op("avg_pool_backward", kWindowAttributes);
 const Op plane_gather_op("plane_gather", {"rank"});
-const Op plane_scatter_op("plane_scatter", {"rank", "add"}, kAnyOrder);
+// The windows are those by which the places were found, and of kernel 0 where that is not known.
+const Op plane_scatter_op("plane_scatter",
+                          {"rank", "add", "kernel*", "stride*", "padding*", "dilation*",
+                           "adaptive"},
+                          kAnyOrder);
 const Op max_unpool_op("max_unpool", {"rank", "add"});
 
 const EntryKind max_pool_entry(max_pool_op, {"indices"});
@@ -43,11 +47,15 @@ struct Windows {
   bool count_include_pad = false;
   int64_t divisor = 0;
 
-  std::vector<Scalar> attributes() const {
-    std::vector<Scalar> list{rank};
+  void append_geometry(std::vector<Scalar>& list) const {
     for (const auto& part : {kernel, stride, padding, dilation})
       list.insert(list.end(), part, part + 3);
-    list.insert(list.end(), {Scalar(adaptive), Scalar(count_include_pad), Scalar(divisor)});
+    list.emplace_back(adaptive);
+  }
+  std::vector<Scalar> attributes() const {
+    std::vector<Scalar> list{rank};
+    append_geometry(list);
+    list.insert(list.end(), {Scalar(count_include_pad), Scalar(divisor)});
     return list;
   }
 };
@@ -90,7 +98,8 @@ DimVector pooled_sizes(const Tensor& x, Sizes spatial) {
 
 // ---- maxima: gathers and scatters of planes
 
-Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes, bool add);
+Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes,
+                     const std::optional<Windows>& windows);
 
 // Saved: the places.
 struct PlaneGatherBackward final : VariantEntry {
@@ -98,7 +107,8 @@ struct PlaneGatherBackward final : VariantEntry {
                       std::optional<Windows> windows)
       : VariantEntry(kind), rank(rank), sizes(std::move(sizes)), windows(windows) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    if (grads[0].defined()) grad_inputs[0] = plane_scatter(grads[0], saved(0), rank, sizes, true);
+    if (grads[0].defined())
+      grad_inputs[0] = plane_scatter(grads[0], saved(0), rank, sizes, windows);
   }
   // For codings: what tells where in its window a place lies.
   SavedReading reading(size_t, const Tensor&) const override {
@@ -125,13 +135,14 @@ struct PlaneScatterBackward final : VariantEntry {
   int64_t rank;
 };
 
-Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes, bool add) {
-  const Scalar attributes[] = {rank, add};
-  Tensor y = run(add ? plane_scatter_op : max_unpool_op, x, indices, sizes, attributes);
-  if (should_record(x)) {
-    const EntryKind& kind = add ? max_pool_backward_entry : max_unpool_entry;
-    record<PlaneScatterBackward>({&x}, y, 1, rank, kind).save_output(0, indices);
-  }
+// What goes to one place is added up.
+Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes,
+                     const std::optional<Windows>& windows) {
+  std::vector<Scalar> attributes{rank, true};
+  windows.value_or(Windows{rank, {0, 0, 0}}).append_geometry(attributes);
+  Tensor y = run(plane_scatter_op, x, indices, sizes, attributes);
+  if (should_record(x))
+    record<PlaneScatterBackward>({&x}, y, 1, rank, max_pool_backward_entry).save_output(0, indices);
   return y;
 }
 
@@ -352,7 +363,11 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, Sizes 
   TAPEGRAD_CHECK(x.dim() == rank + 1 || x.dim() == rank + 2, op, ": Input must be ", rank + 1,
                  "D or ", rank + 2, "D, got ", to_string(x.sizes()));
   check_dtype(op, x, is_floating(x.dtype()));
-  Tensor y = plane_scatter(x, contiguous(indices), rank, pooled_sizes(x, output_size), false);
+  const Tensor places = contiguous(indices);
+  const Scalar attributes[] = {rank, false};
+  Tensor y = run(max_unpool_op, x, places, pooled_sizes(x, output_size), attributes);
+  if (should_record(x))
+    record<PlaneScatterBackward>({&x}, y, 1, rank, max_unpool_entry).save_output(0, places);
   return in_planes_format(y, x, rank);
 }
 

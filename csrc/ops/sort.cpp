@@ -273,7 +273,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
     Tensor extremes = empty_like(sorter, DimVector{2}, DType::Int64);
     inputs.push_back(contiguous(sorter));
     dispatch(bounds_op, {inputs.back()}, {}, {extremes});
-    const int64_t* range = read_on_host<int64_t>(extremes);
+    const auto range = read_on_host<int64_t>(extremes);
     TAPEGRAD_CHECK(sorter.numel() == 0 || (range[0] >= 0 && range[1] < sequence.sizes().back()),
                    "searchsorted: sorter index out of range");
   }
@@ -294,7 +294,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   Tensor places = contiguous(cast(x, DType::Int64));
   Tensor extremes = empty_like(x, DimVector{2}, DType::Int64);
   dispatch(bounds_op, {places}, {}, {extremes});
-  const int64_t* range = read_on_host<int64_t>(extremes);
+  const auto range = read_on_host<int64_t>(extremes);
   TAPEGRAD_CHECK(range[0] >= 0, "bincount: only supports 1-d non-negative integral inputs, got ",
                  range[0]);
   int64_t length = std::max(minlength, range[1] + 1);

@@ -105,6 +105,7 @@ void bind_capture(Binder& b);
 void bind_program(Binder& b);
 void bind_tape(Binder& b);
 void bind_system(Binder& b);
+void bind_cuda_kernels(Binder& b);
 void bind_reduce(Binder& b);
 void bind_softmax(Binder& b);
 void bind_conv(Binder& b);

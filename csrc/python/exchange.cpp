@@ -15,16 +15,6 @@ namespace tapegrad::python {
 
 namespace {
 
-Scalar read_element(const char* data, DType dtype) {
-  return visit_dtype("item", dtype, [&](auto type) -> Scalar {
-    using T = decltype(type);
-    T value = *reinterpret_cast<const T*>(data);
-    if constexpr (std::is_same_v<T, bool>) return Scalar(value);
-    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(value));
-    else return Scalar(static_cast<double>(value));
-  });
-}
-
 PyObject* to_number(Scalar value) {
   switch (value.kind()) {
     case Scalar::Kind::Bool:
@@ -39,7 +29,7 @@ PyObject* to_number(Scalar value) {
 
 // Nested lists, from dimension d on.
 PyObject* to_list(const Tensor& x, size_t d, const char* data) {
-  if (d == static_cast<size_t>(x.dim())) return to_number(read_element(data, x.dtype()));
+  if (d == static_cast<size_t>(x.dim())) return to_number(read_element("tolist", data, x.dtype()));
   int64_t size = x.size(d), step = x.stride(d) * static_cast<int64_t>(itemsize(x.dtype()));
   PyObject* list = PyList_New(size);
   if (!list) return nullptr;
@@ -123,7 +113,7 @@ void bind_storage(Binder& b) {
 }  // namespace
 
 Scalar element_of(const Tensor& tensor) {
-  return read_element(read_on_host<char>(tensor), tensor.dtype());
+  return read_element("item", read_on_host<char>(tensor).get(), tensor.dtype());
 }
 
 PyObject* tensor_item(PyObject* self) {
@@ -177,7 +167,8 @@ Example:
 )");
   b.method("tolist", [](const Tensor& self) {
     check_list_count(self.sizes());
-    PyObject* list = to_list(self, 0, read_on_host<char>(self));
+    const auto elements = read_on_host<char>(self);
+    PyObject* list = to_list(elements.tensor(), 0, elements.get());
     if (!list) throw nb::python_error();
     return nb::steal(list);
   }, R"(Nested lists of Python numbers; a number for a tensor without dimensions.

@@ -58,6 +58,7 @@ NB_MODULE(_C, module) {
   bind_capture(b);
   bind_tape(b);
   bind_system(b);
+  bind_cuda_kernels(b);
   bind_reduce(b);
   bind_softmax(b);
   bind_conv(b);

@@ -10,6 +10,7 @@
 #include "core/op.h"
 #include "graph/record.h"
 #include "intercept/capture.h"
+#include "ops/copy.h"
 #include "ops/view.h"
 #include "python/text.h"
 
@@ -205,6 +206,12 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
                  "tensor.detach().numpy() instead");
   TAPEGRAD_CHECK_AS(TypeError, tensor.dtype() != DType::BFloat16,
                     "numpy: NumPy has no bfloat16; call .float() first");
+  if (tensor->device().type == DeviceType::CUDA) {
+    TAPEGRAD_CHECK_AS(TypeError, force, "numpy: can't convert ", to_string(tensor->device()),
+                      " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                      "memory first.");
+    return numpy_of(to_device(tensor, Device{}), true);
+  }
   size_t rank = tensor.sizes().size();
   std::vector<size_t> shape(tensor.sizes().begin(), tensor.sizes().end());
   note_shared(tensor);

@@ -63,49 +63,59 @@ bool is_set(PyObject* dict, PyObject* key) {
   return truth;
 }
 
-// A number, or a tensor of one number.
-bool read_number(PyObject* object, std::vector<double>& options) {
-  Scalar number;
-  if (!object) return false;
-  if (PyFloat_CheckExact(object)) {
-    options.push_back(PyFloat_AS_DOUBLE(object));
-    return true;
-  }
-  if (is_tensor(object)) {
-    const Tensor& x = tensor_of(object);
-    if (x.numel() != 1 || x->storage().is_batched()) return false;
-    if (x.dtype() == DType::Float64) options.push_back(*read_on_host<double>(x));
-    else if (x.dtype() == DType::Float32) options.push_back(*read_on_host<float>(x));
-    else return false;
-    return true;
-  }
-  if (!scalar_from_object(object, &number)) return false;
-  options.push_back(number.as_double());
+// The options of a group. Those that are tensors on a device have a zero among the numbers.
+struct Options {
+  std::vector<double> numbers;
+  std::vector<OptionTensor> tensors;
+};
+
+bool read_tensor(const Tensor& x, Options& options) {
+  if (x.numel() != 1 || x->storage().is_batched()) return false;
+  if (x.dtype() != DType::Float64 && x.dtype() != DType::Float32) return false;
+  double number = 0;
+  if (!x->device().is_cpu()) options.tensors.push_back({options.numbers.size(), x});
+  else if (x.dtype() == DType::Float64) number = *read_on_host<double>(x);
+  else number = *read_on_host<float>(x);
+  options.numbers.push_back(number);
   return true;
 }
 
-bool read_pair(PyObject* object, std::vector<double>& options) {
+// A number, or a tensor of one number.
+bool read_number(PyObject* object, Options& options) {
+  Scalar number;
+  if (!object) return false;
+  if (PyFloat_CheckExact(object)) {
+    options.numbers.push_back(PyFloat_AS_DOUBLE(object));
+    return true;
+  }
+  if (is_tensor(object)) return read_tensor(tensor_of(object), options);
+  if (!scalar_from_object(object, &number)) return false;
+  options.numbers.push_back(number.as_double());
+  return true;
+}
+
+bool read_pair(PyObject* object, Options& options) {
   if (!object || !(PyTuple_Check(object) || PyList_Check(object))) return false;
   if (PySequence_Fast_GET_SIZE(object) != 2) return false;
   return read_number(PySequence_Fast_GET_ITEM(object, 0), options) &&
          read_number(PySequence_Fast_GET_ITEM(object, 1), options);
 }
 
-bool read_option(PyObject* group, const Option& option, std::vector<double>& options) {
+bool read_option(PyObject* group, const Option& option, Options& options) {
   PyObject* object = find(group, option.key);
   return option.is_pair ? read_pair(object, options) : read_number(object, options);
 }
 
 bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
-  static PyObject* const refused[] = {interned("differentiable"), interned("capturable")};
+  static PyObject* const differentiable = interned("differentiable");
+  static PyObject* const capturable = interned("capturable");
   if (which >= optimizers().size() || !PyList_Check(params.ptr()) || !PyDict_Check(state.ptr()) ||
       !PyDict_Check(group.ptr()))
     return false;
-  for (PyObject* key : refused)
-    if (is_set(group.ptr(), key)) return false;
+  if (is_set(group.ptr(), differentiable)) return false;
   const Keys& keys = keys_of(which);
-  std::vector<double> options;
-  options.reserve(16);
+  Options options;
+  options.numbers.reserve(16);
   for (const Option& option : keys.options)
     if (!read_option(group.ptr(), option, options)) return false;
 
@@ -120,6 +130,7 @@ bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
   }
   const size_t count = chosen.size();
   if (count == 0) return true;
+  if (impl_of(chosen[0])->device().is_cpu() && is_set(group.ptr(), capturable)) return false;
   const size_t states = keys.states.size(), counts = keys.counts.size();
   std::vector<Tensor> operands((2 + states + counts) * count);
   for (size_t i = 0; i < count; ++i) {
@@ -134,7 +145,7 @@ bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
       operands[(2 + k) * count + i] = tensor_of(value);
     }
   }
-  return optimizer_step(which, operands, count, options);
+  return optimizer_step(which, operands, count, options.numbers, options.tensors);
 }
 
 bool drop_gradients(nb::handle params) {

@@ -78,7 +78,7 @@ nb::object reduce(nb::handle self, nb::handle rebuild) {
   check_tensor("__reduce_ex__", self);
   const Tensor& x = tensor_of(self.ptr());
   Tensor dense = dense_copy(x);
-  nb::bytes data(read_on_host<char>(dense),
+  nb::bytes data(read_on_host<char>(dense).get(),
                  static_cast<size_t>(dense.numel()) * itemsize(dense.dtype()));
   nb::tuple arguments =
       nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))), data,

@@ -75,7 +75,7 @@ nb::list ops_list() {
   static constexpr TraitName kTraits[] = {
       {kAnyRank, "elementwise"},        {kRandom, "random"},        {kOverwrites, "overwrites"},
       {kContracts, "contracts"},        {kHostRead, "host_read"},   {kAnyOrder, "any_order"},
-      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}};
+      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}, {kMoves, "moves"}};
   nb::list result;
   for (const Op* op : all_ops()) {
     nb::list attributes, traits, devices;

@@ -31,7 +31,7 @@ nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
 Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
   DType dtype = self.dtype();
   Device device = self->device();
-  bool copy = false;
+  bool copy = false, non_blocking = false;
   MemoryFormat format = MemoryFormat::Preserve;
   auto take = [&](nb::handle value) {
     DType given;
@@ -46,7 +46,7 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
   size_t position = 0;
   if (args.size() > 4) fail<TypeError>("to() takes at most 4 arguments, got ", args.size());
   for (nb::handle arg : args) {
-    if (PyBool_Check(arg.ptr())) copy |= ++position == 2 && arg.ptr() == Py_True;
+    if (PyBool_Check(arg.ptr())) (++position == 2 ? copy : non_blocking) |= arg.ptr() == Py_True;
     else take(arg);
   }
   for (auto [key, value] : kwargs) {
@@ -59,11 +59,13 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
       if (!value.is_none()) take(value);
     } else if (name == "memory_format") {
       format = memory_format_of("to", value);
-    } else if (name != "non_blocking") {
+    } else if (name == "non_blocking") {
+      non_blocking = value.is(Py_True);
+    } else {
       fail<TypeError>("to() got an unexpected keyword argument '", name, "'");
     }
   }
-  if (device != self->device()) return cast(to_device(self, device), dtype, format);
+  if (device != self->device()) return cast(to_device(self, device, non_blocking), dtype, format);
   return copy && dtype == self.dtype() ? clone(self, format) : cast(self, dtype, format);
 }
 
@@ -123,8 +125,8 @@ void bind_copies(Binder& b) {
   }, nb::kw_only(), "memory_format"_a.none() = nb::none(), "A copy.");
   b.method("contiguous", contiguous_in, "memory_format"_a.none() = nb::none(),
            "This tensor if it is contiguous, else a copy.");
-  b.method("copy_", [](Tensor self, const Tensor& src, bool) {
-    copy_(self, src);
+  b.method("copy_", [](Tensor self, const Tensor& src, bool non_blocking) {
+    copy_(self, src, non_blocking);
     return self;
   }, "src"_a, "non_blocking"_a = false, "Copies the elements of src, broadcast and converted.");
   b.method("fill_", [](Tensor self, Scalar value) {
@@ -153,8 +155,9 @@ void bind_copies(Binder& b) {
   b.method("cpu", [](const Tensor& self, nb::handle) { return to_device(self, Device{}); },
            "memory_format"_a.none() = nb::none(), "This tensor on the CPU.");
   b.method("cuda",
-           [](const Tensor& self, nb::handle device, bool, nb::handle) {
-    return to_device(self, device.is_none() ? device_of(nb::str("cuda")) : device_of(device));
+           [](const Tensor& self, nb::handle device, bool non_blocking, nb::handle) {
+    return to_device(self, device.is_none() ? device_of(nb::str("cuda")) : device_of(device),
+                     non_blocking);
   }, "device"_a.none() = nb::none(), "non_blocking"_a = false,
            "memory_format"_a.none() = nb::none(),
            "This tensor on a CUDA device: the current one, unless another is named.");

@@ -203,4 +203,26 @@ struct PointwiseOp : Op {
   uint8_t slots[kGradOperands] = {};  // the kernel operand that input i is
 };
 
+// Note [Numbers are rounded first]
+// What is computed in a wider type than the op's own (float16 in float32, uint8 in int32) must still
+// see its operands as the op's dtype holds them: a float16 tensor == 0.1 compares with the float16
+// next to 0.1, and uint8 sums wrap before they are written to an int32 out=. So operands and results
+// of a foreign dtype are converted through the op's dtype. Only products and quotients take a single
+// second operand as it is, and lerp its weight, as PyTorch's do.
+inline bool keeps_precision(const PointwiseOp& op, size_t operand, const TensorImpl& input,
+                            DType dtype) {
+  if (op.derivative >= 0 || (op.id == PointwiseId::lerp && operand == 2)) return true;
+  if (operand != 1 || input.numel() != 1 || !is_floating(dtype)) return false;
+  return op.id == PointwiseId::mul || op.id == PointwiseId::div ||
+         op.id == PointwiseId::div_trunc || op.id == PointwiseId::floor_divide;
+}
+// The dtype through which operand i gets to the compute type.
+inline DType rounding_dtype(const PointwiseOp& op, size_t operand, const TensorImpl& input,
+                            DType dtype) {
+  const DType compute = dtype_of_compute(compute_type(dtype));
+  const bool keeps =
+      dtype != compute && input.dtype() != dtype && keeps_precision(op, operand, input, dtype);
+  return keeps ? compute : dtype;
+}
+
 }  // namespace tapegrad

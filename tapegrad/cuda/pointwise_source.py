@@ -1,30 +1,26 @@
 """The CUDA reader of the pointwise table: every line as CUDA C source for NVRTC.
 
-A line of csrc/pointwise.def gives a kernel for its value and a fused kernel for each derivative that
-computes something, for each dtype that kernels of the line see. The expressions are used as they
-stand; what their functions and operators mean is told by ``prelude.cuh``.
+A line of csrc/pointwise.def gives a kernel for its value and a fused kernel for each derivative
+that computes something. The expressions are used as they stand; what their functions and operators
+mean is told by ``prelude.cuh``.
 
-A kernel loops over contiguous operands with a grid-stride loop, which is not unrolled: most threads
-run it once, and unrolling makes compiling twice as long. Its arguments are
-
-    the operands that its text mentions, in the order g, x (or a, b, c), y
-    the output, which may be one of the operands
-    the number of elements, as a 64-bit integer
-    the parameters, in the type computed with (`PARAMETER_TYPES`)
+A kernel is made for the dtypes of its operands and for how each of them is reached, which
+csrc/cuda/pointwise.cpp finds out and describes. A thread takes several vectors of elements, which
+are all loaded before the first is computed with, so that many loads are on their way at a time.
 
     >>> from tapegrad.cuda import pointwise_source
     >>> mul = pointwise_source.line("mul")
-    >>> print(pointwise_source.kernel(mul, "float32", derivative=0))
+    >>> print(pointwise_source.kernel(pointwise_source.dense(mul, "float32", derivative=0)))
     // mul: g * b
-    extern "C" __global__ void mul_backward0_float32(const float* g_, const float* b_, float* out_, int64 count_) {
-      #pragma unroll 1
-      for (int64 i_ = first_index(); i_ < count_; i_ += index_step()) {
-        const Num<float> g = load(g_, i_);
-        const Num<float> b = load(b_, i_);
-        store(out_, i_, g * b);
-      }
-    }
-"""  # noqa: E501
+    struct kernel_arguments {
+      int64 count;
+      float* out;
+      const float* g;
+      const float* b;
+    };
+    TAPEGRAD_KERNEL(kernel, kernel_arguments) {
+    ...
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -38,7 +34,11 @@ __all__ = [
     "COMPILE_OPTIONS",
     "DTYPES",
     "PARAMETER_TYPES",
+    "Description",
     "Line",
+    "Operand",
+    "dense",
+    "described",
     "kernel",
     "kernel_dtypes",
     "kernel_name",
@@ -162,46 +162,256 @@ def _mentions(text: str, word: str) -> bool:
     return re.search(rf"\b{word}\b", text) is not None
 
 
-def kernel(of: Line, dtype: str, derivative: int | None = None) -> str:
-    """Return the source of one kernel.
+# ---- which kernel of a line
 
-    Args:
-        of: the line.
-        dtype: the dtype of operands and result; one of `kernel_dtypes`.
-        derivative: of which input to take the derivative; None for the value.
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a kernel, or its output.
+
+    Attributes:
+        name: as the expression has it, or ``"out"``.
+        dtype: of its elements.
+        access: ``"dense"``, ``"value"``, ``"single"`` or ``"strided"``: csrc/cuda/pointwise.cpp.
+        through: the dtype that its elements are rounded to on their way.
     """
+
+    name: str
+    dtype: str
+    access: str
+    through: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A kernel of a line.
+
+    Attributes:
+        line: of the table.
+        derivative: of which input; None for the value.
+        dtype: that the line is read in.
+        width: how many elements are loaded at a time; 0 where each thread takes one.
+        rank: of the strided operands together; 0 where there are none.
+        is_wide: whether there are more elements than 32 bits count.
+        operands: the output first.
+    """
+
+    line: Line
+    derivative: int | None
+    dtype: str
+    width: int
+    rank: int
+    is_wide: bool
+    operands: tuple[Operand, ...]
+
+    @property
+    def text(self) -> str:
+        """The expression."""
+        if self.derivative is None:
+            return self.line.value
+        return self.line.derivatives[self.derivative]
+
+
+# Lines that are not in the table: ops of their own, which only move elements.
+_MOVES = {
+    -1: Line("copy", "Any", ("x",), (), "x", ("none",)),
+    -2: Line("fill", "Any", (), ("value",), "value", ()),
+}
+
+
+def described(text: str) -> Description:
+    """Return what csrc/cuda/pointwise.cpp describes in words."""
+    head, *rows = (row.split() for row in text.splitlines())
+    number, derivative, dtype, width, rank, is_wide = head
+    of = _MOVES.get(int(number)) or lines()[int(number)]
+    names = of.operands
+    if int(derivative) >= 0:
+        names = ("g", *of.operands, *[""] * (3 - len(of.operands)), "y")
+    operands = tuple(
+        Operand("out" if int(slot) < 0 else names[int(slot)], *rest) for slot, *rest in rows
+    )
+    role = None if int(derivative) < 0 else int(derivative)
+    return Description(of, role, dtype, int(width), int(rank), is_wide == "1", operands)
+
+
+def dense(of: Line, dtype: str, derivative: int | None = None) -> Description:
+    """Describe the kernel of a line whose operands are all dense and of one dtype."""
     if dtype not in kernel_dtypes(of, derivative):
         raise ValueError(f"{of.name}: expected one of {kernel_dtypes(of, derivative)}, got {dtype}")
     if derivative is not None and derivative not in of.kernel_derivatives():
         raise ValueError(f"{of.name}: derivative {derivative} is no kernel")
     text = of.value if derivative is None else of.derivatives[derivative]
-    # The generator's own names end in an underscore, which no name of the table does.
-    element = DTYPES[dtype]
-    arguments, loads = [], []
-    for operand in ("g", *of.operands, "y"):
-        if not _mentions(text, operand):
-            continue
-        is_condition = of.name == "where" and operand == "a"
-        pointer = "unsigned char" if is_condition else element
-        load = f"load_condition<{element}>" if is_condition else "load"
-        arguments.append(f"const {pointer}* {operand}_")
-        loads.append(f"    const Num<{element}> {operand} = {load}({operand}_, i_);\n")
-    arguments.append(f"{'bool' if of.dtypes == 'Test' else element}* out_")
-    arguments.append("int64 count_")
-    arguments += [f"{PARAMETER_TYPES[dtype]} {param}_" for param in of.params]
-    constants = [f"  const Num<{element}> {param}({param}_);\n" for param in of.params]
+    produced = "bool" if of.dtypes == "Test" else dtype
+    operands = [Operand("out", produced, "dense", produced)]
+    for name in ("g", *of.operands, "y"):
+        if _mentions(text, name):
+            stored = "bool" if of.name == "where" and name == "a" else dtype
+            operands.append(Operand(name, stored, "dense", dtype))
+    width = 16 // max(_ITEM_SIZES[each.dtype] for each in operands)
+    return Description(of, derivative, dtype, min(width, 8), 0, False, tuple(operands))
+
+
+# ---- the text of a kernel
+
+_ITEM_SIZES = (
+    {"float64": 8, "int64": 8, "float32": 4, "int32": 4}
+    | dict.fromkeys(("float16", "bfloat16", "int16"), 2)
+    | dict.fromkeys(("int8", "uint8", "bool"), 1)
+)
+_VECTORS = 4  # kVectorsPerThread in csrc/cuda/elements.h
+
+
+def kernel(of: Description, name: str = "kernel") -> str:
+    """Return the source of one kernel.
+
+    Args:
+        of: which one.
+        name: what to call it.
+    """
+    loop = _strided_loop(of) if of.rank else _dense_loop(of) if of.width else _short_loop(of)
     return (
-        f"// {of.name}: {text}\n"
-        f'extern "C" __global__ void {kernel_name(of, dtype, derivative)}'
-        f"({', '.join(arguments)}) {{\n"
-        f"{''.join(constants)}"
-        "  #pragma unroll 1\n"
-        "  for (int64 i_ = first_index(); i_ < count_; i_ += index_step()) {\n"
-        f"{''.join(loads)}"
-        f"    store(out_, i_, {text});\n"
-        "  }\n"
+        f"// {of.line.name}: {of.text}\n"
+        f"{_arguments(of, name)}"
+        f"TAPEGRAD_KERNEL({name}, {name}_arguments) {{\n"
+        f"{_constants(of)}{loop}"
         "}\n"
     )
+
+
+def _arguments(of: Description, name: str) -> str:
+    fields = ["int64 count"]
+    if of.rank:
+        kind = "WideGeometry" if of.is_wide else "NarrowGeometry"
+        fields.append(f"{kind}<{of.rank}, {len(of.operands)}> geometry")
+    computed = PARAMETER_TYPES[of.dtype]
+    for each in of.operands:
+        stored = DTYPES[each.dtype]
+        if each.access == "value":
+            fields.append(f"{computed} {each.name}")
+        else:
+            fields.append(f"{'' if each.name == 'out' else 'const '}{stored}* {each.name}")
+    fields += [f"{computed} {param}" for param in of.line.params]
+    body = "".join(f"  {field};\n" for field in fields)
+    return f"struct {name}_arguments {{\n{body}}};\n"
+
+
+def _constants(of: Description) -> str:
+    """Return what is the same for all elements: parameters, numbers, single elements."""
+    scalar = f"Num<{DTYPES[of.dtype]}>"
+    known = [*of.line.params, *(each.name for each in of.operands if each.access == "value")]
+    rows = [f"const {scalar} {name}(arguments.{name});" for name in known]
+    for each in of.operands[1:]:
+        if each.access == "single":
+            rows.append(
+                f"const {scalar} {each.name} = {_read(of, each, f'*arguments.{each.name}')};"
+            )
+    return "".join(f"  {row}\n" for row in rows)
+
+
+def _read(of: Description, operand: Operand, element: str) -> str:
+    return f"operand<{DTYPES[of.dtype]}, {DTYPES[operand.through]}>({element})"
+
+
+def _result(of: Description) -> str:
+    stored, scalar = DTYPES[of.operands[0].dtype], DTYPES[of.dtype]
+    # The type is said, so that a condition cannot pass for a number, nor a number for a condition.
+    value = f"Mask({of.text})" if of.line.dtypes == "Test" else f"Num<{scalar}>({of.text})"
+    return f"result<{stored}, {scalar}>({value})"
+
+
+def _inputs(of: Description, *access: str) -> list[Operand]:
+    return [each for each in of.operands[1:] if each.access in access]
+
+
+# The generator's own names end in an underscore, which no name of the table does.
+def _dense_loop(of: Description) -> str:
+    scalar, out = f"Num<{DTYPES[of.dtype]}>", DTYPES[of.operands[0].dtype]
+    inputs = _inputs(of, "dense")
+    place = "first_ + v_ * blockDim.x + threadIdx.x"
+    vectors = "".join(
+        f"    Vector<{DTYPES[each.dtype]}, kWidth_> {each.name}_[kVectors_];\n" for each in inputs
+    )
+    loads = "".join(
+        f"      {each.name}_[v_] = reinterpret_cast<const Vector<{DTYPES[each.dtype]}, kWidth_>*>("
+        f"arguments.{each.name})[{place}];\n"
+        for each in inputs
+    )
+    elements = "".join(
+        f"        const {scalar} {each.name} = "
+        f"{_read(of, each, f'{each.name}_[v_].elements[k_]')};\n"
+        for each in inputs
+    )
+    rest = "".join(
+        f"      const {scalar} {each.name} = {_read(of, each, f'arguments.{each.name}[i_]')};\n"
+        for each in inputs
+    )
+    loop = "#pragma unroll\n    for (int v_ = 0; v_ < kVectors_; ++v_) {\n"
+    loading = f"{loop}{loads}    }}\n" if inputs else ""
+    return f"""\
+  constexpr int kWidth_ = {of.width}, kVectors_ = {_VECTORS};
+  const int64 first_ = static_cast<int64>(blockIdx.x) * blockDim.x * kVectors_;
+  const int64 begin_ = first_ * kWidth_;
+  if (begin_ + static_cast<int64>(blockDim.x) * kVectors_ * kWidth_ <= arguments.count) {{
+{vectors}{loading}#pragma unroll
+    for (int v_ = 0; v_ < kVectors_; ++v_) {{
+      Vector<{out}, kWidth_> out_;
+#pragma unroll
+      for (int k_ = 0; k_ < kWidth_; ++k_) {{
+{elements}        out_.elements[k_] = {_result(of)};
+      }}
+      reinterpret_cast<Vector<{out}, kWidth_>*>(arguments.out)[{place}] = out_;
+    }}
+  }} else {{
+#pragma unroll 1
+    for (int64 i_ = begin_ + threadIdx.x; i_ < arguments.count; i_ += blockDim.x) {{
+{rest}      arguments.out[i_] = {_result(of)};
+    }}
+  }}
+"""
+
+
+def _short_loop(of: Description) -> str:
+    """Return the loop of a kernel with a thread for each element."""
+    scalar = f"Num<{DTYPES[of.dtype]}>"
+    loads = "".join(
+        f"    const {scalar} {each.name} = {_read(of, each, f'arguments.{each.name}[i_]')};\n"
+        for each in _inputs(of, "dense")
+    )
+    return f"""\
+  const int64 i_ = threadIdx.x;
+  if (i_ < arguments.count) {{
+{loads}    arguments.out[i_] = {_result(of)};
+  }}
+"""
+
+
+def _strided_loop(of: Description) -> str:
+    scalar = f"Num<{DTYPES[of.dtype]}>"
+    place = {
+        each.name: "i_" if each.access == "dense" else f"offsets_[{number}]"
+        for number, each in enumerate(of.operands)
+    }
+    loads = "".join(
+        f"      const {scalar} {each.name} = "
+        f"{_read(of, each, f'arguments.{each.name}[{place[each.name]}]')};\n"
+        for each in _inputs(of, "dense", "strided")
+    )
+    return f"""\
+  constexpr int kVectors_ = {_VECTORS};
+  const int64 begin_ = static_cast<int64>(blockIdx.x) * blockDim.x * kVectors_ + threadIdx.x;
+#pragma unroll
+  for (int v_ = 0; v_ < kVectors_; ++v_) {{
+    const int64 i_ = begin_ + v_ * blockDim.x;
+    if (i_ < arguments.count) {{
+      int64 offsets_[{len(of.operands)}];
+      arguments.geometry.find(i_, offsets_);
+{loads}      arguments.out[{place["out"]}] = {_result(of)};
+    }}
+  }}
+"""
+
+
+# ---- many kernels
 
 
 def kernels(dtype: str, of: Sequence[Line] | None = None) -> Iterator[tuple[Line, int | None]]:
@@ -221,5 +431,8 @@ def prelude() -> str:
 
 def program(dtype: str, of: Sequence[Line] | None = None) -> str:
     """Return a program with all kernels of a dtype: of the whole table, or of some lines."""
-    parts = [kernel(each, dtype, role) for each, role in kernels(dtype, of)]
+    parts = [
+        kernel(dense(each, dtype, role), kernel_name(each, dtype, role))
+        for each, role in kernels(dtype, of)
+    ]
     return "\n".join([prelude(), *parts])

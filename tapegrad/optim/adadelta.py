@@ -76,7 +76,7 @@ class Adadelta(GroupwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
-            "step": scalar(0.0),
+            "step": scalar(0.0, group, param),
             "square_avg": tapegrad.zeros_like(param),
             "acc_delta": tapegrad.zeros_like(param),
         }

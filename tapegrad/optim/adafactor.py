@@ -70,7 +70,7 @@ class Adafactor(GroupwiseOptimizer):
         super().__init__(params, defaults)
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        state = {"step": scalar(0.0)}
+        state = {"step": scalar(0.0, group, param)}
         if param.dim() > 1:
             shape = list(param.shape)
             state["row_var"] = param.new_zeros([*shape[:-1], 1])

@@ -81,7 +81,7 @@ class Adagrad(GroupwiseOptimizer):
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         start = self.defaults["initial_accumulator_value"]
         return {
-            "step": scalar(0.0, group["fused"]),
+            "step": scalar(0.0, group, param),
             "sum": tapegrad.full_like(param, start, requires_grad=False),
         }
 

@@ -86,7 +86,7 @@ class Adam(GroupwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         state = {
-            "step": scalar(0.0, group["fused"]),
+            "step": scalar(0.0, group, param),
             "exp_avg": tapegrad.zeros_like(param),
             "exp_avg_sq": tapegrad.zeros_like(param),
         }

@@ -76,7 +76,7 @@ class Adamax(GroupwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
-            "step": scalar(0.0),
+            "step": scalar(0.0, group, param),
             "exp_avg": tapegrad.zeros_like(param),
             "exp_inf": tapegrad.zeros_like(param),
         }

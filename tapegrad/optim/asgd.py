@@ -79,9 +79,9 @@ class ASGD(GroupwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
-            "step": scalar(0.0),
-            "eta": scalar(number(group["lr"])),
-            "mu": scalar(1.0),
+            "step": scalar(0.0, group, param),
+            "eta": scalar(number(group["lr"]), group, param),
+            "mu": scalar(1.0, group, param),
             "ax": tapegrad.zeros_like(param),
         }
 

@@ -88,8 +88,8 @@ class NAdam(GroupwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
-            "step": scalar(0.0),
-            "mu_product": scalar(1.0),
+            "step": scalar(0.0, group, param),
+            "mu_product": scalar(1.0, group, param),
             "exp_avg": tapegrad.zeros_like(param),
             "exp_avg_sq": tapegrad.zeros_like(param),
         }

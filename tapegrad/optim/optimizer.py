@@ -570,10 +570,19 @@ def _copied_for(param: Tensor, value: Any) -> Any:
 # ---- what the algorithms share
 
 
-def scalar(value: float, fused: Any = False) -> Tensor:
-    """Return a 0-d tensor of state, such as a count of steps."""
+def scalar(value: float, group: Group | None = None, param: Tensor | None = None) -> Tensor:
+    """Return a 0-d tensor of state, such as a count of steps.
+
+    It is on the host, where a step looks at it; on the device of the parameter where ``fused`` or
+    ``capturable`` say that nothing may be looked at.
+    """
+    options = group or {}
+    fused = options.get("fused")
     wide = tapegrad.get_default_dtype() is tapegrad.float64 and not fused
-    return tapegrad.tensor(value, dtype=tapegrad.float64 if wide else tapegrad.float32)
+    dtype = tapegrad.float64 if wide else tapegrad.float32
+    on_device = fused or options.get("capturable")
+    device = param.device if param is not None and on_device else "cpu"
+    return tapegrad.tensor(value, dtype=dtype, device=device)
 
 
 def number(value: Any) -> Any:
@@ -645,7 +654,7 @@ class GroupwiseOptimizer(Optimizer):
         if not params:
             return
         self._check_switches(group)
-        if group.get("capturable"):
+        if group.get("capturable") and params[0].device.type != "cuda":
             raise AssertionError(
                 f"{type(self).__name__}: if capturable=True, params and state_steps must be on a "
                 f"device with graph capture; they are on {params[0].device}: set capturable=False"

@@ -80,7 +80,7 @@ class RMSprop(GroupwiseOptimizer):
         return f"rmsprop{kind}_momentum_step" if group["momentum"] > 0 else f"rmsprop{kind}_step"
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        state = {"step": scalar(0.0), "square_avg": tapegrad.zeros_like(param)}
+        state = {"step": scalar(0.0, group, param), "square_avg": tapegrad.zeros_like(param)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = tapegrad.zeros_like(param)
         if group["centered"]:

@@ -77,7 +77,7 @@ class Rprop(GroupwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {
-            "step": scalar(0.0),
+            "step": scalar(0.0, group, param),
             "prev": tapegrad.zeros_like(param),
             "step_size": tapegrad.full_like(param, number(group["lr"]), requires_grad=False),
         }

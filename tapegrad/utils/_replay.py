@@ -9,7 +9,7 @@ is when it runs again.
 import functools
 import types
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from tapegrad import _C
@@ -107,8 +107,15 @@ def has_tangents(*values: Any) -> bool:
     return any(isinstance(each, Tensor) and bool(_C._tangent_levels(each)) for each in leaves)
 
 
+def _device_generators() -> Iterable[Generator]:
+    """Return the default generators of devices that may be in use."""
+    if not _C._cuda_is_initialized():
+        return ()
+    return map(_C._cuda_generator, range(_C._cuda_device_count()))
+
+
 class Randomness:
-    """The states of the default generator and of others, noted when it is made.
+    """The states of the default generators and of others, noted when it is made.
 
     Args:
         generators: the others.
@@ -118,7 +125,8 @@ class Randomness:
 
     def __init__(self, generators: Iterable[Generator] = ()) -> None:
         self.default = _C.get_rng_state()
-        self.others = [(each, each.get_state()) for each in generators]
+        others = chain(_device_generators(), generators)
+        self.others = [(each, each.get_state()) for each in others]
 
     def bring_back(self) -> None:
         """Set the generators to the states that were noted."""

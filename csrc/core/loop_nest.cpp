@@ -1,9 +1,9 @@
-#include "cpu/loop_nest.h"
+#include "core/loop_nest.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-namespace tapegrad::cpu {
+namespace tapegrad {
 
 void LoopNest::build(std::span<const TensorImpl* const> tensors) {
   const TensorImpl& first = *tensors[0];
@@ -45,4 +45,4 @@ void LoopNest::build(std::span<const TensorImpl* const> tensors) {
   }
 }
 
-}  // namespace tapegrad::cpu
+}  // namespace tapegrad

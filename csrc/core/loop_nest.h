@@ -10,7 +10,7 @@
 
 #include "core/tensor.h"
 
-namespace tapegrad::cpu {
+namespace tapegrad {
 
 class LoopNest {
  public:
@@ -94,4 +94,4 @@ class LoopNest {
   int64_t strides_[kMaxTensors][kMaxRank];
 };
 
-}  // namespace tapegrad::cpu
+}  // namespace tapegrad

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tapegrad::cpu {
+namespace tapegrad {
 
 struct PhiloxBlock {
   uint32_t words[4];
@@ -48,4 +48,4 @@ inline constexpr int kTileWords = 4 * kTileCounters;
   }
 }
 
-}  // namespace tapegrad::cpu
+}  // namespace tapegrad

@@ -1,0 +1,126 @@
+// Norms over many tensors, and their scaling: a launch takes up to kMostTensors of them.
+#include <algorithm>
+
+#include "core/registry.h"
+#include "cuda/launch.h"
+#include "cuda/rows.h"
+#include "spec/clip.h"
+
+namespace tapegrad::cuda {
+
+namespace {
+
+constexpr int kMostTensors = 128;
+constexpr int64_t kPiece = 16384;
+constexpr int kThreads = 256;
+
+// As in tapegrad/cuda/kernels/clip.cu, and so are those below.
+struct ManyTensors {
+  void* data[kMostTensors];
+  int64_t numel[kMostTensors];
+  int first_piece[kMostTensors + 1];
+  int count;
+};
+struct TotalNormArguments {
+  ManyTensors tensors;
+  void* parts;
+  int64_t first_part;
+};
+struct NormOfPartsArguments {
+  const void* parts;
+  int64_t count;
+  void* out;
+};
+struct ScaleArguments {
+  ManyTensors tensors;
+  const void* factor;
+};
+
+int64_t pieces_of(const TensorImpl& x) { return divide_up(x.numel(), kPiece); }
+
+// Calls body(tensors, pieces) for groups that fit into a launch.
+template <class Body>
+void for_groups(std::span<TensorImpl* const> all, ManyTensors& tensors, Body&& body) {
+  tensors.count = tensors.first_piece[0] = 0;
+  const auto flush = [&] {
+    const int pieces = tensors.first_piece[tensors.count];
+    if (pieces > 0) body(pieces);
+    tensors.count = 0;
+  };
+  for (const TensorImpl* x : all) {
+    if (x->numel() == 0) continue;
+    const int k = tensors.count++;
+    tensors.data[k] = x->data();
+    tensors.numel[k] = x->numel();
+    tensors.first_piece[k + 1] = tensors.first_piece[k] + static_cast<int>(pieces_of(*x));
+    if (tensors.count == kMostTensors) flush();
+  }
+  flush();
+}
+
+void check_dtype(const OpCall& call) {
+  const DType dtype = call.out().dtype();
+  if (dtype != DType::Float32 && dtype != DType::Float64)
+    fail_unsupported_dtype(call.op.name, dtype);
+}
+
+FunctionHandle find_norm_kernel(TotalNorm kind, DType dtype, int device, bool of_parts) {
+  static auto& cache = *new KernelCache;
+  const uint64_t key =
+      static_cast<uint64_t>(dtype) << 3 | static_cast<uint64_t>(kind) << 1 | of_parts;
+  return cache.find(device, key, [&] {
+    constexpr const char* kNorms[] = {"NormOne<", "NormTwo<", "NormInfinity<"};
+    const char* type = kernel_type(dtype);
+    return concat(
+        "file clip.cu\n",
+        of_parts ? "NormOfPartsArguments\nnorm_of_parts<" : "TotalNormArguments\ntotal_norm_parts<",
+        type, ", ", kNorms[static_cast<int>(kind)], type, ">>");
+  });
+}
+
+void total_norm(const OpCall& call) {
+  check_dtype(call);
+  const auto kind = static_cast<TotalNorm>(call.integer(0));
+  const TensorImpl& out = call.out();
+  const int device = out.device().index;
+  int64_t count = 0;
+  for (const TensorImpl* x : call.inputs) count += pieces_of(*x);
+  const Tensor parts = empty("total_norm", DimVector{count}, DType::Float64, out.device());
+  TotalNormArguments arguments;
+  arguments.parts = parts->data();
+  arguments.first_part = 0;
+  for_groups(call.inputs, arguments.tensors, [&](int pieces) {
+    launch_with(find_norm_kernel(kind, out.dtype(), device, false), device, pieces, kThreads,
+                arguments);
+    arguments.first_part += pieces;
+  });
+  launch_with(find_norm_kernel(kind, out.dtype(), device, true), device, 1, kThreads,
+              NormOfPartsArguments{parts->data(), count, out.data()});
+}
+
+// Input 0 is the factor, on the device.
+void scale_tensors(const OpCall& call) {
+  check_dtype(call);
+  const TensorImpl& factor = call.in(0);
+  const DType dtype = call.out().dtype();
+  const int device = call.out().device().index;
+  static auto& cache = *new KernelCache;
+  const uint64_t key = static_cast<uint64_t>(dtype) << 8 | static_cast<uint64_t>(factor.dtype());
+  const FunctionHandle kernel = cache.find(device, key, [&] {
+    return concat("file clip.cu\nScaleArguments\nscale_pieces<", kernel_type(dtype), ", ",
+                  kernel_type(factor.dtype()), ">");
+  });
+  ScaleArguments arguments;
+  arguments.factor = factor.data();
+  for_groups(call.outputs, arguments.tensors,
+             [&](int pieces) { launch_with(kernel, device, pieces, kThreads, arguments); });
+}
+
+const KernelList<DeviceType::CUDA> kKernels = {
+    {"total_norm", total_norm},
+    {"scale_tensors", scale_tensors},
+};
+
+}  // namespace
+
+}  // namespace tapegrad::cuda

@@ -1,0 +1,71 @@
+#include "cuda/launch.h"
+
+namespace tapegrad::cuda {
+
+namespace {
+
+constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kPlainSharedBytes = 48 * 1024;
+
+// How the driver is told where the arguments are.
+void* const kArgumentBuffer = reinterpret_cast<void*>(1);
+void* const kArgumentSize = reinterpret_cast<void*>(2);
+
+}  // namespace
+
+FunctionHandle load_kernel(const std::string& description, int device) {
+  static auto* loaded = new std::unordered_map<std::string, FunctionHandle>[kMostDevices];
+  auto found = loaded[device].find(description);
+  if (found != loaded[device].end()) return found->second;
+  TAPEGRAD_CHECK(compile_kernel, "cuda: kernels cannot be compiled before the module is loaded");
+  const std::string image = compile_kernel(description, device);
+  const DeviceGuard guard(device);
+  ModuleHandle module;  // stays: a kernel may be launched at any time
+  check(driver().load_module(&module, image.data()), "cuda: loading a kernel");
+  FunctionHandle function;
+  check(driver().get_function(&function, module, "kernel"), "cuda: loading a kernel");
+  loaded[device].emplace(description, function);
+  return function;
+}
+
+void launch(FunctionHandle function, int device, int64_t blocks, int threads, void* arguments,
+            size_t nbytes, int shared_bytes) {
+  const DeviceGuard guard(device);
+  void* extra[] = {kArgumentBuffer, arguments, kArgumentSize, &nbytes, nullptr};
+  if (shared_bytes > kPlainSharedBytes)
+    check(driver().set_function_attribute(function, kMostSharedBytes, shared_bytes),
+          "cuda: shared memory of a kernel");
+  check(driver().launch(function, static_cast<unsigned>(blocks), 1, 1,
+                        static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(shared_bytes),
+                        current_stream(device), nullptr, extra),
+        "cuda: launching a kernel");
+}
+
+const char* kernel_type(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+      return "bool";
+    case DType::UInt8:
+      return "unsigned char";
+    case DType::Int8:
+      return "signed char";
+    case DType::Int16:
+      return "short";
+    case DType::Int32:
+      return "int";
+    case DType::Int64:
+      return "int64";
+    case DType::Float16:
+      return "Half";
+    case DType::BFloat16:
+      return "BFloat16";
+    case DType::Float32:
+      return "float";
+    case DType::Float64:
+      return "double";
+    default:
+      fail<NotImplementedError>("cuda: no kernels for dtype ", name(dtype));
+  }
+}
+
+}  // namespace tapegrad::cuda

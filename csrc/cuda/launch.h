@@ -1,0 +1,97 @@
+// Kernels: found by what they are, compiled when first used, launched with one struct of arguments.
+//
+// Note [One struct for a launch]
+// A kernel takes its arguments as one struct by value, which the text of the kernel declares as this back end
+// fills it: fields in the same order, each aligned to its own size. The driver copies it when the
+// kernel is launched.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/error.h"
+#include "cuda/context.h"
+#include "cuda/driver.h"
+#include "cuda/stream.h"
+
+namespace tapegrad::cuda {
+
+// Set by the binding layer: compiles what a description says for a device, and returns the image.
+inline std::string (*compile_kernel)(const std::string& description, int device) = nullptr;
+
+// A kernel of a device. Compiles and loads it, if nobody has done so before.
+FunctionHandle load_kernel(const std::string& description, int device);
+
+// The kernels of a family, by a number that says which one: what is looked up at each call.
+class KernelCache {
+ public:
+  template <class Describe>
+  FunctionHandle find(int device, uint64_t key, Describe&& describe) {
+    auto& kernels = of_device_[device];
+    auto found = kernels.find(key);
+    if (found != kernels.end()) [[likely]]
+      return found->second;
+    const FunctionHandle function = load_kernel(describe(), device);
+    kernels.emplace(key, function);
+    return function;
+  }
+
+ private:
+  std::unordered_map<uint64_t, FunctionHandle> of_device_[kMostDevices];
+};
+
+// The arguments of a launch, put in one by one.
+class Arguments {
+ public:
+  template <class T>
+  void put(const T& value) {
+    void* place = reserve(sizeof(T), alignof(T));
+    std::memcpy(place, &value, sizeof(T));
+  }
+  // A value that is known by its bytes.
+  void put_bytes(const void* value, size_t nbytes) {
+    std::memcpy(reserve(nbytes, nbytes), value, nbytes);
+  }
+
+  void* data() { return bytes_; }
+  size_t size() const { return (size_ + alignment_ - 1) / alignment_ * alignment_; }
+
+ private:
+  static constexpr size_t kMost = 4096;  // what the driver takes
+
+  void* reserve(size_t nbytes, size_t alignment) {
+    size_ = (size_ + alignment - 1) / alignment * alignment;
+    if (alignment > alignment_) alignment_ = alignment;
+    TAPEGRAD_CHECK(size_ + nbytes <= kMost,
+                   "internal error: the arguments of a launch are too long");
+    void* place = bytes_ + size_;
+    size_ += nbytes;
+    return place;
+  }
+
+  alignas(16) char bytes_[kMost];
+  size_t size_ = 0;
+  size_t alignment_ = 1;
+};
+
+// On the current stream of the device.
+void launch(FunctionHandle function, int device, int64_t blocks, int threads, void* arguments,
+            size_t nbytes, int shared_bytes = 0);
+
+inline void launch(FunctionHandle function, int device, int64_t blocks, int threads,
+                   Arguments& arguments, int shared_bytes = 0) {
+  launch(function, device, blocks, threads, arguments.data(), arguments.size(), shared_bytes);
+}
+template <class Struct>
+void launch_with(FunctionHandle function, int device, int64_t blocks, int threads, Struct arguments,
+                 int shared_bytes = 0) {
+  launch(function, device, blocks, threads, &arguments, sizeof arguments, shared_bytes);
+}
+
+// What texts of kernels call a dtype.
+const char* kernel_type(DType dtype);
+
+}  // namespace tapegrad::cuda

@@ -1,0 +1,305 @@
+// Normalisation over rows (layer_norm, rms_norm) and over channels of a batch (batch_norm). Operands are contiguous.
+#include <algorithm>
+
+#include "core/registry.h"
+#include "cuda/launch.h"
+#include "cuda/reduce.h"
+#include "cuda/rows.h"
+
+namespace tapegrad::cuda {
+
+namespace {
+
+void check_dtype(const OpCall& call) {
+  const DType dtype = call.in(0).dtype();
+  if (dtype != DType::Float32 && dtype != DType::Float64)
+    fail_unsupported_dtype(call.op.name, dtype);
+}
+// Null where it is not there.
+void* optional_data(const TensorImpl& tensor, bool there) {
+  return there ? tensor.data() : nullptr;
+}
+
+// ---- rows -------------------------------------------------------------------------------------
+
+constexpr int kLongRowThreads = 512, kColumnThreads = 256, kColumnLanes = 32;
+constexpr int64_t kEnoughThreads =
+    132 * 512;  // that run at a time, at the registers that the derivative takes
+constexpr int64_t kLeastRows = 64;  // of a group that adds up columns
+
+// As in tapegrad/cuda/kernels/layer_norm.cu.
+struct LayerArguments {
+  const void* x;
+  const void* grad;
+  const void* weight;
+  const void* bias;
+  const void* given_mean;
+  const void* given_rstd;
+  void* out;
+  void* mean;
+  void* rstd;
+  void* sums;
+  void* grad_weight;
+  void* grad_bias;
+  int64_t rows, length, groups;
+  double eps;
+  int centred, lanes;
+};
+
+enum class LayerKernel : uint8_t {
+  Rows,
+  BackwardRows,
+  BackwardRowsAndSums,
+  LongRows,
+  BackwardLongRows,
+  ColumnSums,
+  Sums
+};
+
+FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const RowShape& shape) {
+  static auto& cache = *new KernelCache;
+  uint64_t key = static_cast<uint64_t>(x.dtype()) << 4 | static_cast<uint64_t>(which);
+  if (shape.fits())
+    key = key << 16 | static_cast<uint64_t>(shape.width) << 8 |
+          static_cast<uint64_t>(shape.items) << 1 | shape.by_warp;
+  return cache.find(x.device().index, key, [&] {
+    constexpr const char* kNames[] = {
+        "layer_norm_rows",      "layer_norm_backward_rows",      "layer_norm_backward_rows",
+        "layer_norm_long_rows", "layer_norm_backward_long_rows", "layer_norm_column_sums",
+        "layer_norm_sums"};
+    std::string of_shape;
+    if (shape.fits())
+      of_shape =
+          concat(", ", shape.by_warp ? "true" : "false", ", ", shape.width, ", ", shape.items);
+    if (which == LayerKernel::BackwardRows) of_shape += ", false";
+    if (which == LayerKernel::BackwardRowsAndSums) of_shape += ", true";
+    return concat("file layer_norm.cu\nLayerArguments\n", kNames[static_cast<int>(which)], "<",
+                  kernel_type(x.dtype()), of_shape, ">");
+  });
+}
+
+void launch_layer(const TensorImpl& x, LayerKernel which, int64_t blocks, int threads,
+                  const LayerArguments& arguments, const RowShape& shape = {}) {
+  launch_with(find_layer_kernel(x, which, shape), x.device().index, blocks, threads, arguments);
+}
+
+// Attributes: eps, whether centred, whether there is a weight, and a bias. Of x, weight, bias: y, mean, rstd.
+void layer_norm(const OpCall& call) {
+  check_dtype(call);
+  const TensorImpl& x = call.in(0);
+  if (x.numel() == 0) return;
+  const bool has_weight = call.integer(2), has_bias = call.integer(3);
+  LayerArguments arguments{};
+  arguments.x = x.data();
+  arguments.weight = has_weight ? call.in(1).data() : nullptr;
+  arguments.bias = has_bias ? call.in(1 + has_weight).data() : nullptr;
+  arguments.out = call.out(0).data();
+  arguments.mean = call.out(1).data();
+  arguments.rstd = call.out(2).data();
+  arguments.rows = call.out(1).numel();
+  arguments.length = x.numel() / arguments.rows;
+  arguments.eps = call.real(0);
+  arguments.centred = call.integer(1) != 0;
+  const int width = row_width(arguments.length, x.dtype(),
+                              {arguments.x, arguments.weight, arguments.bias, arguments.out});
+  const RowShape shape =
+      RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 8 : 16);
+  if (shape.fits())
+    return launch_layer(x, LayerKernel::Rows, shape.blocks(arguments.rows), shape.threads,
+                        arguments, shape);
+  launch_layer(x, LayerKernel::LongRows, arguments.rows, kLongRowThreads, arguments);
+}
+
+// The gradients of weight and bias from the sums of groups.
+void add_up_groups(const TensorImpl& x, const LayerArguments& arguments) {
+  launch_layer(x, LayerKernel::Sums, divide_up(arguments.length, kColumnLanes), kColumnThreads,
+               arguments);
+}
+
+Tensor make_sums(const TensorImpl& x, LayerArguments& arguments) {
+  Tensor sums = empty("layer_norm_backward", DimVector{arguments.groups, 2, arguments.length},
+                      x.dtype(), x.device());
+  arguments.sums = sums->data();
+  return sums;
+}
+
+void backward_in_registers(const TensorImpl& x, LayerArguments& arguments, const RowShape& shape,
+                           bool wants_sums) {
+  int64_t blocks = shape.blocks(arguments.rows);
+  if (!wants_sums)
+    return launch_layer(x, LayerKernel::BackwardRows, blocks, shape.threads, arguments, shape);
+  blocks = std::min(blocks, kEnoughThreads / shape.threads);
+  arguments.groups = shape.by_warp ? blocks * (shape.threads / RowShape::kWarp) : blocks;
+  const Tensor sums = make_sums(x, arguments);
+  launch_layer(x, LayerKernel::BackwardRowsAndSums, blocks, shape.threads, arguments, shape);
+  add_up_groups(x, arguments);
+}
+
+void backward_of_long_rows(const TensorImpl& x, LayerArguments& arguments, bool wants_sums) {
+  if (arguments.out)
+    launch_layer(x, LayerKernel::BackwardLongRows, arguments.rows, kLongRowThreads, arguments);
+  if (!wants_sums) return;
+  const int64_t strips = divide_up(arguments.length, kColumnLanes);
+  arguments.groups =
+      std::clamp<int64_t>(kEnoughBlocks / strips, 1, divide_up(arguments.rows, kLeastRows));
+  const Tensor sums = make_sums(x, arguments);
+  launch_layer(x, LayerKernel::ColumnSums, strips * arguments.groups, kColumnThreads, arguments);
+  add_up_groups(x, arguments);
+}
+
+// Attributes: whether centred, whether there is a weight, which gradients are wanted (of x, weight, bias). Of grad, x,
+// mean, rstd, weight: grad_x, grad_weight, grad_bias, those not wanted empty.
+void layer_norm_backward(const OpCall& call) {
+  check_dtype(call);
+  const TensorImpl &grad = call.in(0), &x = call.in(1);
+  if (x.numel() == 0) return;
+  LayerArguments arguments{};
+  arguments.x = x.data();
+  arguments.grad = grad.data();
+  arguments.weight = call.integer(1) ? call.in(4).data() : nullptr;
+  arguments.given_mean = call.in(2).data();
+  arguments.given_rstd = call.in(3).data();
+  arguments.out = optional_data(call.out(0), call.integer(2));
+  arguments.grad_weight = optional_data(call.out(1), call.integer(3));
+  arguments.grad_bias = optional_data(call.out(2), call.integer(4));
+  arguments.rows = call.in(2).numel();
+  arguments.length = x.numel() / arguments.rows;
+  arguments.centred = call.integer(0) != 0;
+  const bool wants_sums = arguments.grad_weight || arguments.grad_bias;
+  const int width = row_width(arguments.length, x.dtype(),
+                              {arguments.x, arguments.grad, arguments.weight, arguments.out});
+  constexpr int kMostThreads = 384;  // each takes up to 128 registers
+  const RowShape shape =
+      RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 4 : 16, kMostThreads);
+  if (shape.fits()) backward_in_registers(x, arguments, shape, wants_sums);
+  else backward_of_long_rows(x, arguments, wants_sums);
+}
+
+// ---- channels -------------------------------------------------------------------------------
+
+constexpr int kElementThreads = 256, kPieces = 4;
+
+// As in tapegrad/cuda/kernels/batch_norm.cu.
+struct BatchArguments {
+  const void* x;
+  const void* grad;
+  const void* mean;
+  const void* variance;
+  const void* given_rstd;
+  const void* weight;
+  const void* bias;
+  const void* sums[2];
+  void* out;
+  void* channel_outs[3];
+  int64_t count, channels, inner;
+  double per_channel, eps;
+  int given, unused;
+};
+
+// Every dimension but that of the channels.
+constexpr uint64_t kAllButChannels = ~uint64_t{2};
+
+void put_shape(BatchArguments& arguments, const TensorImpl& x) {
+  arguments.count = x.numel();
+  arguments.channels = x.size(1);
+  const int64_t planes = x.size(0) * x.size(1);
+  arguments.inner = planes ? std::max<int64_t>(1, x.numel() / planes) : 1;
+  arguments.per_channel = static_cast<double>(x.numel()) / static_cast<double>(arguments.channels);
+}
+
+// Of elements, or of channels alone where no element is wanted.
+void launch_batch(const TensorImpl& x, bool backward, const BatchArguments& arguments) {
+  static auto& cache = *new KernelCache;
+  const bool elements = arguments.out != nullptr && arguments.count > 0;
+  const int64_t run = arguments.inner > 1 ? arguments.inner : arguments.channels;
+  const int width = row_width(run, x.dtype(), {arguments.x, arguments.grad, arguments.out});
+  const bool one_channel = arguments.inner > 1 || width == 1;
+  const uint64_t key = static_cast<uint64_t>(x.dtype()) << 8 | static_cast<uint64_t>(width) << 3 |
+                       uint64_t{one_channel} << 2 | uint64_t{elements} << 1 | backward;
+  const FunctionHandle kernel = cache.find(x.device().index, key, [&] {
+    const char* type = kernel_type(x.dtype());
+    const std::string norm = concat(backward ? "NormBackward<" : "NormForward<", type, ">");
+    const std::string start = "file batch_norm.cu\nBatchArguments\n";
+    if (!elements) return concat(start, "batch_norm_channels<", type, ", ", norm, ">");
+    return concat(start, "batch_norm_elements<", type, ", ", norm, ", ", width, ", ",
+                  one_channel ? "true" : "false", ">");
+  });
+  const int64_t blocks =
+      elements ? divide_up(arguments.count, int64_t{kElementThreads} * kPieces * width)
+               : divide_up(arguments.channels, kElementThreads);
+  launch_with(kernel, x.device().index, blocks, kElementThreads, arguments);
+}
+
+// Attributes: eps, whether statistics are given, whether there is a weight, and a bias. Of x, [mean, var], weight,
+// bias: y, mean, variance, rstd.
+void batch_norm(const OpCall& call) {
+  check_dtype(call);
+  const TensorImpl& x = call.in(0);
+  if (x.size(1) == 0) return;
+  const bool given = call.integer(1), has_weight = call.integer(2), has_bias = call.integer(3);
+  const size_t next = given ? 3 : 1;
+  BatchArguments arguments{};
+  put_shape(arguments, x);
+  if (!given) {
+    static auto& cache = *new KernelCache;
+    Reduction moments{x, kAllButChannels, "reduce.cu", "Moments", 0, x.dtype()};
+    moments.outs[0] = call.out(2).data();
+    moments.outs[1] = call.out(1).data();
+    reduce(cache, moments, arguments.channels);
+  }
+  arguments.x = x.data();
+  arguments.mean = (given ? call.in(1) : call.out(1)).data();
+  arguments.variance = (given ? call.in(2) : call.out(2)).data();
+  arguments.weight = has_weight ? call.in(next).data() : nullptr;
+  arguments.bias = has_bias ? call.in(next + has_weight).data() : nullptr;
+  arguments.out = call.out(0).data();
+  for (size_t k = 0; k < 3; ++k) arguments.channel_outs[k] = call.out(k + 1).data();
+  arguments.eps = call.real(0);
+  arguments.given = given;
+  launch_batch(x, false, arguments);
+}
+
+// Attributes: whether statistics were given, whether there is a weight, which gradients are wanted (of x, weight,
+// bias). Of grad, x, mean, rstd, weight: grad_x, grad_weight, grad_bias, those not wanted empty.
+void batch_norm_backward(const OpCall& call) {
+  check_dtype(call);
+  const TensorImpl &grad = call.in(0), &x = call.in(1);
+  if (x.size(1) == 0) return;
+  BatchArguments arguments{};
+  put_shape(arguments, x);
+  const Tensor sums =
+      empty("batch_norm_backward", DimVector{2, arguments.channels}, x.dtype(), x.device());
+  auto* first = static_cast<char*>(sums->data());
+  char* second = first + arguments.channels * static_cast<int64_t>(itemsize(x.dtype()));
+  static auto& cache = *new KernelCache;
+  Reduction reduction{grad, kAllButChannels, "batch_norm.cu", "BatchSums", 0, x.dtype()};
+  reduction.outs[0] = first;
+  reduction.outs[1] = second;
+  reduction.second = x.data();
+  reduction.levels = call.in(2).data();
+  reduce(cache, reduction, arguments.channels);
+
+  arguments.x = x.data();
+  arguments.grad = grad.data();
+  arguments.mean = call.in(2).data();
+  arguments.given_rstd = call.in(3).data();
+  arguments.weight = call.integer(1) ? call.in(4).data() : nullptr;
+  arguments.sums[0] = first;
+  arguments.sums[1] = second;
+  arguments.out = optional_data(call.out(0), call.integer(2));
+  arguments.channel_outs[0] = optional_data(call.out(1), call.integer(3));
+  arguments.channel_outs[1] = optional_data(call.out(2), call.integer(4));
+  arguments.given = call.integer(0) != 0;
+  launch_batch(x, true, arguments);
+}
+
+const KernelList<DeviceType::CUDA> kKernels = {
+    {"layer_norm", layer_norm},
+    {"layer_norm_backward", layer_norm_backward},
+    {"batch_norm", batch_norm},
+    {"batch_norm_backward", batch_norm_backward},
+};
+
+}  // namespace
+
+}  // namespace tapegrad::cuda

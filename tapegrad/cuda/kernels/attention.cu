@@ -1,0 +1,288 @@
+// uses: multiply_add.cuh
+//
+// Attention without the matrix of all scores; csrc/cpu/attention.cpp tells the method.
+//
+// A warp has some rows: queries, and in the derivative of keys and values, keys. A block of 32 of the others, its
+// columns, is taken at a time, one by each lane. Lanes then change their part: each adds up some elements of the
+// rows' results. Blocks are told apart by batch, head, rows, and by which slice of the results' elements they
+// add up, because a thread can hold so many only.
+
+struct AttentionOperand {
+  void* data;
+  int64 strides[3];  // batch, head, row; elements of a row lie side by side
+};
+
+struct AttentionArguments {
+  AttentionOperand query, key, value, out, grad, grad_query, grad_key, grad_value, mask;
+  void* log_sums;  // (batch, heads, queries), like the next
+  void* deltas;
+  int64 batch, heads, key_heads, shared, queries, keys, width, value_width;
+  int64 row_blocks, slices;
+  double scale;
+  int causal, mask_kind;
+};
+
+enum MaskKind { kNoMask, kSeenMask, kAddedMask };
+
+constexpr int kWarps = 4;
+constexpr int kRowsPerWarp = 4;
+constexpr int kBlockRows = kWarps * kRowsPerWarp;
+constexpr int kBlockColumns = 32;
+constexpr int kChunk = 32;  // elements of rows that are multiplied at a time
+constexpr unsigned kWholeWarp = 0xffffffffu;
+
+__device__ inline float weight_of(float exponent) { return expf(exponent); }
+__device__ inline double weight_of(double exponent) { return exp(exponent); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+template <class T>
+__device__ T infinity() {
+  return T(1) / T(0);
+}
+
+template <class T>
+__device__ T sum_of_warp(T value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(kWholeWarp, value, distance);
+  return value;
+}
+// NaN loses.
+template <class T>
+__device__ T largest_of_warp(T value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const T other = __shfl_xor_sync(kWholeWarp, value, distance);
+    if (other > value || value != value) value = other;
+  }
+  return value;
+}
+
+// The rows of one head.
+template <class T>
+struct Rows {
+  T* data;
+  int64 stride;
+
+  __device__ Rows(const AttentionOperand& x, int64 batch, int64 head)
+      : data(static_cast<T*>(x.data) + batch * x.strides[0] + head * x.strides[1]),
+        stride(x.strides[2]) {}
+  __device__ T* row(int64 i) const { return data + i * stride; }
+};
+
+// What a block has to do.
+struct Part {
+  int64 batch, head, first_row, slice;
+  int warp, lane;
+
+  __device__ Part(const AttentionArguments& a, int64 heads) {
+    int64 number = blockIdx.x;
+    slice = number % a.slices;
+    number /= a.slices;
+    first_row = number % a.row_blocks * kBlockRows;
+    number /= a.row_blocks;
+    head = number % heads;
+    batch = number / heads;
+    warp = threadIdx.x / 32;
+    lane = threadIdx.x % 32;
+  }
+  __device__ int64 row(int k) const { return first_row + warp * kRowsPerWarp + k; }
+};
+
+// products[k] = row k of the warp . the lane's column, over `width` elements. The whole block takes part.
+template <class T>
+__device__ void multiply_rows(const Part& part, const Rows<T>& rows, int64 row_count,
+                              const Rows<T>& columns, int64 first_column, int64 column_count,
+                              int64 width, T (&products)[kRowsPerWarp]) {
+  __shared__ T row_chunk[kBlockRows][kChunk];
+  __shared__ T column_chunk[kBlockColumns][kChunk + 1];
+  for (T& product : products) product = 0;
+  for (int64 start = 0; start < width; start += kChunk) {
+    const int64 element = start + part.lane;
+    const bool inside = element < width;
+    for (int i = part.warp; i < kBlockRows; i += kWarps) {
+      const int64 row = part.first_row + i;
+      row_chunk[i][part.lane] = inside && row < row_count ? rows.row(row)[element] : T(0);
+    }
+    for (int i = part.warp; i < kBlockColumns; i += kWarps) {
+      const int64 column = first_column + i;
+      column_chunk[i][part.lane] =
+          inside && column < column_count ? columns.row(column)[element] : T(0);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      const T own = column_chunk[part.lane][i];
+#pragma unroll
+      for (int k = 0; k < kRowsPerWarp; ++k)
+        products[k] = multiply_add(row_chunk[part.warp * kRowsPerWarp + k][i], own, products[k]);
+    }
+    __syncthreads();
+  }
+}
+
+// Whether there are such a query and such a key, and the key is not ahead.
+__device__ inline bool is_visible(const AttentionArguments& a, int64 query, int64 key) {
+  return query < a.queries && key < a.keys && !(a.causal && key > query);
+}
+
+// The score of a query and a key after scaling and masking; minus infinity where the key is not seen.
+template <class T>
+__device__ T masked_score(const AttentionArguments& a, int64 batch, int64 head, int64 query,
+                          int64 key, T product) {
+  if (!is_visible(a, query, key)) return -infinity<T>();
+  const T score = T(a.scale) * product;
+  if (a.mask_kind == kNoMask) return score;
+  const int64 at = batch * a.mask.strides[0] + head * a.mask.strides[1] +
+                   query * a.mask.strides[2] + key;
+  if (a.mask_kind == kAddedMask) return score + static_cast<const T*>(a.mask.data)[at];
+  return static_cast<const bool*>(a.mask.data)[at] ? score : -infinity<T>();
+}
+
+// Keys that some of the block's queries may see.
+__device__ inline int64 seen_keys(const AttentionArguments& a, int64 first_query) {
+  const int64 last = first_query + kBlockRows;
+  return a.causal && last < a.keys ? last : a.keys;
+}
+
+// sums[k][i] += weights of the rows * element `lane + 32 i` of the slice of each column.
+template <class T, int kParts>
+__device__ void add_weighted(const Part& part, const T (&weights)[kRowsPerWarp],
+                             const Rows<T>& columns, int64 first_column, int64 column_count,
+                             int64 width, T (&sums)[kRowsPerWarp][kParts]) {
+  const int64 first = part.slice * kParts * 32 + part.lane;
+  const int64 rest = column_count - first_column;
+  const int count = rest < kBlockColumns ? int(rest) : kBlockColumns;
+  for (int j = 0; j < count; ++j) {
+    const T* column = columns.row(first_column + j);
+    T elements[kParts];
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+      elements[i] = first + 32 * i < width ? column[first + 32 * i] : T(0);
+#pragma unroll
+    for (int k = 0; k < kRowsPerWarp; ++k) {
+      const T weight = __shfl_sync(kWholeWarp, weights[k], j);
+#pragma unroll
+      for (int i = 0; i < kParts; ++i) sums[k][i] = multiply_add(weight, elements[i], sums[k][i]);
+    }
+  }
+}
+
+template <class T, int kParts>
+__device__ void store_rows(const Part& part, const Rows<T>& rows, int64 row_count, int64 width,
+                           const T (&sums)[kRowsPerWarp][kParts], T factor) {
+  const int64 first = part.slice * kParts * 32 + part.lane;
+  for (int k = 0; k < kRowsPerWarp; ++k) {
+    if (part.row(k) >= row_count) continue;
+    for (int i = 0; i < kParts; ++i)
+      if (first + 32 * i < width) rows.row(part.row(k))[first + 32 * i] = factor * sums[k][i];
+  }
+}
+
+template <class T, int kParts>
+__device__ void attention(const AttentionArguments& a) {
+  const Part part(a, a.heads);
+  const int64 shared = part.head / a.shared;
+  const Rows<T> query(a.query, part.batch, part.head), key(a.key, part.batch, shared);
+  const Rows<T> value(a.value, part.batch, shared), out(a.out, part.batch, part.head);
+  T tops[kRowsPerWarp], totals[kRowsPerWarp], sums[kRowsPerWarp][kParts] = {};
+  for (int k = 0; k < kRowsPerWarp; ++k) {
+    tops[k] = -infinity<T>();
+    totals[k] = 0;
+  }
+  const int64 seen = seen_keys(a, part.first_row);
+  for (int64 first = 0; first < seen; first += kBlockColumns) {
+    T weights[kRowsPerWarp];
+    multiply_rows(part, query, a.queries, key, first, a.keys, a.width, weights);
+    for (int k = 0; k < kRowsPerWarp; ++k) {
+      const T score = masked_score(a, part.batch, part.head, part.row(k), first + part.lane,
+                                   weights[k]);
+      const T own = largest_of_warp(score), top = own > tops[k] ? own : tops[k];
+      // As long as nothing is seen, weights must not shift by an infinity.
+      const T shift = top == -infinity<T>() ? T(0) : top;
+      const T factor = tops[k] == -infinity<T>() ? T(0) : weight_of(tops[k] - shift);
+      weights[k] = weight_of(score - shift);
+      totals[k] = totals[k] * factor + sum_of_warp(weights[k]);
+      tops[k] = top;
+      for (T& sum : sums[k]) sum *= factor;
+    }
+    add_weighted(part, weights, value, first, a.keys, a.value_width, sums);
+  }
+  T* logs = static_cast<T*>(a.log_sums) + (part.batch * a.heads + part.head) * a.queries;
+  for (int k = 0; k < kRowsPerWarp; ++k) {
+    const bool sees = totals[k] != 0;
+    for (T& sum : sums[k]) sum = sees ? sum * (T(1) / totals[k]) : T(0);
+    if (part.slice == 0 && part.lane == 0 && part.row(k) < a.queries)
+      logs[part.row(k)] = sees ? tops[k] + logarithm(totals[k]) : infinity<T>();
+  }
+  store_rows(part, out, a.queries, a.value_width, sums, T(1));
+}
+
+// Also writes the deltas, grad . result of each query, which the derivative of keys and values reads.
+template <class T, int kParts>
+__device__ void attention_backward_query(const AttentionArguments& a) {
+  const Part part(a, a.heads);
+  const int64 shared = part.head / a.shared;
+  const Rows<T> query(a.query, part.batch, part.head), key(a.key, part.batch, shared);
+  const Rows<T> value(a.value, part.batch, shared), grad(a.grad, part.batch, part.head);
+  const Rows<T> out(a.out, part.batch, part.head), to(a.grad_query, part.batch, part.head);
+  const int64 head = (part.batch * a.heads + part.head) * a.queries;
+  T logs[kRowsPerWarp], deltas[kRowsPerWarp], sums[kRowsPerWarp][kParts] = {};
+  for (int k = 0; k < kRowsPerWarp; ++k) {
+    const int64 row = part.row(k);
+    T delta = 0;
+    if (row < a.queries)
+      for (int64 i = part.lane; i < a.value_width; i += 32)
+        delta = multiply_add(grad.row(row)[i], out.row(row)[i], delta);
+    deltas[k] = sum_of_warp(delta);
+    logs[k] = row < a.queries ? static_cast<const T*>(a.log_sums)[head + row] : infinity<T>();
+    if (part.slice == 0 && part.lane == 0 && row < a.queries)
+      static_cast<T*>(a.deltas)[head + row] = deltas[k];
+  }
+  const int64 seen = seen_keys(a, part.first_row);
+  for (int64 first = 0; first < seen; first += kBlockColumns) {
+    T scores[kRowsPerWarp], grads[kRowsPerWarp];
+    multiply_rows(part, query, a.queries, key, first, a.keys, a.width, scores);
+    multiply_rows(part, grad, a.queries, value, first, a.keys, a.value_width, grads);
+    for (int k = 0; k < kRowsPerWarp; ++k) {
+      const T score = masked_score(a, part.batch, part.head, part.row(k), first + part.lane,
+                                   scores[k]);
+      const bool visible = is_visible(a, part.row(k), first + part.lane);
+      grads[k] = visible ? weight_of(score - logs[k]) * (grads[k] - deltas[k]) : T(0);
+    }
+    add_weighted(part, grads, key, first, a.keys, a.width, sums);
+  }
+  store_rows(part, to, a.queries, a.width, sums, T(a.scale));
+}
+
+// Heads that share a key are taken one after another, because they add to one gradient.
+template <class T, int kParts>
+__device__ void attention_backward_key(const AttentionArguments& a) {
+  const Part part(a, a.key_heads);
+  const Rows<T> key(a.key, part.batch, part.head), value(a.value, part.batch, part.head);
+  T key_sums[kRowsPerWarp][kParts] = {}, value_sums[kRowsPerWarp][kParts] = {};
+  for (int64 h = part.head * a.shared; h < (part.head + 1) * a.shared; ++h) {
+    const Rows<T> query(a.query, part.batch, h), grad(a.grad, part.batch, h);
+    const int64 head = (part.batch * a.heads + h) * a.queries;
+    const int64 start = a.causal ? part.first_row / kBlockColumns * kBlockColumns : 0;
+    for (int64 first = start; first < a.queries; first += kBlockColumns) {
+      const int64 own = first + part.lane;
+      T weights[kRowsPerWarp], grads[kRowsPerWarp];
+      multiply_rows(part, key, a.keys, query, first, a.queries, a.width, weights);
+      multiply_rows(part, value, a.keys, grad, first, a.queries, a.value_width, grads);
+      const bool inside = own < a.queries;
+      const T log = inside ? static_cast<const T*>(a.log_sums)[head + own] : infinity<T>();
+      const T delta = inside ? static_cast<const T*>(a.deltas)[head + own] : T(0);
+      for (int k = 0; k < kRowsPerWarp; ++k) {
+        const T score = masked_score(a, part.batch, h, own, part.row(k), weights[k]);
+        const bool visible = is_visible(a, own, part.row(k));
+        weights[k] = visible ? weight_of(score - log) : T(0);
+        grads[k] = visible ? weights[k] * (grads[k] - delta) : T(0);
+      }
+      add_weighted(part, weights, grad, first, a.queries, a.value_width, value_sums);
+      add_weighted(part, grads, query, first, a.queries, a.width, key_sums);
+    }
+  }
+  store_rows(part, Rows<T>(a.grad_key, part.batch, part.head), a.keys, a.width, key_sums,
+             T(a.scale));
+  store_rows(part, Rows<T>(a.grad_value, part.batch, part.head), a.keys, a.value_width, value_sums,
+             T(1));
+}

@@ -1,0 +1,255 @@
+// uses: rows.cuh
+// layer_norm and rms_norm, and their derivatives, over contiguous rows.
+//
+// Rows that fit into the registers of a block are read once. Where the gradients of weight and bias are wanted a
+// group of threads takes many rows, one after the other, and keeps its own sums, each thread for the elements that
+// it holds of every row; layer_norm_sums adds up those of the groups.
+
+struct LayerArguments {
+  const void* x;
+  const void* grad;
+  const void* weight;  // null where there is none
+  const void* bias;
+  const void* given_mean;  // backward
+  const void* given_rstd;
+  void* out;               // y, or grad_x; null where that is not wanted
+  void* mean;              // forward
+  void* rstd;
+  void* sums;              // [groups][2][length]: for weight and bias; null where neither is wanted
+  void* grad_weight;
+  void* grad_bias;
+  int64 rows, length, groups;
+  double eps;
+  int centred, lanes;
+};
+
+template <class A>
+struct Pair {
+  A first, second;
+};
+struct PlusPairs {
+  template <class A>
+  __device__ static Pair<A> combine(Pair<A> a, Pair<A> b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+// ---- rows in registers
+
+template <class S, bool kByWarp, int kWidth, int kItems>
+__device__ void layer_norm_rows(const LayerArguments& a) {
+  using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
+  using A = typename Row::A;
+  const int64 number = Row::Owner::number();
+  if (number >= a.rows) return;
+  const A count = static_cast<A>(a.length);
+  Row x;
+  x.load(static_cast<const S*>(a.x) + number * a.length, a.length, A(0));
+  A mean = 0, square = 0;
+  if (a.centred) {
+#pragma unroll
+    for (A value : x.values) mean += value;
+    mean = Row::Owner::sum(mean) / count;
+  }
+#pragma unroll
+  for (int k = 0; k < Row::kCount; ++k) {
+    x.values[k] -= mean;
+    if (Row::first(k / kWidth) < a.length) square += x.values[k] * x.values[k];
+  }
+  square = Row::Owner::sum(square) / count;
+  const A rstd = A(1) / math::sqrt(square + static_cast<A>(a.eps));
+  if (Row::Owner::lane() == 0) {
+    static_cast<S*>(a.mean)[number] = Storage<S>::store(mean);
+    static_cast<S*>(a.rstd)[number] = Storage<S>::store(rstd);
+  }
+#pragma unroll
+  for (A& value : x.values) value *= rstd;
+  Row affine;
+  if (a.weight) {
+    affine.load(static_cast<const S*>(a.weight), a.length, A(0));
+#pragma unroll
+    for (int k = 0; k < Row::kCount; ++k) x.values[k] *= affine.values[k];
+  }
+  if (a.bias) {
+    affine.load(static_cast<const S*>(a.bias), a.length, A(0));
+#pragma unroll
+    for (int k = 0; k < Row::kCount; ++k) x.values[k] += affine.values[k];
+  }
+  x.store(static_cast<S*>(a.out) + number * a.length, a.length);
+}
+
+// grad_x = rstd * (g - mean(g) - z * mean(g z)), where z is the normalised x and g counts the weight.
+template <class S, bool kByWarp, int kWidth, int kItems, bool kSums>
+__device__ void layer_norm_backward_rows(const LayerArguments& a) {
+  using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
+  using A = typename Row::A;
+  const A count = static_cast<A>(a.length);
+  Row weight;
+  if (a.weight) weight.load(static_cast<const S*>(a.weight), a.length, A(0));
+  else
+    for (A& value : weight.values) value = 1;
+  Row weight_sums, bias_sums;
+#pragma unroll
+  for (int k = 0; k < Row::kCount; ++k) weight_sums.values[k] = bias_sums.values[k] = 0;
+
+  for (int64 row = Row::Owner::number(); row < a.rows; row += Row::Owner::count()) {
+    Row grad, z;
+    grad.load(static_cast<const S*>(a.grad) + row * a.length, a.length, A(0));
+    z.load(static_cast<const S*>(a.x) + row * a.length, a.length, A(0));
+    const A mean = Storage<S>::load(static_cast<const S*>(a.given_mean)[row]);
+    const A rstd = Storage<S>::load(static_cast<const S*>(a.given_rstd)[row]);
+    Pair<A> sums{0, 0};
+#pragma unroll
+    for (int k = 0; k < Row::kCount; ++k) {
+      z.values[k] = (z.values[k] - mean) * rstd;
+      if constexpr (kSums) {
+        weight_sums.values[k] += grad.values[k] * z.values[k];
+        bias_sums.values[k] += grad.values[k];
+      }
+      grad.values[k] *= weight.values[k];
+      sums.first += grad.values[k];
+      sums.second += grad.values[k] * z.values[k];
+    }
+    if (!a.out) continue;
+    sums = Row::Owner::template reduce<PlusPairs>(sums, Pair<A>{0, 0});
+    const A level = a.centred ? sums.first / count : A(0), along = sums.second / count;
+#pragma unroll
+    for (int k = 0; k < Row::kCount; ++k)
+      grad.values[k] = rstd * (grad.values[k] - level - z.values[k] * along);
+    grad.store(static_cast<S*>(a.out) + row * a.length, a.length);
+  }
+  if constexpr (kSums) {
+    S* sums = static_cast<S*>(a.sums) + Row::Owner::number() * 2 * a.length;
+    weight_sums.store(sums, a.length);
+    bias_sums.store(sums + a.length, a.length);
+  }
+}
+
+// ---- longer rows: a block passes each several times
+
+template <class S>
+__device__ void layer_norm_long_rows(const LayerArguments& a) {
+  using A = typename Storage<S>::Compute;
+  const int64 row = blockIdx.x;
+  const S* x = static_cast<const S*>(a.x) + row * a.length;
+  S* y = static_cast<S*>(a.out) + row * a.length;
+  const double count = static_cast<double>(a.length);
+  double sum = 0;
+  if (a.centred)
+#pragma unroll 8
+    for (int64 i = threadIdx.x; i < a.length; i += blockDim.x) sum += Storage<S>::load(x[i]);
+  const A mean = static_cast<A>(sum_of_block(sum) / count);
+  double squares = 0;
+#pragma unroll 8
+  for (int64 i = threadIdx.x; i < a.length; i += blockDim.x) {
+    const A difference = Storage<S>::load(x[i]) - mean;
+    squares += difference * difference;
+  }
+  const A square = static_cast<A>(sum_of_block(squares) / count);
+  const A rstd = A(1) / math::sqrt(square + static_cast<A>(a.eps));
+  if (threadIdx.x == 0) {
+    static_cast<S*>(a.mean)[row] = Storage<S>::store(mean);
+    static_cast<S*>(a.rstd)[row] = Storage<S>::store(rstd);
+  }
+#pragma unroll 4
+  for (int64 i = threadIdx.x; i < a.length; i += blockDim.x) {
+    A value = (Storage<S>::load(x[i]) - mean) * rstd;
+    if (a.weight) value *= Storage<S>::load(static_cast<const S*>(a.weight)[i]);
+    if (a.bias) value += Storage<S>::load(static_cast<const S*>(a.bias)[i]);
+    y[i] = Storage<S>::store(value);
+  }
+}
+
+template <class S>
+__device__ void layer_norm_backward_long_rows(const LayerArguments& a) {
+  using A = typename Storage<S>::Compute;
+  const int64 row = blockIdx.x;
+  const S* grad = static_cast<const S*>(a.grad) + row * a.length;
+  const S* x = static_cast<const S*>(a.x) + row * a.length;
+  const A mean = Storage<S>::load(static_cast<const S*>(a.given_mean)[row]);
+  const A rstd = Storage<S>::load(static_cast<const S*>(a.given_rstd)[row]);
+  const auto weighted = [&](int64 i) {
+    const A g = Storage<S>::load(grad[i]);
+    return a.weight ? g * Storage<S>::load(static_cast<const S*>(a.weight)[i]) : g;
+  };
+  Pair<double> sums{0, 0};
+#pragma unroll 4
+  for (int64 i = threadIdx.x; i < a.length; i += blockDim.x) {
+    const A g = weighted(i);
+    sums.first += g;
+    sums.second += g * (Storage<S>::load(x[i]) - mean);
+  }
+  sums = reduce_block<PlusPairs>(sums, Pair<double>{0, 0});
+  const double count = static_cast<double>(a.length);
+  const A level = a.centred ? static_cast<A>(sums.first / count) : A(0);
+  const A along = static_cast<A>(rstd * sums.second / count);
+#pragma unroll 4
+  for (int64 i = threadIdx.x; i < a.length; i += blockDim.x)
+    static_cast<S*>(a.out)[row * a.length + i] = Storage<S>::store(
+        rstd * (weighted(i) - level - (Storage<S>::load(x[i]) - mean) * rstd * along));
+}
+
+// ---- sums down the rows
+
+inline constexpr int kColumnThreads = 256, kColumnLanes = 32;
+
+// The first thread of each column gets the sum of all; the others have nothing.
+template <class A>
+__device__ inline Pair<A> sum_down(Pair<A> sums) {
+  __shared__ Pair<A> tile[kColumnThreads];
+  tile[threadIdx.x] = sums;
+  __syncthreads();
+  for (int half = kColumnThreads / 2; half >= kColumnLanes; half /= 2) {
+    if (threadIdx.x < half)
+      tile[threadIdx.x] = PlusPairs::combine(tile[threadIdx.x], tile[threadIdx.x + half]);
+    __syncthreads();
+  }
+  return tile[threadIdx.x];
+}
+
+// Of the rows of a group, where rows are too long for registers.
+template <class S>
+__device__ void layer_norm_column_sums(const LayerArguments& a) {
+  using A = typename Storage<S>::Compute;
+  const int64 strips = (a.length + kColumnLanes - 1) / kColumnLanes;
+  const int64 group = blockIdx.x / strips;
+  const int64 column = (blockIdx.x - group * strips) * kColumnLanes + threadIdx.x % kColumnLanes;
+  constexpr int kStep = kColumnThreads / kColumnLanes;
+  const int64 begin = a.rows * group / a.groups, end = a.rows * (group + 1) / a.groups;
+  Pair<A> sums{0, 0};
+  if (column < a.length)
+#pragma unroll 4
+    for (int64 row = begin + threadIdx.x / kColumnLanes; row < end; row += kStep) {
+      const A g = Storage<S>::load(static_cast<const S*>(a.grad)[row * a.length + column]);
+      const A x = Storage<S>::load(static_cast<const S*>(a.x)[row * a.length + column]);
+      const A mean = Storage<S>::load(static_cast<const S*>(a.given_mean)[row]);
+      const A rstd = Storage<S>::load(static_cast<const S*>(a.given_rstd)[row]);
+      sums.first += g * ((x - mean) * rstd);
+      sums.second += g;
+    }
+  sums = sum_down(sums);
+  if (threadIdx.x >= kColumnLanes || column >= a.length) return;
+  S* target = static_cast<S*>(a.sums) + group * 2 * a.length + column;
+  target[0] = Storage<S>::store(sums.first);
+  target[a.length] = Storage<S>::store(sums.second);
+}
+
+// Of the groups.
+template <class S>
+__device__ void layer_norm_sums(const LayerArguments& a) {
+  using A = typename Storage<S>::Compute;
+  const int64 column = int64(blockIdx.x) * kColumnLanes + threadIdx.x % kColumnLanes;
+  constexpr int kStep = kColumnThreads / kColumnLanes;
+  Pair<A> sums{0, 0};
+  if (column < a.length)
+#pragma unroll 8
+    for (int64 group = threadIdx.x / kColumnLanes; group < a.groups; group += kStep) {
+      const S* from = static_cast<const S*>(a.sums) + group * 2 * a.length + column;
+      sums.first += Storage<S>::load(from[0]);
+      sums.second += Storage<S>::load(from[a.length]);
+    }
+  sums = sum_down(sums);
+  if (threadIdx.x >= kColumnLanes || column >= a.length) return;
+  if (a.grad_weight) static_cast<S*>(a.grad_weight)[column] = Storage<S>::store(sums.first);
+  if (a.grad_bias) static_cast<S*>(a.grad_bias)[column] = Storage<S>::store(sums.second);
+}

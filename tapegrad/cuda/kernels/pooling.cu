@@ -1,0 +1,294 @@
+// Pooling: each thread, or each warp where windows are large, computes one place of the result. Derivatives are
+// gathered too: a place of the input adds up what the windows that cover it owe it, always in one order.
+
+struct PoolDim {
+  int64 in, out, kernel, stride, padding, step;
+};
+struct PoolWindows {
+  PoolDim dim[3];  // depth, height, width; those that there are not are of size 1
+  int64 adaptive, count_padding;
+  double divisor;  // of an average; 0: what the window covers
+};
+
+struct PoolArguments {
+  int64 count;  // places of the result
+  PoolWindows windows;
+  const void* x;
+  const void* places;  // where the derivative of a maximum goes
+  void* y;
+  void* found;  // places of maxima, or null
+};
+
+// What a window covers in one dimension: begin, begin + step, ... below end.
+template <class I>
+struct Span {
+  I begin, end;
+  I extent;  // what it counts for in the divisor of an average
+
+  __device__ Span(const PoolWindows& windows, int d, I o) {
+    const PoolDim& dim = windows.dim[d];
+    const I in = I(dim.in), out = I(dim.out);
+    if (windows.adaptive) {
+      begin = I(int64(o) * in / out);
+      end = I((int64(o + 1) * in + out - 1) / out);
+      extent = end - begin;
+      return;
+    }
+    const I step = I(dim.step), start = o * I(dim.stride) - I(dim.padding);
+    const I stop = start + (I(dim.kernel) - 1) * step + 1;
+    begin = start < 0 ? start + (-start + step - 1) / step * step : start;
+    end = stop < in ? stop : in;
+    const I padded = in + I(dim.padding);
+    extent = windows.count_padding ? (stop < padded ? stop : padded) - start : end - begin;
+  }
+  __device__ I count(I step) const { return begin < end ? (end - begin + step - 1) / step : 0; }
+};
+
+// The windows that may cover a place of the input: first <= o < last.
+template <class I>
+struct Covering {
+  I first, last;
+
+  __device__ Covering(const PoolWindows& windows, int d, I place) {
+    const PoolDim& dim = windows.dim[d];
+    const I in = I(dim.in), out = I(dim.out);
+    if (windows.adaptive) {
+      first = I(int64(place) * out / in);
+      last = I((int64(place + 1) * out + in - 1) / in);
+      return;
+    }
+    const I stride = I(dim.stride), shifted = place + I(dim.padding);
+    const I least = shifted - (I(dim.kernel) - 1) * I(dim.step);
+    first = least > 0 ? (least + stride - 1) / stride : 0;
+    last = shifted / stride + 1;
+    if (last > out) last = out;
+  }
+};
+
+// A number of a place taken apart: the plane, and where it is in it.
+template <class I>
+struct Place {
+  I plane, z, y, x;
+
+  __device__ Place(I place, I depth, I height, I width) {
+    x = place % width;
+    place /= width;
+    y = place % height;
+    place /= height;
+    z = place % depth;
+    plane = place / depth;
+  }
+};
+
+template <class I>
+__device__ Place<I> output_place(const PoolWindows& w, I place) {
+  return {place, I(w.dim[0].out), I(w.dim[1].out), I(w.dim[2].out)};
+}
+template <class I>
+__device__ Place<I> input_place(const PoolWindows& w, I place) {
+  return {place, I(w.dim[0].in), I(w.dim[1].in), I(w.dim[2].in)};
+}
+
+// Calls body(place in the plane) for what a window covers: all of it, or every 32nd place for the lanes of a warp.
+template <bool kWarp, class I, class Body>
+__device__ void for_covered(const PoolWindows& w, const Span<I> (&spans)[3], int lane, Body&& body) {
+  const I steps[3] = {I(w.dim[0].step), I(w.dim[1].step), I(w.dim[2].step)};
+  const I height = I(w.dim[1].in), width = I(w.dim[2].in);
+  if constexpr (kWarp) {
+    const I columns = spans[2].count(steps[2]), rows = spans[1].count(steps[1]);
+    const I total = spans[0].count(steps[0]) * rows * columns;
+    for (I e = lane; e < total; e += 32) {
+      const I row = e / columns, i = spans[0].begin + row / rows * steps[0];
+      const I j = spans[1].begin + row % rows * steps[1];
+      body((i * height + j) * width + spans[2].begin + e % columns * steps[2]);
+    }
+  } else {
+    for (I i = spans[0].begin; i < spans[0].end; i += steps[0])
+      for (I j = spans[1].begin; j < spans[1].end; j += steps[1])
+        for (I k = spans[2].begin; k < spans[2].end; k += steps[2])
+          body((i * height + j) * width + k);
+  }
+}
+
+template <class I>
+__device__ I plane_size(const PoolWindows& w) {
+  return I(w.dim[0].in) * I(w.dim[1].in) * I(w.dim[2].in);
+}
+
+template <class S>
+__device__ S lowest() {
+  if constexpr (Storage<S>::kFloating) return S(-1) / S(0);
+  else return S(1ull << 63);
+}
+
+// The larger one, and of equals the first; a NaN is the largest, and of several the last.
+template <class S, class I>
+struct Largest {
+  S value;
+  I place;
+
+  __device__ void take(S other, I other_place) {
+    if (other > value || other != other) {
+      value = other;
+      place = other_place;
+    }
+  }
+  __device__ void join(S other, I other_place) {
+    const bool both_nan = value != value && other != other;
+    const bool wins = both_nan ? other_place > place
+                               : other > value || other != other ||
+                                     (other == value && other_place < place);
+    if (wins) {
+      value = other;
+      place = other_place;
+    }
+  }
+};
+
+// P: what places are stored as; I: what they are computed in.
+template <class S, class P, class I, bool kWarp>
+__device__ void max_pool(const PoolArguments& a) {
+  const int lane = kWarp ? threadIdx.x % 32 : 0;
+  const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64 element = kWarp ? thread / 32 : thread;
+  if (element >= a.count) return;
+  const PoolWindows& w = a.windows;
+  const Place<I> at = output_place<I>(w, I(element));
+  const Span<I> spans[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
+  const S* x = static_cast<const S*>(a.x) + at.plane * plane_size<I>(w);
+  const I first =
+      (spans[0].begin * I(w.dim[1].in) + spans[1].begin) * I(w.dim[2].in) + spans[2].begin;
+  Largest<S, I> best{lowest<S>(), first};
+  for_covered<kWarp>(w, spans, lane, [&](I place) { best.take(x[place], place); });
+  if constexpr (kWarp) {
+    for (int distance = 16; distance > 0; distance /= 2)
+      best.join(__shfl_xor_sync(0xffffffffu, best.value, distance),
+                __shfl_xor_sync(0xffffffffu, best.place, distance));
+    if (lane > 0) return;
+  }
+  static_cast<S*>(a.y)[element] = best.value;
+  if (a.found) static_cast<P*>(a.found)[element] = P(best.place);
+}
+
+template <class S, class I>
+__device__ S divisor_of(const PoolWindows& w, const Span<I> (&spans)[3]) {
+  if (w.divisor != 0) return S(w.divisor);
+  return S(double(spans[0].extent) * double(spans[1].extent) * double(spans[2].extent));
+}
+
+template <class S, class I, bool kWarp>
+__device__ void avg_pool(const PoolArguments& a) {
+  const int lane = kWarp ? threadIdx.x % 32 : 0;
+  const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64 element = kWarp ? thread / 32 : thread;
+  if (element >= a.count) return;
+  const PoolWindows& w = a.windows;
+  const Place<I> at = output_place<I>(w, I(element));
+  const Span<I> spans[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
+  const S* x = static_cast<const S*>(a.x) + at.plane * plane_size<I>(w);
+  S sum = 0;
+  for_covered<kWarp>(w, spans, lane, [&](I place) { sum += x[place]; });
+  if constexpr (kWarp) {
+    for (int distance = 16; distance > 0; distance /= 2)
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    if (lane > 0) return;
+  }
+  static_cast<S*>(a.y)[element] = sum / divisor_of<S>(w, spans);
+}
+
+// Adds up take(output's place, its spans) over the windows that may cover a place of the input.
+template <class S, class I, class Take>
+__device__ S sum_covering(const PoolWindows& w, const Place<I>& at, const Take& take) {
+  const Covering<I> z(w, 0, at.z), y(w, 1, at.y), x(w, 2, at.x);
+  const I height = I(w.dim[1].out), width = I(w.dim[2].out);
+  const I plane = at.plane * I(w.dim[0].out) * height * width;
+  S sum = 0;
+  for (I i = z.first; i < z.last; ++i)
+    for (I j = y.first; j < y.last; ++j)
+      for (I k = x.first; k < x.last; ++k)
+        sum += take(plane + (i * height + j) * width + k, i, j, k);
+  return sum;
+}
+
+template <class S, class I>
+__device__ void avg_pool_backward(const PoolArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const PoolWindows& w = a.windows;
+  const S* grad = static_cast<const S*>(a.x);
+  const Place<I> at = input_place<I>(w, I(element));
+  static_cast<S*>(a.y)[element] = sum_covering<S>(w, at, [&](I place, I i, I j, I k) {
+    const Span<I> spans[3] = {{w, 0, i}, {w, 1, j}, {w, 2, k}};
+    return grad[place] / divisor_of<S>(w, spans);
+  });
+}
+
+template <class S, class P, class I>
+__device__ void max_pool_backward(const PoolArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const PoolWindows& w = a.windows;
+  const S* grad = static_cast<const S*>(a.x);
+  const P* places = static_cast<const P*>(a.places);
+  const Place<I> at = input_place<I>(w, I(element));
+  const I own = (at.z * I(w.dim[1].in) + at.y) * I(w.dim[2].in) + at.x;
+  static_cast<S*>(a.y)[element] = sum_covering<S>(w, at, [&](I place, I, I, I) {
+    return I(places[place]) == own ? grad[place] : S(0);
+  });
+}
+
+// ---- planes and places, with no windows known
+
+struct PlaneArguments {
+  int64 count;
+  int64 in, out;  // elements of a plane
+  const void *x, *places;
+  void* y;
+  void* winners;  // of each place of y, the number of the last element that goes there, or -1
+  ErrorPlace errors;
+};
+
+// See Note [Errors of kernels].
+template <class P>
+__device__ bool is_inside(const PlaneArguments& a, P place, int64 size) {
+  if (place >= 0 && int64(place) < size) return true;
+  a.errors.report(place);
+  return false;
+}
+
+template <class S, class P>
+__device__ void plane_gather(const PlaneArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const P place = static_cast<const P*>(a.places)[element];
+  if (!is_inside(a, place, a.in)) return;
+  static_cast<S*>(a.y)[element] = static_cast<const S*>(a.x)[element / a.out * a.in + place];
+}
+
+// y is zero before.
+template <class S, class P>
+__device__ void plane_add(const PlaneArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const P place = static_cast<const P*>(a.places)[element];
+  if (!is_inside(a, place, a.out)) return;
+  atomicAdd(static_cast<S*>(a.y) + element / a.in * a.out + place,
+            static_cast<const S*>(a.x)[element]);
+}
+
+template <class P>
+__device__ void plane_compete(const PlaneArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const P place = static_cast<const P*>(a.places)[element];
+  if (!is_inside(a, place, a.out)) return;
+  atomicMax(static_cast<int64*>(a.winners) + element / a.in * a.out + place, element);
+}
+
+template <class S>
+__device__ void plane_take(const PlaneArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const int64 winner = static_cast<const int64*>(a.winners)[element];
+  static_cast<S*>(a.y)[element] = winner < 0 ? S(0) : static_cast<const S*>(a.x)[winner];
+}
