@@ -73,8 +73,8 @@ nb::list ops_list() {
     const char* name;
   };
   static constexpr TraitName kTraits[] = {
-      {kAnyRank, "elementwise"},        {kRandom, "random"},        {kOverwrites, "overwrites"},
-      {kContracts, "contracts"},        {kHostRead, "host_read"},   {kAnyOrder, "any_order"},
+      {kAnyRank, "elementwise"},        {kRandom, "random"},         {kOverwrites, "overwrites"},
+      {kContracts, "contracts"},        {kHostRead, "host_read"},    {kAnyOrder, "any_order"},
       {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}, {kMoves, "moves"}};
   nb::list result;
   for (const Op* op : all_ops()) {
