@@ -46,11 +46,11 @@ DEVICE, REASON = choose()
 
 
 # On the emulator every kernel is compiled first, and the whole folder takes twenty minutes: `make
-# test-cuda` runs all of it. `make test` takes a third, chosen by name, without further dtypes of
+# test-cuda` runs all of it. `make test` takes a tenth, chosen by name, without further dtypes of
 # rows that run in one and further architectures of files that compile for one.
 IS_SHORT = DEVICE == "emulator" and "TAPEGRAD_TEST_CUDA" not in os.environ
 LONG = ("test_other_dtypes", "sm_80", "sm_100", "sm_120")
-SHARE = 3
+SHARE = 10
 
 
 def is_long(name):
