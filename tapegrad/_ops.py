@@ -60,7 +60,7 @@ def ops() -> list[OpRecord]:
     Example:
         >>> [softmax] = [op for op in torch.ops() if op.name == "softmax"]
         >>> softmax.attributes, softmax.devices
-        (('dim',), ('cpu',))
+        (('dim',), ('cpu', 'cuda'))
         >>> softmax.derivatives
         (Derivative(name='SoftmaxBackward0', function='softmax', saved=('result',)),)
     """
