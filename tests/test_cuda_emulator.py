@@ -518,7 +518,7 @@ class TestPointwiseTable:
         x = tapegrad.linspace(-0.9, 0.95, 1000)
         function = machine.load(pointwise_source.program("float32"), f"{name}_float32")
         source, out = machine.upload(x.numpy()), machine.allocate(4000)
-        given = arguments(source=source, out=out, count=1000)
+        given = arguments(count=1000, out=out, source=source)
         assert machine.launch(function, (3,), (128,), given) == driving.SUCCESS
         got = machine.download(out, 1000, np.float32)
         np.testing.assert_allclose(got, getattr(tapegrad, name)(x).numpy(), rtol=2e-6, atol=1e-7)
