@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -244,6 +246,21 @@ class TestMemory:
         assert machine.copy(host.ctypes.data, data + 8, 9) == driving.INVALID_VALUE
         assert machine.copy(data + 8, host.ctypes.data, 8) == driving.SUCCESS
         machine.free(data)
+
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    def test_the_host_cannot_reach_it(self, machine, moment):
+        """Also after work has run there, for which it was open."""
+        if child := os.fork():
+            _, status = os.waitpid(child, 0)
+            assert os.WTERMSIG(status) == signal.SIGSEGV
+            return
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+        data = machine.upload(np.arange(4, dtype=np.int32))
+        if moment == "after":
+            machine.download(data, 4, np.int32)
+        ctypes.string_at(data, 4)
+        os._exit(0)
 
 
 class TestDevices:

@@ -1,4 +1,4 @@
-// cuBLASLt's part that the library uses, computed on the host: with the emulator, whose memory the host can read, it
+// cuBLASLt's part that the library uses, computed on the host as work of a stream of the emulator: it
 // shows that products are described to cuBLASLt as its documentation has it. Statuses are those of cuBLAS.
 #include <dlfcn.h>
 
@@ -98,6 +98,44 @@ bool fits(const ProductOf& p, const Layout& a, const Layout& b, const Layout& d)
   return types && m == d.rows && n == d.columns && k == inner && k > 0 && m > 0 && n > 0;
 }
 
+// A product that waits in a stream.
+struct Task {
+  ProductOf product;
+  Layout a_layout, b_layout, d_layout;
+  double by, kept;
+  const void *a, *b;
+  void* d;
+  void* workspace;
+  size_t nbytes;
+};
+
+void multiply(const Task& t) {
+  const ProductOf& product = t.product;
+  const Layout &a = t.a_layout, &b = t.b_layout, &d = t.d_layout;
+  if (t.workspace) std::memset(t.workspace, 0xab, t.nbytes);
+  const auto depth = static_cast<int64_t>(product.transpose_a ? a.rows : a.columns);
+  for (int64_t batch = 0; batch < d.batch; ++batch)
+    for (int64_t column = 0; column < static_cast<int64_t>(d.columns); ++column)
+      for (int64_t row = 0; row < static_cast<int64_t>(d.rows); ++row) {
+        double sum = 0, sum_of_a = 0;
+        for (int64_t i = 0; i < depth; ++i) {
+          const int64_t left = product.transpose_a ? i + row * a.leading : row + i * a.leading;
+          const int64_t right =
+              product.transpose_b ? column + i * b.leading : i + column * b.leading;
+          sum_of_a += load(t.a, left, d.type);
+          sum += load(t.a, batch * a.stride + left, d.type) *
+                 load(t.b, batch * b.stride + right, d.type);
+        }
+        if (product.epilogue == kSumsOfA && column == 0)
+          store(const_cast<void*>(product.bias), row, d.type, sum_of_a);
+        const int64_t at = batch * d.stride + row + column * d.leading;
+        double value = t.by * sum;
+        if (t.kept != 0) value += t.kept * load(t.d, at, d.type);
+        if (product.epilogue == kBias) value += load(product.bias, row, d.type);
+        store(t.d, at, d.type, value);
+      }
+}
+
 }  // namespace
 
 extern "C" {
@@ -176,36 +214,17 @@ int cublasLtMatmul(void*, ProductOf* product, const void* alpha, const void* a, 
       !fits(*product, *a_layout, *b_layout, *d_layout) ||
       (d_layout->rows % 2 && (!workspace || nbytes < 64)))
     return kInvalidValue;
-  // What was put into the stream before has to be done.
+  using Enqueue = void (*)(void* stream, void (*run)(void*), void* argument);
   static void* driver = dlopen(std::getenv("TAPEGRAD_CUDA_DRIVER"), RTLD_NOW);
-  static auto* wait = reinterpret_cast<int (*)(void*)>(dlsym(driver, "cuStreamSynchronize"));
-  if (wait(stream)) return kInvalidValue;
-  if (workspace) std::memset(workspace, 0xab, nbytes);
+  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue"));
   const double by = load(alpha, 0, product->scale), kept = load(beta, 0, product->scale);
-  const auto depth =
-      static_cast<int64_t>(product->transpose_a ? a_layout->rows : a_layout->columns);
-  const int type = d_layout->type;
-  for (int64_t batch = 0; batch < d_layout->batch; ++batch)
-    for (int64_t column = 0; column < static_cast<int64_t>(d_layout->columns); ++column)
-      for (int64_t row = 0; row < static_cast<int64_t>(d_layout->rows); ++row) {
-        double sum = 0, sum_of_a = 0;
-        for (int64_t i = 0; i < depth; ++i) {
-          const int64_t left =
-              product->transpose_a ? i + row * a_layout->leading : row + i * a_layout->leading;
-          const int64_t right = product->transpose_b ? column + i * b_layout->leading
-                                                     : i + column * b_layout->leading;
-          sum_of_a += load(a, left, type);
-          sum += load(a, batch * a_layout->stride + left, type) *
-                 load(b, batch * b_layout->stride + right, type);
-        }
-        if (product->epilogue == kSumsOfA && column == 0)
-          store(const_cast<void*>(product->bias), row, type, sum_of_a);
-        const int64_t at = batch * d_layout->stride + row + column * d_layout->leading;
-        double value = by * sum;
-        if (kept != 0) value += kept * load(c, at, type);
-        if (product->epilogue == kBias) value += load(product->bias, row, type);
-        store(d, at, type, value);
-      }
+  auto* task =
+      new Task{*product, *a_layout, *b_layout, *d_layout, by, kept, a, b, d, workspace, nbytes};
+  enqueue(stream, [](void* argument) {
+    auto* given = static_cast<Task*>(argument);
+    multiply(*given);
+    delete given;
+  }, task);
   return kSuccess;
 }
 

@@ -112,12 +112,18 @@ const Error* find_error(Result result) {
   return nullptr;
 }
 
-}  // namespace
-
 std::mutex& lock() {
   // Never destroyed: threads of the host may be inside when the process ends.
   static std::mutex& only = *new std::mutex;
   return only;
+}
+
+}  // namespace
+
+Inside::Inside() { lock().lock(); }
+Inside::~Inside() {
+  close_memory();
+  lock().unlock();
 }
 
 ContextHandle current() { return current_context; }
@@ -140,7 +146,7 @@ void report(ContextTag& context, Result error, const std::string& message) {
 extern "C" {
 
 Result cuInit(unsigned flags) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (flags != 0) return kInvalidValue;
   if (!is_started) {
     const size_t count = number_from_environment("TAPEGRAD_EMULATED_DEVICES", 2);
@@ -230,7 +236,7 @@ Result cuCtxSetCurrent(ContextHandle context) {
 }
 
 Result cuCtxSynchronize() {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   run_all(*current());
   return take_error(*current());

@@ -1,7 +1,9 @@
 // The emulator's own state: what stands behind the handles of the driver.
 //
 // One lock is held in every function of the driver, also while kernels run: at any time at most one
-// thread of the host is inside. Nothing below locks by itself.
+// thread of the host is inside. Nothing below locks by itself. Memory of devices is out of the host's
+// reach but while work runs there: code of the product that follows an address of a device crashes,
+// as it does beside a GPU.
 #pragma once
 
 #include <chrono>
@@ -93,7 +95,14 @@ struct ModuleTag {
 
 // ---- devices.cpp
 
-std::mutex& lock();
+// Stands in every function of the driver: holds the lock, and leaves no memory of a device open.
+class Inside {
+ public:
+  Inside();
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
 // The current context, or null.
 ContextHandle current();
 // Null before cuInit.
@@ -105,6 +114,9 @@ void report(ContextTag& context, Result error, const std::string& message);
 
 // ---- memory.cpp
 
+// Lets this process reach the memory of devices, and no longer; what is done already costs nothing.
+void open_memory();
+void close_memory();
 enum class Memory { kPageable, kPinned, kDevice, kFreed };
 // What a range of addresses is; nothing where it begins in device memory and ends outside of it.
 bool classify(DevicePointer data, size_t nbytes, Memory* memory);

@@ -1,7 +1,8 @@
 // Memory of devices and pinned memory of the host.
 //
 // An allocation lies between red zones, whose bytes are looked at after work, and pages that nobody
-// may touch; it begins as garbage. What is freed stays unreachable for a long time.
+// may touch; it begins as garbage. The host reaches it only while work runs. What is freed stays
+// unreachable for a long time.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,6 +24,14 @@ constexpr size_t kGuard = size_t{1} << 24;
 constexpr size_t kFreedLimit = 8192;
 constexpr size_t kFewAllocations = 256;
 
+size_t page_size() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+size_t round_to_pages(size_t nbytes) {
+  return (nbytes + page_size() - 1) / page_size() * page_size();
+}
+
 struct Allocation {
   unsigned char* mapping;
   size_t mapped;
@@ -30,9 +39,13 @@ struct Allocation {
   size_t nbytes;
   ContextTag* context;
 
+  unsigned char* first() const { return data - kRedZone; }
   unsigned char* end() const { return data + nbytes; }
+  size_t inside() const { return round_to_pages(kRedZone + nbytes + kRedZone); }
   size_t charged() const { return (nbytes + kAlignment - 1) / kAlignment * kAlignment; }
 };
+
+bool is_open = false;
 
 struct Range {
   uintptr_t start;
@@ -51,14 +64,6 @@ std::map<uintptr_t, size_t>& pinned() {
 std::deque<Range>& freed() {
   static auto& all = *new std::deque<Range>;
   return all;
-}
-
-size_t page_size() {
-  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-size_t round_to_pages(size_t nbytes) {
-  return (nbytes + page_size() - 1) / page_size() * page_size();
 }
 
 const Allocation* find_allocation(uintptr_t address) {
@@ -84,7 +89,7 @@ bool is_freed(uintptr_t address) {
 
 // Maps an allocation between pages that nobody may touch; returns whether the host has the memory.
 bool map(Allocation& result) {
-  const size_t inside = round_to_pages(kRedZone + result.nbytes + kRedZone);
+  const size_t inside = result.inside();
   result.mapped = inside + 2 * kGuard;
   void* mapping =
       mmap(nullptr, result.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -99,7 +104,14 @@ bool map(Allocation& result) {
   std::memset(first, kRed, kRedZone);
   std::memset(result.data, kFresh, std::min(result.nbytes, kFilled));
   std::memset(result.end(), kRed, static_cast<size_t>(first + inside - result.end()));
+  if (!is_open) mprotect(first, inside, PROT_NONE);
   return true;
+}
+
+void set_open(bool open) {
+  if (std::exchange(is_open, open) == open) return;
+  for (const auto& [address, each] : allocations())
+    mprotect(each.first(), each.inside(), open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 // Makes what was freed unreachable, and forgets what was freed long ago.
@@ -136,6 +148,9 @@ std::string describe(const Allocation& of, const void* address) {
 
 }  // namespace
 
+void open_memory() { set_open(true); }
+void close_memory() { set_open(false); }
+
 bool classify(DevicePointer data, size_t nbytes, Memory* memory) {
   *memory = Memory::kPageable;
   if (const Allocation* found = find_allocation(data)) {
@@ -153,6 +168,7 @@ bool classify(DevicePointer data, size_t nbytes, Memory* memory) {
 bool has_few_allocations() { return allocations().size() <= kFewAllocations; }
 
 void check_bounds(const std::string& culprit) {
+  open_memory();
   for (const auto& [address, each] : allocations()) {
     const unsigned char* before = find_damage(each.data - kRedZone);
     const unsigned char* after = find_damage(each.end());
@@ -187,7 +203,7 @@ tapegrad_emulator::Range find_memory(const void* address, const ContextTag& cont
 extern "C" {
 
 Result cuMemGetInfo_v2(size_t* free, size_t* total) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   *free = current()->total - current()->used;
   *total = current()->total;
@@ -195,7 +211,7 @@ Result cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 
 Result cuMemAlloc_v2(DevicePointer* data, size_t nbytes) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   if (nbytes == 0) return kInvalidValue;
   Allocation made{nullptr, 0, nullptr, nbytes, current()};
@@ -208,7 +224,7 @@ Result cuMemAlloc_v2(DevicePointer* data, size_t nbytes) {
 }
 
 Result cuMemFree_v2(DevicePointer data) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   if (data == 0) return kSuccess;
   auto found = allocations().find(data);
@@ -224,7 +240,7 @@ Result cuMemFree_v2(DevicePointer data) {
 }
 
 Result cuMemHostAlloc(void** data, size_t nbytes, unsigned) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   if (nbytes == 0) return kInvalidValue;
   void* mapping = mmap(nullptr, round_to_pages(nbytes), PROT_READ | PROT_WRITE,
@@ -237,7 +253,7 @@ Result cuMemHostAlloc(void** data, size_t nbytes, unsigned) {
 }
 
 Result cuMemFreeHost(void* data) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   auto found = pinned().find(reinterpret_cast<uintptr_t>(data));
   if (found == pinned().end()) return kInvalidValue;
@@ -248,7 +264,7 @@ Result cuMemFreeHost(void* data) {
 }
 
 Result cuMemHostRegister_v2(void* data, size_t nbytes, unsigned) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   const auto start = reinterpret_cast<uintptr_t>(data);
   if (!data || nbytes == 0) return kInvalidValue;
@@ -258,7 +274,7 @@ Result cuMemHostRegister_v2(void* data, size_t nbytes, unsigned) {
 }
 
 Result cuMemHostUnregister(void* data) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   auto found = pinned().find(reinterpret_cast<uintptr_t>(data));
   if (found == pinned().end()) return kNotRegistered;
@@ -279,7 +295,7 @@ Result cuPointerGetAttribute(void* value, int attribute, DevicePointer p) {
     kNbytes
   };
   constexpr unsigned kHostMemory = 1, kDeviceMemory = 2;
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   const Allocation* device = find_allocation(p);
   const auto* host = find_pinned(p);

@@ -124,7 +124,7 @@ bool is_launchable(const FunctionTag& function, const tapegrad_emulator::Index& 
 extern "C" {
 
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!current()) return kInvalidContext;
   auto made = std::make_unique<ModuleTag>();
   made->context = current();
@@ -140,7 +140,7 @@ Result cuModuleLoadData(ModuleHandle* module, const void* image) {
 }
 
 Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!module) return kInvalidHandle;
   auto& made = module->functions[name];
   if (!made) {
@@ -155,7 +155,7 @@ Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const 
 
 Result cuFuncSetAttribute(FunctionHandle function, int attribute, int value) {
   constexpr int kMaxDynamicShared = 8, kCarveout = 9;
-  const std::lock_guard guard(lock());
+  const Inside inside;
   if (!function) return kInvalidHandle;
   if (attribute == kCarveout) return kSuccess;
   if (attribute != kMaxDynamicShared || value < 0 || static_cast<unsigned>(value) > kMaxShared)
@@ -167,7 +167,7 @@ Result cuFuncSetAttribute(FunctionHandle function, int attribute, int value) {
 Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                       StreamHandle handle, void** parameters, void** extra) {
-  const std::lock_guard guard(lock());
+  const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!current()) return kInvalidContext;
   if (!stream || !function || function->module->context != current()) return kInvalidHandle;
