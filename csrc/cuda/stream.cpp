@@ -1,10 +1,14 @@
 #include "cuda/stream.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <vector>
 
 #include "core/error.h"
+#include "core/lane.h"
 #include "core/parallel.h"
+#include "cuda/allocator.h"
 #include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
@@ -26,7 +30,60 @@ struct DeviceStreams {
 // Never destroyed: storages may outlive static objects. Under Note [The GIL guards handles].
 auto* const device_streams = new DeviceStreams[kMostDevices];
 
+// ---- lanes
+
+using Streams = std::array<StreamHandle, kMostDevices>;
+// By the number of the lane. Never destroyed. Under Note [The GIL guards handles].
+auto& lanes = *new std::vector<Streams>(1, Streams{});
+
+Lane lane_of(const Streams& streams) {
+  const auto found = std::find(lanes.begin(), lanes.end(), streams);
+  if (found == lanes.end()) {
+    TAPEGRAD_CHECK(lanes.size() <= std::numeric_limits<Lane>::max(), "cuda: more than ",
+                   std::numeric_limits<Lane>::max(), " combinations of current streams");
+    lanes.push_back(streams);
+    lanes_in_use = true;
+    return static_cast<Lane>(lanes.size() - 1);
+  }
+  return static_cast<Lane>(found - lanes.begin());
+}
+
+void enter_lane(Lane lane) {
+  std::copy(lanes[lane].begin(), lanes[lane].end(), detail::current_streams);
+  current_lane = lane;
+}
+
+void order_lanes(Lane earlier, Lane later) {
+  for (int device = 0; device < kMostDevices; ++device) {
+    const auto index = static_cast<size_t>(device);
+    const StreamHandle from = lanes[earlier][index], to = lanes[later][index];
+    if (from == to) continue;
+    const EventHandle event = record_pooled_event(device, from);
+    TAPEGRAD_CHECK(event, "cuda: no event to order two streams with: the device has failed");
+    const DeviceGuard guard(device);
+    check(driver().make_stream_wait(to, event, 0), "cuda: ordering two streams");
+    return_pooled_event(device, event);  // the stream waits for what it stands for now
+  }
+}
+
+void note_use(const Storage& storage, Lane lane) {
+  if (storage.device().type != DeviceType::CUDA) return;
+  record_stream(storage, lanes[lane][storage.device().index]);
+}
+
+[[maybe_unused]] const bool has_lanes = [] {
+  lane_calls = {enter_lane, order_lanes, note_use};
+  return true;
+}();
+
 }  // namespace
+
+void set_current_stream(int device, StreamHandle stream) {
+  Streams streams;
+  std::copy_n(detail::current_streams, kMostDevices, streams.begin());
+  streams[static_cast<size_t>(device)] = stream;
+  enter_lane(lane_of(streams));
+}
 
 std::pair<int, int> stream_priorities(int device) {
   const DeviceGuard guard(device);

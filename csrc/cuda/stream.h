@@ -16,9 +16,8 @@ inline thread_local StreamHandle current_streams[kMostDevices] = {};
 }
 
 inline StreamHandle current_stream(int device) { return detail::current_streams[device]; }
-inline void set_current_stream(int device, StreamHandle stream) {
-  detail::current_streams[device] = stream;
-}
+// The thread is in the lane of its streams: see Note [Lanes]. Under Note [The GIL guards handles].
+void set_current_stream(int device, StreamHandle stream);
 
 // A stream that does not wait for the null stream. As in PyTorch there are 32 of each priority, made when
 // first asked for, handed out in turn and never destroyed, so that a handle stays good. Lower numbers come

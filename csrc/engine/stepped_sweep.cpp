@@ -45,12 +45,14 @@ std::vector<Tensor> SteppedSweep::run() {
     return found;
   GradMode off(false);
   RunningScope scope(sweep_);
+  const LaneScope lane(node.lane());
   sweep_.compute(pending, found);
   for (size_t i = 0; i < found.size(); ++i) {
     const Edge& edge = node.edges()[i];
     if (!edge.node) found[i] = Tensor();
     else if (found[i].defined()) found[i] = validated(std::move(found[i]), node, edge);
   }
+  sweep_.join_lanes();
   return found;
 }
 

@@ -117,8 +117,14 @@ void compute_watched(Node& node, Gradients grads, Gradients grad_inputs, bool st
     annotated(node, [&] { HookList::calls.after(hooks->after.object(), grad_inputs, before); });
 }
 
+// What an entry has saved may be the memory of another lane, and its last owner the tape.
+void note_saved_use(const Node& node) {
+  for (const SavedValue& value : node.saved_values())
+    value.with_stored([&](const Tensor& x) { lane_calls.note_use(x->storage(), node.lane()); });
+}
+
 // A leaf's gradient has arrived.
-void run_accumulator(Pending& pending, bool create_graph) {
+void run_accumulator(Pending& pending, bool create_graph, Lane caller) {
   Node& node = *pending.node;
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before) HookList::calls.before(hooks->before.object(), pending.buffers());
@@ -129,6 +135,8 @@ void run_accumulator(Pending& pending, bool create_graph) {
   Tensor leaf = leaf_of(node);
   if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
+  if (lanes_in_use && leaf->meta()->grad.defined()) [[unlikely]]
+    lane_calls.note_use(leaf->meta()->grad->storage(), caller);
   if (const AutogradExtras* extra = leaf->meta()->extra; extra && extra->accumulate_hooks)
     HookList::calls.notify(extra->accumulate_hooks.object(), leaf);
   hooks = find_hooks(node);
@@ -149,8 +157,10 @@ Sweep::Sweep(std::span<const Tensor> roots, Targets& targets, SweepOptions optio
 
 void Sweep::begin(const Tensor& root, Tensor grad) {
   Edge edge = real_edge(root);
-  if (edge.node && targets_.is_useful(edge.node.get()))
-    add_into(waiting_.buffer(edge), std::move(grad));
+  if (!edge.node || !targets_.is_useful(edge.node.get())) return;
+  if (lanes_in_use) [[unlikely]]
+    send_across(edge, std::move(grad), lane_);
+  else add_into(waiting_.buffer(edge), std::move(grad));
 }
 
 [[gnu::always_inline]] inline void Sweep::compute_here(Pending& pending, Gradients grad_inputs) {
@@ -166,8 +176,32 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
     if (!edge.node || !grad_inputs[i].defined() || !targets_.is_useful(edge.node.get())) continue;
-    add_into(waiting_.buffer(edge), validated(std::move(grad_inputs[i]), node, edge));
+    Tensor grad = validated(std::move(grad_inputs[i]), node, edge);
+    if (lanes_in_use) [[unlikely]]
+      send_across(edge, std::move(grad), node.lane());
+    else add_into(waiting_.buffer(edge), std::move(grad));
   }
+}
+
+// Sends a gradient that was computed in a lane, the current one, to an entry that may be of another one. It is added
+// up there. What others hold as well is copied on the way: the last owner of a gradient may write to it, which in
+// another lane could happen before they have read it.
+void Sweep::send_across(const Edge& edge, Tensor grad, Lane from) {
+  const Lane to = edge.node->lane();
+  if (from != to) {
+    if (!is_differentiating() && !is_sole_owner(grad)) grad = clone(grad);
+    lane_calls.order(from, to);
+    lane_calls.note_use(grad->storage(), to);
+  }
+  if (to != lane_ && std::find(other_lanes_.begin(), other_lanes_.end(), to) == other_lanes_.end())
+    other_lanes_.push_back(to);
+  const LaneScope scope(to);
+  add_into(waiting_.buffer(edge), std::move(grad));
+}
+
+void Sweep::join_lanes() {
+  for (const Lane lane : other_lanes_) lane_calls.order(lane, lane_);
+  other_lanes_.clear();
 }
 
 // Gradients of the entry's outputs in, gradients for its edges out into the waiting heap.
@@ -179,19 +213,22 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
   std::vector<Tensor> heap_grads(count > kInline ? count : 0);
   Gradients grad_inputs(count > kInline ? heap_grads.data() : inline_grads, count);
   compute_here(pending, grad_inputs);
+  if (lanes_in_use) [[unlikely]]
+    note_saved_use(node);
   if (!options_.retain_graph) node.release_saved(line_);
   send_here(node, grad_inputs);
 }
 
 [[gnu::always_inline]] inline void Sweep::run(Pending& pending) {
   Node& node = *pending.node;
+  const LaneScope lane(node.lane());
   if (node.has_hooks() || node.is_accumulator())
     annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
   if (node.has_hooks()) store_retained(node, pending.buffers(), targets_, options_.create_graph);
   if (targets_.is_target(&node)) targets_.collect(&node, pending.buffers(), options_.create_graph);
   if (node.is_accumulator()) {
     if (!targets_.restricted())
-      annotated(node, [&] { run_accumulator(pending, options_.create_graph); });
+      annotated(node, [&] { run_accumulator(pending, options_.create_graph, lane_); });
   } else if (targets_.leads_on(&node)) {
     run_entry(pending);
   }
@@ -282,11 +319,21 @@ static std::vector<Tensor> run_to_end(std::span<const Tensor> roots, std::span<c
   Sweep sweep(roots, targets, options);
   RunningScope scope(sweep);
   for (size_t i = 0; i < roots.size(); ++i) sweep.begin(roots[i], grads[i]);
-  while (!sweep.done()) {
-    Pending pending = sweep.next();
-    sweep.run(pending);
+  try {
+    while (!sweep.done()) {
+      Pending pending = sweep.next();
+      sweep.run(pending);
+    }
+  } catch (...) {
+    sweep.join_lanes();
+    throw;
   }
-  return targets.take();
+  sweep.join_lanes();
+  std::vector<Tensor> found = targets.take();
+  if (lanes_in_use) [[unlikely]]
+    for (const Tensor& grad : found)
+      if (grad.defined()) lane_calls.note_use(grad->storage(), current_lane);
+  return found;
 }
 
 std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,

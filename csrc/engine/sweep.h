@@ -44,6 +44,8 @@ class Sweep {
   const Waiting& waiting() const { return waiting_; }
   std::span<const Tensor> roots() const { return roots_; }
   const Targets& targets() const { return targets_; }
+  // Makes the caller's lane wait for what was put into others, whose results it may use: see Note [Lanes].
+  void join_lanes();
   uint64_t number() const { return number_; }
 
  private:
@@ -51,6 +53,7 @@ class Sweep {
   void compute_here(Pending& pending, Gradients grad_inputs);
   void send_here(Node& node, Gradients grad_inputs);
   void run_entry(Pending& pending);
+  void send_across(const Edge& edge, Tensor grad, Lane from);
 
   std::span<const Tensor> roots_;
   Targets& targets_;
@@ -58,6 +61,8 @@ class Sweep {
   SourceLine line_;  // where it was started
   uint64_t number_;
   Waiting waiting_;
+  Lane lane_ = current_lane;       // the caller's
+  std::vector<Lane> other_lanes_;  // in which entries have run
 };
 
 // While it lives, a sweep is the one that runs on this thread. Derivatives take operands as they are.

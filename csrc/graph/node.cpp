@@ -117,6 +117,7 @@ bool Node::is_behind_transpose() const {
 void Node::stamp() {
   sequence_ = next_sequence++;
   line_ = SourceLine::here();
+  lane_ = current_lane;
   if (batched_storages && is_behind_transpose()) [[unlikely]]
     vmap_ = kInnermost;
   for (const Edge& edge : edges())

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/lane.h"
 #include "core/tensor.h"
 #include "graph/entry_kind.h"
 #include "graph/saved_value.h"
@@ -153,8 +154,11 @@ class Node {
   // tangent: each element of any batch has its own, nothing is summed.
   static constexpr uint32_t kInnermost = UINT32_MAX;
 
+  // Where it was recorded, and where a sweep runs it: see Note [Lanes].
+  Lane lane() const { return lane_; }
+
   uint64_t sequence() const { return sequence_; }
-  // Gives the entry its place in the tape and notes the source line; called once, after the edges
+  // Gives the entry its place in the tape and notes source line and lane; called once, after the edges
   // are set, because making an edge may itself make entries.
   void stamp();
   std::string line() const { return line_.text(); }
@@ -226,9 +230,10 @@ class Node {
  private:
   bool released_ = false;
   bool has_hooks_ = false;
-  bool is_forward_only_ = false;
-  bool is_collected_ = false;
-  bool has_outer_vmaps_ = false;  // outputs differ over several batches
+  bool is_forward_only_ : 1 = false;
+  bool is_collected_ : 1 = false;
+  bool has_outer_vmaps_ : 1 = false;  // outputs differ over several batches
+  Lane lane_ = 0;
 };
 
 // An entry of a class that has one kind, and of one that has several.
