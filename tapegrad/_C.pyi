@@ -4005,6 +4005,9 @@ def _coded_and_decoded(input: Tensor, policy: _CodingPolicy) -> Tensor:
 def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
 
+def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: builtins.int, ignore_index: builtins.int, label_smoothing: builtins.float) -> Tensor:
+    """The negative log softmax of the true classes; `reduction` is 0 for none, 1 for the mean, 2 for the sum."""
+
 def _cuda_allocate(device: builtins.int, nbytes: builtins.int) -> builtins.int:
     """The address of fresh memory for the current stream."""
 
@@ -4041,6 +4044,9 @@ def _cuda_empty_cache() -> None:
 def _cuda_generator(device: builtins.int) -> Generator:
     """The default generator of a CUDA device."""
 
+def _cuda_is_deterministic() -> builtins.bool:
+    """Whether kernels on CUDA give the same bits in every run."""
+
 def _cuda_is_initialized() -> builtins.bool:
     """Whether a device has been used in this process."""
 
@@ -4073,6 +4079,9 @@ def _cuda_reset_peaks(device: builtins.int) -> None:
 
 def _cuda_reset_sums(device: builtins.int) -> None:
     """Makes what was ever allocated and freed start again at zero."""
+
+def _cuda_set_deterministic(enabled: builtins.bool) -> None:
+    """Sets whether kernels on CUDA give the same bits in every run."""
 
 def _cuda_set_device(device: builtins.int) -> None:
     """Chooses a device for this thread."""

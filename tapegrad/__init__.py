@@ -53,6 +53,13 @@ from tapegrad import (
     utils,
 )
 from tapegrad._aliases import *
+from tapegrad._determinism import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from tapegrad._devices import get_default_device, set_default_device
 from tapegrad._names import *
 from tapegrad._ops import ops

@@ -34,6 +34,11 @@ NOT_OPS = {
     "get_default_device": "a setting; test_meta.py",
     "set_default_device": "a setting; test_meta.py",
     "get_default_dtype": "a setting",
+    "are_deterministic_algorithms_enabled": "a setting; cuda/test_cuda_settings.py",
+    "get_deterministic_debug_mode": "a setting; cuda/test_cuda_settings.py",
+    "is_deterministic_algorithms_warn_only_enabled": "a setting; cuda/test_cuda_settings.py",
+    "set_deterministic_debug_mode": "a setting; cuda/test_cuda_settings.py",
+    "use_deterministic_algorithms": "a setting; cuda/test_cuda_settings.py",
     "get_float32_matmul_precision": "a setting; cuda/test_cuda_settings.py",
     "set_float32_matmul_precision": "a setting; cuda/test_cuda_settings.py",
     "set_grad_enabled": "a grad mode",
@@ -61,7 +66,7 @@ NOT_OPS = {
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 36
+MOST_NOT_OPS = 41
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}

@@ -224,11 +224,33 @@ void columns_backward(const void* grad, const void* output, void* grad_x, const 
   }
 }
 
+// ---- scaled probabilities, for the derivative of cross entropy
+
+template <class T>
+void line_probabilities(const void* source, void* target, int64_t n, const void* line) {
+  auto* x = static_cast<const T*>(source);
+  auto* y = static_cast<T*>(target);
+  auto* own = static_cast<const T*>(line);
+  const T top = own[0], log_sum = own[1], factor = own[2], offset = own[3];
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - top - log_sum) * factor - offset;
+}
+
+template <class T>
+void column_probabilities(const void* source, void* target, int64_t n, const void* lines) {
+  auto* x = static_cast<const T*>(source);
+  auto* y = static_cast<T*>(target);
+  auto* top = static_cast<const T*>(lines);
+  const T *log_sum = top + n, *factor = log_sum + n, *offset = factor + n;
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = math::exp(x[i] - top[i] - log_sum[i]) * factor[i] - offset[i];
+}
+
 template <class T, bool kLog>
 constexpr SoftmaxKernels make_kernels() {
-  return {open_line<T, kLog>,   close_line<T, kLog>,    merge_states,
-          fill_lowest<T>,       open_tile<T, kLog>,     close_tile<T, kLog>,
-          short_lines<T, kLog>, line_backward<T, kLog>, columns_backward<T, kLog>};
+  return {open_line<T, kLog>,    close_line<T, kLog>,    merge_states,
+          fill_lowest<T>,        open_tile<T, kLog>,     close_tile<T, kLog>,
+          short_lines<T, kLog>,  line_backward<T, kLog>, columns_backward<T, kLog>,
+          line_probabilities<T>, column_probabilities<T>};
 }
 
 }  // namespace

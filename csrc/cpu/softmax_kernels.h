@@ -41,6 +41,10 @@ struct SoftmaxKernels {
   // grad_x of one whole line, and of the columns of a whole matrix.
   void (*line_backward)(const void* grad, const void* y, void* grad_x, int64_t n);
   void (*columns_backward)(const void* grad, const void* y, void* grad_x, const SoftmaxTile& tile);
+  // n probabilities exp(x - top - log_sum), times a factor, less an offset: these four lie in `line`, or for n columns of
+  // adjacent lines in four arrays, one after the other.
+  void (*line_probabilities)(const void* x, void* y, int64_t n, const void* line);
+  void (*column_probabilities)(const void* x, void* y, int64_t n, const void* lines);
 };
 
 struct SoftmaxTable {

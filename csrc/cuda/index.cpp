@@ -179,6 +179,17 @@ void write_elements(const IndexWalk& walk, const Meeting& meeting, IndexWalk::Re
   meet(meeting, std::move(placed));
 }
 
+void write_in_any_order(const IndexWalk& walk, const Meeting& meeting, IndexWalk::Rest rest) {
+  static auto& cache = *new KernelCache;
+  const FunctionHandle kernel =
+      cache.find(walk.x.device().index, walk.key() << 8 | meeting.key(), [&] {
+    return walk.describe(
+        concat("index_in_any_order<", kernel_type(meeting.dtype), ", ", meeting.mode_text(), ">"));
+  });
+  rest.limit = meeting.limit;
+  walk.run(kernel, element_blocks(walk.count(), 1), rest);
+}
+
 void write_rows(const IndexWalk& walk, const Meeting& meeting, IndexWalk::Rest rest) {
   static auto &number_cache = *new KernelCache, &row_cache = *new KernelCache;
   const Device device = walk.x.device();
@@ -220,14 +231,14 @@ void index_put(const OpCall& call) {
   const TensorImpl &x = call.out(), &values = call.in(1);
   const IndexWalk walk(call, x, 2);
   if (walk.count() == 0) return;
-  const bool accumulate = call.attributes[2].as_bool();
-  const Meeting meeting(call.op.name, x, accumulate ? ScatterMode::Add : ScatterMode::Set,
-                        walk.count(), walk.extent());
+  const ScatterMode mode = call.attributes[2].as_bool() ? ScatterMode::Add : ScatterMode::Set;
+  const Meeting meeting(call.op.name, x, mode, walk.count(), walk.extent());
   const IndexWalk::Rest rest{.other = values.data(),
                              .is_constant = values.numel() == 1 && walk.count() > 1};
   if (walk.tuples <= kFewTuples) write_few(walk, meeting, rest);
-  else if (walk.after.count() < kLargeBlock) write_elements(walk, meeting, rest);
-  else write_rows(walk, meeting, rest);
+  else if (walk.after.count() >= kLargeBlock) write_rows(walk, meeting, rest);
+  else if (meeting.may_come_in_any_order()) write_in_any_order(walk, meeting, rest);
+  else write_elements(walk, meeting, rest);
 }
 
 const KernelList<DeviceType::CUDA> kKernels = {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "cuda/launch.h"
+#include "cuda/settings.h"
 
 namespace tapegrad::cuda {
 
@@ -56,6 +57,22 @@ Meeting::Meeting(const char* op, const TensorImpl& out, ScatterMode mode, int64_
       mode(mode),
       count(count),
       limit(static_cast<uint64_t>(extent) + 1) {}
+
+bool Meeting::may_come_in_any_order() const {
+  const bool is_word = dtype == DType::Int32 || dtype == DType::Int64;
+  switch (mode) {
+    case ScatterMode::Set:
+      return !deterministic_algorithms;
+    case ScatterMode::Add:
+      return is_word ||
+             (!deterministic_algorithms && (dtype == DType::Float32 || dtype == DType::Float64));
+    case ScatterMode::Maximum:
+    case ScatterMode::Minimum:
+      return is_word;
+    default:
+      return false;
+  }
+}
 
 const char* Meeting::mode_text() const {
   constexpr const char* kTexts[] = {"kSet", "kAdd", "kMultiply", "kMaximum", "kMinimum"};

@@ -22,6 +22,8 @@ struct Meeting {
   // `extent` is the greatest place.
   Meeting(const char* op, const TensorImpl& out, ScatterMode mode, int64_t count, int64_t extent);
   bool is_few() const { return count <= kFewValues; }
+  // Whether every value may go to its place by itself, by an atomic operation or a plain store. See Note [Any order].
+  bool may_come_in_any_order() const;
   KeyType places() const { return KeyType::place(limit > UINT32_MAX); }
   // "kAdd" in kernels.
   const char* mode_text() const;

@@ -106,14 +106,25 @@ void scatter_many(Lines& lines, const Meeting& meeting) {
   meet(meeting, std::move(placed));
 }
 
+void scatter_in_any_order(Lines& lines, const Meeting& meeting) {
+  static auto& cache = *new KernelCache;
+  const uint64_t key = lines.walk.key() << 8 | meeting.key();
+  const FunctionHandle kernel = cache.find(lines.lined.device().index, key, [&] {
+    return lines.describe(
+        concat("scatter_in_any_order<", kernel_type(meeting.dtype), ", ", meeting.mode_text()));
+  });
+  lines.run(kernel, lines.walk.blocks(), nullptr, nullptr, meeting.limit);
+}
+
 void scatter_lines(const char* op, Lines& lines, ScatterMode mode) {
   const Meeting meeting(op, lines.lined, mode, lines.index.numel(), lines.extent());
   if (meeting.is_few()) scatter_few(lines, meeting);
+  else if (meeting.may_come_in_any_order()) scatter_in_any_order(lines, meeting);
   else scatter_many(lines, meeting);
 }
 
 // Inputs: the tensor, which is also the output, the int64 index, the source in the index's shape.
-// Attributes: the dimension, the ScatterMode. Equal places meet in the order of the index.
+// Attributes: the dimension, the ScatterMode. Equal places meet in the order of the index, or see Note [Any order].
 void scatter(const OpCall& call) {
   if (call.in(1).numel() == 0) return;
   Lines lines(call.op.name, call.out(), call.in(1), call.in(2),

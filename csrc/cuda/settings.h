@@ -1,4 +1,4 @@
-// What users allow in exchange for speed: torch.backends.cuda.matmul.
+// What users allow in exchange for speed: torch.backends.cuda.matmul, torch.use_deterministic_algorithms().
 #pragma once
 
 #include <cstdint>
@@ -18,5 +18,12 @@ struct MatmulSettings {
   bool allows_tf32() const { return float32_precision != Float32Precision::Highest; }
 };
 inline MatmulSettings matmul_settings;
+
+// Note [Any order]
+// Values that are added to one place of a tensor by many threads arrive in any order, and a floating sum then differs
+// in its last digits from run to run; of values that are stored in one place, any may stay. Where this is
+// set they are sorted first (cuda/meet.h), which takes about twice as long. Integers add up to the same in any
+// order.
+inline bool deterministic_algorithms = false;
 
 }  // namespace tapegrad::cuda

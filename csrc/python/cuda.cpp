@@ -314,6 +314,11 @@ void bind_settings(Binder& b) {
   }, nb::kw_only(), "float32_precision"_a, "allow_fp16_reduced_precision_reduction"_a,
              "allow_bf16_reduced_precision_reduction"_a, "allow_fp16_accumulation"_a,
              "Sets how exact matrix products on CUDA are.");
+  b.function("_cuda_is_deterministic", [] { return cuda::deterministic_algorithms; },
+             "Whether kernels on CUDA give the same bits in every run.");
+  b.function("_cuda_set_deterministic", [](bool enabled) {
+    cuda::deterministic_algorithms = enabled;
+  }, "enabled"_a, "Sets whether kernels on CUDA give the same bits in every run.");
 }
 
 }  // namespace

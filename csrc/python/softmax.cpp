@@ -1,6 +1,7 @@
-// softmax in Python.
+// softmax in Python, and the loss that is made of it; its public function is in tapegrad/nn/functional/losses.py.
 #include "ops/softmax.h"
 
+#include "ops/cross_entropy.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {
@@ -37,6 +38,17 @@ Example:
     >>> torch.log_softmax(torch.tensor([0., 0.]), dim=0)
     tensor([-0.6931, -0.6931])
 )");
+  b.function(
+      "_cross_entropy",
+      [](const Tensor& input, const Tensor& target, const Out& weight, int reduction,
+         int64_t ignore_index, double label_smoothing) {
+    return cross_entropy(input, target, weight.value_or(Tensor()),
+                         static_cast<LossReduction>(reduction), ignore_index, label_smoothing);
+  },
+      "input"_a, "target"_a, "weight"_a.none(), "reduction"_a, "ignore_index"_a,
+      "label_smoothing"_a,
+      "The negative log softmax of the true classes; `reduction` is 0 for none, 1 for the mean, 2 "
+      "for the sum.");
 }
 
 }  // namespace tapegrad::python

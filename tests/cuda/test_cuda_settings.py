@@ -43,6 +43,31 @@ def test_reductions_of_halves(name, default):
         setattr(matmul, name, 3)
 
 
+def test_deterministic_algorithms():
+    def state():
+        return (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.get_deterministic_debug_mode(),
+        )
+
+    assert state() == (False, False, 0)
+    try:
+        torch.use_deterministic_algorithms(True)
+        assert state() == (True, False, 2)
+        for mode, expected in (("warn", (True, True, 1)), (2, (True, False, 2))):
+            torch.set_deterministic_debug_mode(mode)
+            assert state() == expected
+        for wrong, error in ((3, RuntimeError), ("all", RuntimeError), (True, TypeError)):
+            with pytest.raises(error, match="set_deterministic_debug_mode: "):
+                torch.set_deterministic_debug_mode(wrong)
+        with pytest.raises(TypeError, match="expected mode to be a bool, got int"):
+            torch.use_deterministic_algorithms(1)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert state() == (False, False, 0)
+
+
 def test_an_unknown_setting():
     with pytest.raises(AttributeError):
         matmul.allow_everything = True

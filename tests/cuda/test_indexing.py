@@ -1,7 +1,8 @@
 """Indexing, gather and scatter on a CUDA device, against the CPU.
 
 Sizes are those at which the kernels change their way: few values that meet are done by one block,
-few index tuples by chains, small blocks by elements, large ones by rows.
+few index tuples by chains, small blocks by elements, large ones by rows. Many values meet in any
+order, or are sorted where they must not.
 """
 
 import pytest
@@ -12,6 +13,13 @@ from .comparing import compare
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
 # How many values meet in how many places: some in one block, some in several tiles, all in one.
 MEETINGS = [(5, 3), (1024, 50), (1025, 2000), (5000, 70000), (5000, 2)]
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 def numbers(*sizes, dtype=torch.float32):
@@ -48,10 +56,38 @@ def test_scatter_reduce(count, places, reduce):
 
 @pytest.mark.parametrize("count, places", MEETINGS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_the_last_of_equal_places_is_set(count, places, dtype):
+def test_the_last_of_equal_places_is_set(count, places, dtype, deterministic):
     x, source = numbers(places, dtype=dtype), numbers(count, dtype=dtype)
     compare(lambda x, i, s: x.scatter(0, i, s), x, torch.randint(0, places, (count,)), source)
     compare(lambda x, i, s: x.index_copy(0, i, s), x, torch.randint(0, places, (count,)), source)
+
+
+@pytest.mark.parametrize("count", [900, 5000])
+@pytest.mark.parametrize("dtype", (*DTYPES, torch.int32), ids=str)
+def test_setting_in_any_order(count, dtype):
+    """Of equal places any may stay; different ones all arrive."""
+    x, source = numbers(2 * count, dtype=dtype), numbers(count, dtype=dtype)
+    index = torch.randperm(2 * count)[:count]
+    compare(lambda x, i, s: x.scatter(0, i, s), x, index, source)
+    compare(lambda x, i, s: x.index_put((i - 2 * count,), s), x, index, source)
+    equal = torch.zeros(count, dtype=torch.int64).cuda()
+    kept = x.cuda().index_put((equal,), source.cuda())[0]
+    assert (source.cuda() == kept).any()
+
+
+@pytest.mark.parametrize("reduce", ["sum", "amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_integers_meet_in_any_order(dtype, reduce):
+    limits = torch.iinfo(dtype)
+    source = torch.randint(limits.min, limits.max, (5000,)).to(dtype)
+    x, index = source[:9].clone(), torch.randint(0, 9, (5000,))
+    compare(lambda x, i, s: x.scatter_reduce(0, i, s, reduce), x, index, source)
+    compare(lambda x, i, s: x.index_add(0, i, s), x, index, source)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_sums_in_one_order(dtype, deterministic):
+    test_sums_of_dtypes(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -74,12 +110,18 @@ def test_scatter_of_a_matrix():
 
 @pytest.mark.parametrize("tuples", [3, 256, 257, 900])
 @pytest.mark.parametrize("block", [1, 3, 31, 32, 72, 200])
-def test_rows_are_read_and_added(tuples, block):
+def test_rows_are_read_and_added(tuples, block, deterministic):
     table = torch.randn(50, block)
     index = torch.randint(-50, 50, (tuples,))
     compare(lambda x, i: x[i], table, index, units=256)
     compare(lambda x, i, s: x.index_put((i,), s), table, index, torch.randn(tuples, block))
     compare(lambda x, i: x.index_fill(0, i % 50, 2.5), table, index)
+
+
+@pytest.mark.parametrize("block", [1, 31])
+def test_rows_are_added_in_any_order(block):
+    table, index = torch.randn(3, 50, block), torch.randint(-50, 50, (300,))
+    compare(lambda x, i: x[:, i], table, index, units=256)
 
 
 def test_many_equal_rows():
@@ -120,7 +162,7 @@ def test_nothing_to_do():
     compare(lambda x, i: x.index_put((i,), x[:0]), torch.randn(4), none)
 
 
-def test_sums_do_not_change_from_run_to_run():
+def test_sums_do_not_change_from_run_to_run(deterministic):
     index, source = torch.randint(0, 7, (5000,)).cuda(), torch.randn(5000).cuda()
     sums = [torch.zeros(7, device="cuda").scatter_add(0, index, source).cpu() for _ in range(3)]
     assert torch.equal(sums[0], sums[1]) and torch.equal(sums[0], sums[2])

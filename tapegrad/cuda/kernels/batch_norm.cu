@@ -22,6 +22,7 @@ struct BatchArguments {
 template <class S, class Out>
 struct BatchSums {
   using A = typename Storage<S>::Compute;
+  static constexpr bool kLooksAhead = false;
   struct Value {
     A grad, x;
   };

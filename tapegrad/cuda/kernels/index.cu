@@ -200,6 +200,11 @@ __device__ void index_places(const Arguments& a) {
                TupleSource<S, Arguments>{a}, a.count);
 }
 
+template <class S, int kMode, class Arguments>
+__device__ void index_in_any_order(const Arguments& a) {
+  meet_in_any_order<S, kMode>(static_cast<S*>(a.x), TupleSource<S, Arguments>{a}, a.count, a.limit);
+}
+
 // ---- writing large blocks: tuples are sorted by their numbers
 
 template <class Place, class Arguments>

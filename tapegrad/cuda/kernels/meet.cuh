@@ -3,7 +3,8 @@
 // A Source knows, for number e of `count`, the place of a value (`limit` where its index is out of range, and
 // nothing is done) and the value. Few of them are done by one block, each by looking at all others. Many of
 // them are sorted by their places, stably; equal places then lie side by side, and their values are
-// combined in the order in which they came, in a tree that is always the same.
+// combined in the order in which they came, in a tree that is always the same. Where any order will do
+// (csrc/cuda/settings.h, Note [Any order]) each goes to its place by itself.
 
 enum { kSet, kAdd, kMultiply, kMaximum, kMinimum };
 
@@ -21,6 +22,15 @@ struct Meet {
   __device__ static void apply(S& place, T value) {
     if constexpr (kMode != kSet) value = combine(Storage<S>::load(place), value);
     place = Storage<S>::store(value);
+  }
+  // While other threads do the same.
+  __device__ static void apply_among_others(S& place, S value) {
+    if constexpr (kMode == kSet) place = value;
+    else if constexpr (kMode == kMaximum) atomicMax(&place, value);
+    else if constexpr (kMode == kMinimum) atomicMin(&place, value);
+    else if constexpr (kSame<S, int64>)
+      atomicAdd(reinterpret_cast<uint64*>(&place), static_cast<uint64>(value));
+    else atomicAdd(&place, value);
   }
 };
 
@@ -69,4 +79,25 @@ __device__ void write_places(Place* places, S* values, const Source& source, int
     places[e] = place[i];
     values[e] = value[i];
   }
+}
+
+// ---- many values, in any order
+
+template <class S, int kMode, class Source>
+__device__ void meet_in_any_order(S* out, const Source& source, int64 count, uint64 limit) {
+  constexpr int kPerThread = 4;
+  const int64 first = static_cast<int64>(blockIdx.x) * (blockDim.x * kPerThread) + threadIdx.x;
+  uint64 place[kPerThread];
+  S value[kPerThread];
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const int64 e = first + i * blockDim.x;
+    place[i] = limit;
+    if (e >= count) continue;
+    place[i] = source.place(e);
+    value[i] = source.value(e);
+  }
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i)
+    if (place[i] != limit) Meet<S, kMode>::apply_among_others(out[place[i]], value[i]);
 }

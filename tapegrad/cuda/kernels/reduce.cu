@@ -12,6 +12,7 @@ inline constexpr bool kIsFloat = kSame<A, float> || kSame<A, double>;
 template <class S>
 struct Elements {
   using Value = Wide<S>;
+  static constexpr bool kLooksAhead = false;
 
   template <int n>
   struct Piece {
@@ -226,11 +227,14 @@ using ArgMin = Arg<S, Out, Smaller>;
 
 // ---- mean and squared deviations
 
-// Sums about the first element that is seen: however far the mean is from zero, it is within reach of that. In double,
-// also for floats, whose squares would leave the range of float long before the standard deviation does.
+// Sums about one of the elements: however far the mean is from zero, it is within reach of that. In double, also for
+// floats, whose squares would leave the range of float long before the standard deviation does. For these the element is the
+// same for all threads that share a result, so that their sums are just added. Where it lies far from all others that
+// costs digits, which double has to spare for floats but not for doubles: there each thread takes the first it sees.
 template <class S, class Out>
 struct Moments : Elements<S> {
   using A = Wide<S>;
+  static constexpr bool kLooksAhead = !kSame<A, double>;
   struct State {
     double count, shift, sum, squares;  // of x - shift
   };
@@ -241,22 +245,32 @@ struct Moments : Elements<S> {
   }
   __device__ static bool is_finite(double x) { return x - x == 0; }
 
+  __device__ static void look_ahead(State& state, A element) {
+    state.shift = is_finite(element) ? double(element) : 0.0;
+  }
   template <int n, class PlaceOf>
   __device__ static void fold(State& state, const A (&values)[n], PlaceOf) {
-    if (state.count == 0) state.shift = is_finite(values[0]) ? double(values[0]) : 0.0;
-    double sum = 0, squares = 0;
+    if (!kLooksAhead && state.count == 0) look_ahead(state, values[0]);
+    constexpr int kChains = n < 4 ? n : 4;  // that do not wait for each other
+    double sums[kChains] = {}, squares[kChains] = {};
 #pragma unroll
     for (int k = 0; k < n; ++k) {
       const double difference = double(values[k]) - state.shift;
-      sum += difference;
-      squares = ::fma(difference, difference, squares);
+      sums[k % kChains] += difference;
+      squares[k % kChains] = ::fma(difference, difference, squares[k % kChains]);
+    }
+#pragma unroll
+    for (int k = 1; k < kChains; ++k) {
+      sums[0] += sums[k];
+      squares[0] += squares[k];
     }
     state.count += n;
-    state.sum += sum;
-    state.squares += squares;
+    state.sum += sums[0];
+    state.squares += squares[0];
   }
   // Moves b's sums to a's shift by way of b's mean, about which they are smallest.
   __device__ static State combine(State a, State b) {
+    if (a.shift == b.shift) return {a.count + b.count, a.shift, a.sum + b.sum, a.squares + b.squares};
     if (b.count == 0) return a;
     if (a.count == 0) return b;
     const double a_mean = a.sum / a.count, b_mean = b.sum / b.count;

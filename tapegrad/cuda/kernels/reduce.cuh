@@ -4,6 +4,8 @@
 // A rule says what is computed:
 //   State                        what elements are folded into; of whole words
 //   start(arguments, result)     a state without elements, for the result at an offset of the outputs
+//   kLooksAhead                  whether look_ahead(state, element) is to be told the first element of a part before its
+//                                threads fold any
 //   Piece<n>                     n adjacent elements as they are read, each with its value at(k)
 //   read<n>(arguments, offset)
 //   fold(state, values, place)   n values, of which value k is number place(k) of its result
@@ -88,6 +90,14 @@ __device__ inline void give(const Arguments& a, const typename Rule::State& stat
 
 __device__ inline int64 least(int64 a, int64 b) { return a < b ? a : b; }
 
+template <class Rule, class Arguments>
+__device__ inline void look_ahead(const Arguments& a, int64 offset, int64 begin, int64 end,
+                                  typename Rule::State& state) {
+  if constexpr (Rule::kLooksAhead)
+    if (begin < end)
+      Rule::look_ahead(state, Rule::template read<1>(a, offset + element_offset(a, begin)).at(0));
+}
+
 // ---- rows: neighbouring threads take neighbouring elements of one result
 
 template <class Rule, int kWidth, class Arguments>
@@ -98,6 +108,7 @@ __device__ inline typename Rule::State fold_range(const Arguments& a, const Plac
   using Value = typename Rule::Value;
   const int64 step = int64(a.lanes) * kWidth;
   const int64 whole = begin + (end - begin) / kWidth * kWidth;
+  look_ahead<Rule>(a, place.offset, begin, end, state);
   int64 i = begin + (threadIdx.x & (a.lanes - 1)) * kWidth;
   for (; i + (kPieces - 1) * step < whole; i += kPieces * step) {
     Piece pieces[kPieces];
@@ -178,6 +189,9 @@ __device__ inline void fold_columns(const Arguments& a, int64 offset, int64 begi
   using Piece = typename Rule::template Piece<kWidth>;
   using Value = typename Rule::Value;
   const int step = kColumnThreads / a.lanes;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k)
+    look_ahead<Rule>(a, offset + k * a.across.stride, begin, end, states[k]);
   int64 i = begin + threadIdx.x / a.lanes;
   for (; i + (kRows - 1) * step < end; i += kRows * step) {
     Piece pieces[kRows];

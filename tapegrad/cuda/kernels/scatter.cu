@@ -77,3 +77,9 @@ __device__ void scatter_places(const LineArguments<Geometry>& a) {
   write_places(static_cast<Place*>(a.places), static_cast<S*>(a.values),
                LineSource<S, Geometry>{a}, a.count);
 }
+
+template <class S, int kMode, class Geometry>
+__device__ void scatter_in_any_order(const LineArguments<Geometry>& a) {
+  meet_in_any_order<S, kMode>(static_cast<S*>(a.lined), LineSource<S, Geometry>{a}, a.count,
+                              a.limit);
+}

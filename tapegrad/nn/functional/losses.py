@@ -283,12 +283,48 @@ def cross_entropy(
         )
     if input.dim() == 0:
         raise ValueError("cross_entropy: Expected 1 or more dimensions (got 0)")
-    class_dim = 0 if input.dim() == 1 else 1
-    log_probabilities = _C.log_softmax(input, class_dim)
     if target.shape == input.shape:
         return _of_probabilities(
-            log_probabilities, target, weight, ignore_index, reduction, label_smoothing
+            _C.log_softmax(input, 0 if input.dim() == 1 else 1),
+            target,
+            weight,
+            ignore_index,
+            reduction,
+            label_smoothing,
         )
+    _expect_classes("cross_entropy", input, target, weight)
+    if weight is not None and (weight.requires_grad or _C._tangent_levels(weight)):
+        return _composed_cross_entropy(
+            input, target, weight, ignore_index, reduction, label_smoothing
+        )
+    return _C._cross_entropy(
+        input,
+        target.long(),
+        weight,
+        _number_of(reduction),
+        ignore_index,
+        label_smoothing,
+    )
+
+
+def _number_of(reduction: str) -> int:
+    """Return what the core calls a reduction."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return ("none", "mean", "sum").index(reduction)
+
+
+def _composed_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Tensor:
+    """Return the same of ops that are recorded one by one: the weight has a gradient, too."""
+    class_dim = 0 if input.dim() == 1 else 1
+    log_probabilities = _C.log_softmax(input, class_dim)
     loss = nll_loss(
         log_probabilities, target, weight, ignore_index=ignore_index, reduction=reduction
     )
@@ -336,21 +372,17 @@ def _of_probabilities(
 def _spread_over_classes(
     log_probabilities: Tensor,
     target: Tensor,
-    weight: Tensor | None,
+    weight: Tensor,
     ignore_index: int,
     reduction: str,
 ) -> Tensor:
     """Return the loss of targets that are every class at once."""
     class_dim = 0 if log_probabilities.dim() == 1 else 1
     ignored = target == ignore_index
-    losses = log_probabilities
-    if weight is not None:
-        losses = losses * _shaped_weight(weight, log_probabilities)
+    losses = log_probabilities * _shaped_weight(weight, log_probabilities)
     losses = (-losses.sum(class_dim)).masked_fill(ignored, 0)
     if reduction != "mean":
         return reduced(losses, reduction)
-    if weight is None:
-        return losses.sum() / (target.numel() - ignored.sum()).to(losses.dtype)
     used = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0)
     return losses.sum() / used.sum()
 
