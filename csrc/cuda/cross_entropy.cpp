@@ -57,8 +57,9 @@ FunctionHandle find_kernel(const TensorImpl& x, LossKernel which, const RowShape
     if (which == LossKernel::Lines) rest = concat(", true, ", shape.width);
     if (which == LossKernel::Columns) rest = ", false, 1";
     if (which == LossKernel::BackwardRows) rest = concat(", ", shape.width);
+    const bool is_large = which == LossKernel::Few || which == LossKernel::Total;
     return concat("file cross_entropy.cu\nLossArguments\n", kNames[static_cast<int>(which)], "<",
-                  kernel_type(x.dtype()), rest, ">");
+                  kernel_type(x.dtype()), rest, ">", is_large ? "\n1024" : "");
   });
 }
 

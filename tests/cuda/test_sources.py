@@ -44,6 +44,11 @@ LAYER_BACKWARD_ROWS = tuple(
     for s, shape in (("float", "4, 4"), ("float", "1, 8"), ("double", "2, 2"), ("double", "1, 2"))
     for sums in ("false", "true")
 )
+LOSS_ROWS = tuple(
+    f"loss_of_rows<{s}, false, {shape}>"
+    for s, shape in (("float", "4, 8"), ("float", "1, 16"), ("double", "2, 8"), ("double", "1, 8"))
+)
+LOSS_LINES = tuple(f"loss_of_lines<{s}>" for s in ("float, true, 4", "double, true, 1"))
 
 
 def each(arguments, *calls):
@@ -140,6 +145,10 @@ def indexing():
         for stored in ("float", "bool"):
             for mode in ("kSet", "kAdd", "kMultiply", "kMaximum", "kMinimum"):
                 yield "scatter.cu", lines, f"scatter_few<{stored}, {mode}, {geometry}>"
+        for stored in ("float", "double", "int", "int64"):
+            for mode in ("kAdd",) if stored in FLOATS else ("kSet", "kAdd", "kMaximum", "kMinimum"):
+                call = f"scatter_in_any_order<{stored}, {mode}, {geometry}>"
+                yield "scatter.cu", lines, call
         for stored, place in (("unsigned char", "unsigned"), ("int64", "uint64")):
             yield "scatter.cu", lines, f"scatter_places<{stored}, {place}, {geometry}>"
         yield "join.cu", f"TriangleArguments<{geometry}>", f"triangle<unsigned, {geometry}>"
@@ -156,6 +165,8 @@ def indexing():
             yield "index.cu", index, f"index_read<{unit}>"
         yield "index.cu", index, "index_places<short, unsigned>"
         yield "index.cu", index, "index_numbers<uint64>"
+        for stored, mode in (("unsigned char", "kSet"), ("float", "kAdd"), ("int64", "kAdd")):
+            yield "index.cu", index, f"index_in_any_order<{stored}, {mode}>"
         for stored, width in (("float", 4), ("double", 1), ("BFloat16", 8), ("int64", 2)):
             for mode in ("kSet", "kAdd"):
                 yield "index.cu", index, f"index_write_few<{stored}, {mode}>"
@@ -315,6 +326,19 @@ INSTANCES = {
             for passes in PASSES
         ),
     ),
+    "cross_entropy.cu": each(
+        "LossArguments",
+        *LOSS_ROWS,
+        *LOSS_LINES,
+        "loss_of_rows<float, true, 4, 1>",
+        *(f"loss_of_lines<{s}, false, 1>" for s in FLOATS),
+        *(
+            f"loss_{name}<{s}>"
+            for name in ("total", "of_parts", "of_few", "backward_elements")
+            for s in FLOATS
+        ),
+        *(f"loss_backward_rows<{s}>" for s in ("float, 4", "float, 1", "double, 2")),
+    ),
     "layer_norm.cu": each(
         "LayerArguments",
         *LAYER_ROWS,
@@ -350,6 +374,12 @@ INSTANCES = {
                 ("columns", "", "kBoth"),
             )
         ),
+        *(
+            f"scan_rows_once<{rule[rule.index('<') + 1 : -1]}, Scan{rule}, {width}>"
+            for rule in SCANS
+            for width in (1, 2)
+        ),
+        "scan_rows_once<float, ScanSum<float>, 4>",
         "scan_rows<float, ScanRecurrence<float>, false, 4, kBoth>",
         "scan_rows<double, ScanRecurrence<double>, true, 1, kBoth>",
         "scan_columns<Half, ScanRecurrence<Half>, kBoth>",
@@ -368,6 +398,7 @@ REGISTERS = 65536  # of a multiprocessor
 # File, arguments, kernels, and the threads of the largest block that runs them.
 LARGE_BLOCKS = {
     "softmax": ("softmax.cu", "SoftmaxArguments", SOFTMAX_ROWS, 512),
+    "cross_entropy": ("cross_entropy.cu", "LossArguments", LOSS_ROWS + LOSS_LINES, 512),
     "layer_norm": ("layer_norm.cu", "LayerArguments", LAYER_ROWS, 512),
     "layer_norm_backward": ("layer_norm.cu", "LayerArguments", LAYER_BACKWARD_ROWS, 384),
     "reduce_rows": (
