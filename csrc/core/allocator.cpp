@@ -99,7 +99,7 @@ void* system_allocate(SizeClass size) {
                          stats.live_bytes,
                          " bytes are live in tensors; free tensors that are no longer needed "
                          "or use smaller ones",
-                         explain_memory ? explain_memory() : "");
+                         explain_memory ? explain_memory(Device()) : "");
 }
 
 const int byte_of_fresh_memory = fresh_byte();

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/device.h"
+
 namespace tapegrad {
 
 struct MemoryStats {
@@ -30,8 +32,8 @@ void deallocate(void* data, size_t nbytes) noexcept;
 // goes back when none of its blocks is in use.
 void empty_cache() noexcept;
 
-// Set by the binding layer: what an out-of-memory error says about who holds the memory.
-inline std::string (*explain_memory)() = nullptr;
+// Set by the binding layer: what an out-of-memory error says about who holds the memory of a device.
+inline std::string (*explain_memory)(Device device) = nullptr;
 
 const MemoryStats& memory_stats();
 void reset_peak_memory_stats();

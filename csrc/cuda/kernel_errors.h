@@ -2,8 +2,10 @@
 // A kernel cannot throw, and the host does not wait for it. A thread that meets an element it cannot use, such as
 // an index out of range, touches no memory with it, and writes which call it belongs to and what it saw into
 // a word of page-locked memory that each device has. Whenever the host has waited for the device it looks at the
-// word, and throws there what the CPU's kernel would have thrown at once. One word is written whole, so
-// that no thread has to take turns: of several errors one is told. The device goes on working.
+// word, and throws there what the CPU's kernel would have thrown at once, with the line of the program that launched
+// the kernel. One word is written whole, so that no thread has to take turns: of several errors one is
+// told. The device goes on working. Calls that can report take their line when they are launched, others
+// pay nothing.
 #pragma once
 
 #include <cstdint>

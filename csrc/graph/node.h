@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "core/lane.h"
+#include "core/source.h"
 #include "core/tensor.h"
 #include "graph/entry_kind.h"
 #include "graph/saved_value.h"
-#include "graph/source.h"
 
 namespace tapegrad {
 

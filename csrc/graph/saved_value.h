@@ -12,8 +12,8 @@
 
 #include <vector>
 
+#include "core/source.h"
 #include "core/tensor.h"
-#include "graph/source.h"
 #include "spec/saved_use.h"
 
 namespace tapegrad {

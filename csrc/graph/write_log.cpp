@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/source.h"
+#include "core/source.h"
 #include "intercept/batch.h"
 
 namespace tapegrad {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/source.h"
+#include "core/source.h"
 #include "python/interpreter.h"
 
 namespace tapegrad::python {

@@ -253,12 +253,12 @@ nb::dict budget_stats() {
   return result;
 }
 
-// What an out-of-memory error adds: the largest entries, found by tapegrad.tape.
-std::string explain() {
+// What an out-of-memory error adds: the largest entries on that device, found by tapegrad.tape.
+std::string explain(Device device) {
   if (!Py_IsInitialized() || !PyGILState_Check()) return {};
   try {
     nb::object module = nb::module_::import_("tapegrad.tape.errors");
-    return nb::cast<std::string>(module.attr("largest_entries")());
+    return nb::cast<std::string>(module.attr("largest_entries")(to_string(device)));
   } catch (...) {
     PyErr_Clear();
     return {};  // the error itself is what matters
@@ -313,6 +313,9 @@ void bind_tape(Binder& b) {
   b.function("_storage_uses", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->use_count();
   }, "storage"_a, "How many hold the memory with this number (_storage_id); the caller must.");
+  b.function("_storage_device", [](uintptr_t id) {
+    return to_string(reinterpret_cast<const Storage*>(id)->device());
+  }, "storage"_a, "The name of the device that the memory with this number is on, likewise.");
   b.function("_is_charged", [](const Tensor& x) {
     return x->storage().savers() == 0 && !x->storage().has(Storage::kLeaf);
   }, "tensor"_a, "Whether the tape will be charged for a tensor's memory when it saves it.");

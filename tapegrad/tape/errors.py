@@ -19,15 +19,18 @@ _EVER = 2**63
 _AROUND = 100  # how many entries on both sides tell the module of one
 
 
-def largest_entries() -> str:
+def largest_entries(device: str) -> str:
     """Return the live entries that keep the most bytes, as the end of an error's text.
+
+    Args:
+        device: whose memory has run out, such as "cpu" or "cuda:0"; other bytes do not count.
 
     Returns:
         What follows after the sentence: ``"; the tape keeps 1.2 GiB in 350 entries; the largest:"``
         and a line for each; nothing if the tape keeps nothing, or cannot be listed.
     """
     try:
-        return _describe()
+        return _describe(device)
     except BaseException:  # the error being raised is what matters
         return ""
 
@@ -58,14 +61,18 @@ def _live_entries(first: int = 0, last: int = _EVER) -> list[Entry]:
         return list_entries(_C._tape_live(first, last))
 
 
-def _describe() -> str:
+def _describe(device: str) -> str:
     entries = _live_entries()
+    for entry in entries:
+        held = (value for value in entry.saved if value.bytes)
+        entry.bytes = sum(v.bytes for v in held if _C._storage_device(v.storage) == device)
     total = sum(entry.bytes for entry in entries)
     if not total:
         return ""
     _name_modules(entries)
     keeping = sum(1 for entry in entries if entry.bytes)
-    text = f"; the tape keeps {human_bytes(total)} in {keeping:,} entries"
+    where = "" if device == "cpu" else f" of {device}"
+    text = f"; the tape keeps {human_bytes(total)}{where} in {keeping:,} entries"
     largest = sorted(entries, key=lambda entry: -entry.bytes)[:_ROWS]
     lines = [line_of(entry) for entry in largest if entry.bytes]
     return "\n  ".join([f"{text}; the largest:", *lines])

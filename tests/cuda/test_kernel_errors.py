@@ -1,5 +1,7 @@
 """What a kernel cannot use is told when the host waits, and the device works on."""
 
+import linecache
+
 import pytest
 from library import torch
 
@@ -85,3 +87,35 @@ def test_good_indices_are_not_told():
     y = x.cuda()
     assert torch.equal(y[device(-1, 0)].cpu(), x[[-1, 0]])
     torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_line_of_the_program_is_told(name):
+    call, kind, _ = CALLS[name]
+    y = x.cuda()
+    line = call.__code__.co_firstlineno
+    with pytest.raises(kind, match=r"; launched at .*test_kernel_errors.py:\d+, in <lambda>$") as e:
+        call(y)
+        torch.cuda.synchronize()
+    found = int(str(e.value).rsplit("test_kernel_errors.py:", 1)[1].split(",")[0])
+    assert line <= found <= line + 2
+
+
+def test_the_line_of_the_launch_and_not_of_the_wait():
+    y = x.cuda()
+    bad = device(9)
+    many = [y[device(1)] for _ in range(5)]
+    first = y[bad]  # this one
+    many += [y[device(1)] for _ in range(5)]
+    with pytest.raises(IndexError, match=r"index 9 .* with size 3; launched at .*:\d+, in") as e:
+        first.sum().item()
+    number = int(str(e.value).rsplit(":", 1)[1].split(",")[0])
+    assert linecache.getline(__file__, number).endswith("# this one\n")
+    assert [row.tolist() for row in many[:1]] == [[[4.0, 5.0, 6.0, 7.0]]]
+
+
+def test_a_module_is_told_by_the_line_of_the_program():
+    layer = torch.nn.Embedding(4, 2, device="cuda")
+    tokens = device(1, 8)
+    with pytest.raises(IndexError, match=r"test_kernel_errors.py:.*a_module_is_told"):
+        layer(tokens).cpu()

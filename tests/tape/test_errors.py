@@ -43,7 +43,7 @@ def test_op_line_and_module_of_the_largest_entries():
 def test_the_largest_come_first_and_are_few():
     x = torch.ones(100, requires_grad=True)
     kept = [x.repeat(n).exp() for n in range(1, 10)]
-    text = errors.largest_entries()
+    text = errors.largest_entries("cpu")
     total = sum(each.numel() * 4 for each in kept)
     assert f"the tape keeps {total / 1024:.1f} KiB" in text
     lines = text.splitlines()[1:]
@@ -77,7 +77,7 @@ def test_no_tensor_is_made():
     y = model(torch.ones(2, 4)).exp()  # noqa: F841
     gc.collect()
     allocations, counts = _C.memory_stats()["allocations"], _C.live_counts()
-    assert errors.largest_entries()
+    assert errors.largest_entries("cpu")
     assert _C.memory_stats()["allocations"] == allocations
     assert _C.live_counts() == counts
 
@@ -89,9 +89,9 @@ def test_it_never_raises(monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(errors, "assign_modules", fail)
-    assert "ExpBackward0" in errors.largest_entries(), "without modules, then"
+    assert "ExpBackward0" in errors.largest_entries("cpu"), "without modules, then"
     monkeypatch.setattr(errors, "list_entries", fail)
-    assert errors.largest_entries() == ""
+    assert errors.largest_entries("cpu") == ""
     assert "could not get" in ask_for_too_much()
 
 
