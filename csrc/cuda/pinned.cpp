@@ -78,6 +78,7 @@ void* PinnedMemory::allocate(size_t nbytes) {
     void* data = nullptr;
     Result result = driver().allocate_host(&data, size, kPortable);
     if (result == kOutOfMemory) {
+      note_wait();  // freeing does
       release_cached();
       result = driver().allocate_host(&data, size, kPortable);
     }

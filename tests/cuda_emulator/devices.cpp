@@ -236,6 +236,7 @@ Result cuCtxSetCurrent(ContextHandle context) {
 }
 
 Result cuCtxSynchronize() {
+  count_wait();
   const Inside inside;
   if (!current()) return kInvalidContext;
   run_all(*current());

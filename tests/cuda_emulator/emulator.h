@@ -140,6 +140,8 @@ uint64_t enqueue(StreamTag& stream, std::function<void()> run,
                  std::shared_ptr<Record> waits_for = nullptr);
 // Runs the work of a stream that was asked for before `limit`, and all that it waits for.
 void run_until(StreamTag& stream, uint64_t limit);
+// Counts a call that makes the host wait for a device, whether or not there was anything to wait for.
+void count_wait();
 // Runs all work of a context, or of all.
 void run_all(ContextTag& context);
 void run_all();

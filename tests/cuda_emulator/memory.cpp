@@ -230,6 +230,7 @@ Result cuMemFree_v2(DevicePointer data) {
   auto found = allocations().find(data);
   if (found == allocations().end()) return kInvalidValue;
   // The driver waits, too, for what may use the memory.
+  count_wait();
   run_all();
   check_bounds({});
   const Allocation old = found->second;
@@ -257,6 +258,7 @@ Result cuMemFreeHost(void* data) {
   if (!current()) return kInvalidContext;
   auto found = pinned().find(reinterpret_cast<uintptr_t>(data));
   if (found == pinned().end()) return kInvalidValue;
+  count_wait();
   run_all();
   munmap(data, round_to_pages(found->second));
   pinned().erase(found);

@@ -2,6 +2,7 @@
 //
 // Work runs as late as CUDA allows: when somebody waits for it, or for work that has to come after
 // it. A program that forgets to wait then reads old values every time, not once in a thousand runs.
+#include <atomic>
 #include <cstring>
 
 #include "emulator.h"
@@ -17,6 +18,7 @@ constexpr size_t kQueueLimit = 1024;
 constexpr size_t kStagingLimit = size_t{1} << 24;
 
 uint64_t last_sequence = 0;
+std::atomic<long long> waits = 0;
 
 // Null stream and blocking streams of a context wait for each other's earlier work.
 void run_what_is_waited_for(StreamTag& stream, const Work& work) {
@@ -62,6 +64,8 @@ void run_until(StreamTag& stream, uint64_t limit) {
   }
 }
 
+void count_wait() { ++waits; }
+
 void run_all(ContextTag& context) {
   for (const auto& stream : context.streams) run_until(*stream, kEverything);
 }
@@ -71,6 +75,9 @@ void run_all() {
 }
 
 extern "C" {
+
+// For tests: how often the host has waited so far.
+long long tapegradEmulatorWaits() { return waits; }
 
 Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
   const Inside inside;
@@ -83,6 +90,7 @@ Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
 }
 
 Result cuStreamSynchronize(StreamHandle handle) {
+  count_wait();
   const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!stream) return current() ? kInvalidHandle : kInvalidContext;
@@ -140,6 +148,7 @@ Result cuEventQuery(EventHandle event) {
 }
 
 Result cuEventSynchronize(EventHandle event) {
+  count_wait();
   const Inside inside;
   if (!event) return kInvalidHandle;
   if (const auto record = event->record; record && !record->done)
@@ -202,6 +211,7 @@ Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, Stream
   }
   const bool is_staged_too_large = source == Memory::kPageable && nbytes > kStagingLimit;
   if (target != Memory::kPageable && !is_staged_too_large) return kSuccess;
+  count_wait();
   run_until(*stream, sequence + 1);
   return take_error(*stream->context);
 }
