@@ -291,7 +291,8 @@ def class_stub(name: str, cls: type) -> str:
     members = [member_stub(cls, member, value) for member, value in sorted(vars(cls).items())]
     doc = docstring(cls.__doc__) if cls.__doc__ else ""
     body = "\n".join([part for part in [doc, *members] if part]) or "...\n"
-    return f"class {name}:\n{indented(body)}"
+    base = f"({cls.__base__.__name__})" if issubclass(cls, BaseException) else ""
+    return f"class {name}{base}:\n{indented(body)}"
 
 
 # ---- the module

@@ -168,7 +168,7 @@ class Node:
     def variable(self) -> Any:
         """The leaf behind an AccumulateGrad."""
 
-class OutOfMemoryError:
+class OutOfMemoryError(RuntimeError):
     """Memory ran out, or a budget of it."""
 
 class Program:
@@ -4020,6 +4020,9 @@ def _cuda_can_access_peer(device: builtins.int, peer: builtins.int) -> builtins.
 def _cuda_check_device(device: builtins.int) -> None:
     """Refuses the number of a device that is not there."""
 
+def _cuda_copy_aside(to: Tensor, from_: Tensor, stream: builtins.int, after: builtins.int) -> None:
+    """Copies on a stream between page-locked memory and a device, behind another stream."""
+
 def _cuda_create_stream(device: builtins.int, priority: builtins.int) -> builtins.int:
     """The next stream of the pool of a priority."""
 
@@ -4041,6 +4044,9 @@ def _cuda_driver_version() -> builtins.int:
 def _cuda_empty_cache() -> None:
     """Gives memory that holds no tensors back to the driver."""
 
+def _cuda_erase_stream(x: Tensor, stream: builtins.int) -> None:
+    """Takes back record_stream(): the tensor's own stream waits for that one."""
+
 def _cuda_generator(device: builtins.int) -> Generator:
     """The default generator of a CUDA device."""
 
@@ -4049,6 +4055,9 @@ def _cuda_is_deterministic() -> builtins.bool:
 
 def _cuda_is_initialized() -> builtins.bool:
     """Whether a device has been used in this process."""
+
+def _cuda_limit_waiting(device: builtins.int, stream: builtins.int, most_bytes: builtins.int) -> None:
+    """Hands out freed memory that waits for a stream, where there is more than this; what uses it next waits on the device."""
 
 def _cuda_manual_seed_all(seed: object) -> None:
     """Seeds the generators of all CUDA devices."""
@@ -4065,6 +4074,12 @@ def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]
 def _cuda_memory_stats(device: builtins.int) -> dict:
     """The statistics of the allocator, in dicts of dicts."""
 
+def _cuda_pinned_bytes(nbytes: builtins.int) -> Tensor:
+    """Fresh page-locked memory, as a tensor of uint8."""
+
+def _cuda_pinned_like(x: Tensor) -> Tensor:
+    """Fresh page-locked memory for a tensor whose elements lie like those of a dense one."""
+
 def _cuda_pinned_stats() -> dict:
     """Bytes and counts of page-locked memory."""
 
@@ -4073,6 +4088,9 @@ def _cuda_properties(device: builtins.int) -> dict:
 
 def _cuda_record_pinned(x: Tensor, device: builtins.int, stream: builtins.int) -> None:
     """Tells that a stream uses page-locked memory."""
+
+def _cuda_record_stream(x: Tensor, stream: builtins.int) -> None:
+    """record_stream() with the driver's handle."""
 
 def _cuda_reset_peaks(device: builtins.int) -> None:
     """Makes the peaks start again at what is there now."""
@@ -4331,6 +4349,9 @@ def _show_dual_levels(levels: tuple[builtins.int, builtins.int]) -> None:
 
 def _stop_listening(listener: builtins.int) -> None:
     """Ends what _listen_to_sweeps() began."""
+
+def _storage_device(storage: builtins.int) -> str:
+    """The name of the device that the memory with this number is on, likewise."""
 
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""

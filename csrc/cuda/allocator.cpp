@@ -72,6 +72,8 @@ class DeviceMemory {
   void* allocate(size_t nbytes);
   void deallocate(void* data) noexcept;
   void record_stream(const void* data, StreamHandle stream);
+  void erase_stream(const void* data, StreamHandle stream);
+  void limit_waiting(StreamHandle stream, size_t most_bytes);
   void release_cached();
   void set_limit(double fraction);
   void append_snapshot(std::vector<SegmentSnapshot>& segments) const;
@@ -299,6 +301,32 @@ void DeviceMemory::record_stream(const void* data, StreamHandle stream) {
   block->is_shared = true;
 }
 
+void DeviceMemory::erase_stream(const void* data, StreamHandle stream) {
+  Block* block = live_.find(data);
+  if (!block || !block->is_shared) return;
+  auto found = users_.find(block);
+  std::erase(found->second, stream);
+  if (!found->second.empty()) return;
+  users_.erase(found);
+  block->is_shared = false;
+}
+
+void DeviceMemory::limit_waiting(StreamHandle stream, size_t most_bytes) {
+  auto found = waiting_.find(stream);
+  if (found == waiting_.end()) return;
+  std::deque<Waiting>& queue = found->second;
+  size_t bytes = 0;
+  for (const Waiting& waiting : queue) bytes += waiting.block->size;
+  const DeviceGuard guard(device_);
+  while (!queue.empty() && bytes > most_bytes) {
+    const Waiting& oldest = queue.front();
+    check(driver().make_stream_wait(oldest.block->owner->stream, oldest.event, 0),
+          "cuda: waiting for an event");
+    bytes -= oldest.block->size;
+    end_first_wait(queue);
+  }
+}
+
 void DeviceMemory::wait_for_users(Block* block) {
   auto found = users_.extract(block);
   block->is_shared = false;
@@ -378,12 +406,13 @@ void DeviceMemory::fail_out_of_memory(size_t nbytes) {
   const auto reserved = static_cast<size_t>(statistics.all.reserved_bytes.current);
   const std::string allowed =
       fraction < 1 ? concat(" ", readable(limit_), " may be used by this process.") : "";
-  fail<OutOfMemoryError>("CUDA out of memory. Tried to allocate ", readable(nbytes), ". GPU ",
-                         device_, " has a total capacity of ", readable(info.total), " of which ",
-                         readable(info.free), " is free.", allowed, " Of the allocated memory ",
-                         readable(live), " is allocated by tapegrad, and ",
-                         readable(reserved - live), " is reserved by tapegrad but unallocated",
-                         explain_memory ? explain_memory() : "");
+  fail<OutOfMemoryError>(
+      "CUDA out of memory. Tried to allocate ", readable(nbytes), ". GPU ", device_,
+      " has a total capacity of ", readable(info.total), " of which ", readable(info.free),
+      " is free.", allowed, " Of the allocated memory ", readable(live),
+      " is allocated by tapegrad, and ", readable(reserved - live),
+      " is reserved by tapegrad but unallocated",
+      explain_memory ? explain_memory({DeviceType::CUDA, static_cast<uint8_t>(device_)}) : "");
 }
 
 void DeviceMemory::append_snapshot(std::vector<SegmentSnapshot>& segments) const {
@@ -444,6 +473,14 @@ void deallocate(int device, void* data) noexcept {
 
 void record_stream(const Storage& storage, StreamHandle stream) {
   memory_of(storage.device().index).record_stream(storage.data(), stream);
+}
+
+void erase_stream(const Storage& storage, StreamHandle stream) {
+  memory_of(storage.device().index).erase_stream(storage.data(), stream);
+}
+
+void limit_waiting(int device, StreamHandle stream, size_t most_bytes) {
+  memory_of(device).limit_waiting(stream, most_bytes);
 }
 
 void empty_cache() {

@@ -78,6 +78,13 @@ void deallocate(int device, void* data) noexcept;
 
 // The bytes of a storage are used on a stream that is not their own.
 void record_stream(const Storage& storage, StreamHandle stream);
+// They are not any more: the caller has made their own stream wait for that.
+void erase_stream(const Storage& storage, StreamHandle stream);
+
+// Of the freed blocks that wait for a stream, the oldest are handed out again where more than so many bytes wait: what
+// uses them next waits on the device. So a host that runs ahead does not take memory for every
+// block that waits.
+void limit_waiting(int device, StreamHandle stream, size_t most_bytes);
 
 // Gives segments without a live block back to the driver, and page-locked memory that nobody uses.
 void empty_cache();

@@ -3,6 +3,7 @@
 #include "cuda/allocator.h"
 #include "cuda/context.h"
 #include "cuda/driver.h"
+#include "cuda/move.h"
 #include "cuda/settings.h"
 #include "cuda/stream.h"
 #include "graph/grad_mode.h"
@@ -242,6 +243,15 @@ void bind_memory(Binder& b) {
 
 // ---- page-locked memory
 
+// Fresh page-locked memory.
+Tensor pinned_like(DType dtype, const DimVector& sizes, const DimVector& strides) {
+  size_t nbytes = itemsize(dtype);
+  for (int64_t size : sizes) nbytes *= static_cast<size_t>(size);
+  void* data = cuda::allocate_pinned(nbytes);
+  Ref<Storage> storage = Storage::borrow(data, nbytes, data, cuda::free_pinned);
+  return Tensor(TensorImpl::create(std::move(storage), dtype, sizes, strides, 0));
+}
+
 bool is_pinned(const Tensor& x) {
   return x->device().is_cpu() && x.numel() > 0 && cuda::is_pinned(x->storage().data());
 }
@@ -266,6 +276,29 @@ void bind_pinned(Binder& b) {
     cuda::check_device(device);
     cuda::record_pinned(x->storage().data(), device, stream_of(stream));
   }, "x"_a, "device"_a, "stream"_a, "Tells that a stream uses page-locked memory.");
+  b.function("_cuda_pinned_bytes", [](size_t nbytes) {
+    return pinned_like(DType::UInt8, DimVector{static_cast<int64_t>(nbytes)}, DimVector{1});
+  }, "nbytes"_a, "Fresh page-locked memory, as a tensor of uint8.");
+  b.function("_cuda_pinned_like", [](const Tensor& x) {
+    return pinned_like(x.dtype(), DimVector(x.sizes()), DimVector(x.strides()));
+  }, "x"_a, "Fresh page-locked memory for a tensor whose elements lie like those of a dense one.");
+  b.function("_cuda_copy_aside",
+             [](const Tensor& to, const Tensor& from, uintptr_t stream, uintptr_t after) {
+    cuda::copy_aside(*to.impl(), *from.impl(), stream_of(stream), stream_of(after));
+  }, "to"_a, "from_"_a, "stream"_a, "after"_a,
+             "Copies on a stream between page-locked memory and a device, behind another stream.");
+  b.function("_cuda_record_stream", [](const Tensor& x, uintptr_t stream) {
+    cuda::record_stream(x->storage(), stream_of(stream));
+  }, "x"_a, "stream"_a, "record_stream() with the driver's handle.");
+  b.function("_cuda_erase_stream", [](const Tensor& x, uintptr_t stream) {
+    cuda::erase_stream(x->storage(), stream_of(stream));
+  }, "x"_a, "stream"_a, "Takes back record_stream(): the tensor's own stream waits for that one.");
+  b.function("_cuda_limit_waiting",
+             [](int device, uintptr_t stream, size_t most_bytes) {
+    cuda::limit_waiting(device, stream_of(stream), most_bytes);
+  }, "device"_a, "stream"_a, "most_bytes"_a,
+             "Hands out freed memory that waits for a stream, where there is more than this; what "
+             "uses it next waits on the device.");
   b.function("_cuda_pinned_stats", [] {
     const cuda::PinnedStatistics& stats = cuda::pinned_statistics();
     nb::dict result;
@@ -332,11 +365,7 @@ Tensor pinned(const Tensor& x) {
   if (is_pinned(x)) return x;
   const GradMode off(false);
   const Tensor plain = contiguous(x);
-  const size_t nbytes = static_cast<size_t>(x.numel()) * itemsize(x.dtype());
-  void* data = cuda::allocate_pinned(nbytes);
-  Ref<Storage> storage = Storage::borrow(data, nbytes, data, cuda::free_pinned);
-  Tensor result(
-      TensorImpl::create(std::move(storage), x.dtype(), plain.sizes(), plain.strides(), 0));
+  Tensor result = pinned_like(x.dtype(), DimVector(plain.sizes()), DimVector(plain.strides()));
   copy_into(result, plain);
   return result;
 }

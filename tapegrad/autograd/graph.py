@@ -281,11 +281,34 @@ class saved_tensors_hooks:
         _C._pop_saved_hooks()
 
 
+class _Pinned:
+    """A copy of a GPU's tensor in page-locked memory, on its way while the host goes on."""
+
+    __slots__ = ("device", "event", "host")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.device = tensor.device
+        self.host = _C._cuda_pinned_like(_C.empty_like(tensor, device="meta"))
+        self.host.copy_(tensor, non_blocking=True)
+        self.event = _C._CudaEvent()
+        self.event.record_on(self.device.index, _C._cuda_current_stream(self.device.index))
+
+    def get(self) -> Tensor:
+        """Return it on its device, for the current stream."""
+        self.event.wait_on(self.device.index, _C._cuda_current_stream(self.device.index))
+        return self.host.to(self.device, non_blocking=True)
+
+
 class save_on_cpu(saved_tensors_hooks):
     """Keep what the tape saves in the CPU's memory, inside a block.
 
+    Every value of a GPU is copied, once for each op that saves it, and copied back when a backward
+    asks for it. `torch.tape.offload("cpu")` moves each value once, leaves parameters where they
+    are, copies beside the computation and ahead of the sweep.
+
     Args:
-        pin_memory: accepted; without a GPU back end there is nothing to pin.
+        pin_memory: whether copies of a GPU's values lie in page-locked memory: then the CPU does
+            not wait for them.
         device_type: which devices' tensors to move.
 
     Example:
@@ -298,10 +321,14 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
+        def pack(tensor: Tensor) -> tuple[Any, Tensor] | _Pinned:
+            if pin_memory and tensor.is_cuda and tensor.numel() > 0:
+                return _Pinned(tensor)
             return tensor.device, tensor.to("cpu")
 
-        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+        def unpack(packed: tuple[Any, Tensor] | _Pinned) -> Tensor:
+            if isinstance(packed, _Pinned):
+                return packed.get()
             device, tensor = packed
             return tensor.to(device)
 

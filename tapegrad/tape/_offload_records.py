@@ -9,17 +9,17 @@ graph went away without one.
 import collections
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.utils._kept import Kept
 
 if TYPE_CHECKING:
-    from tapegrad.tape._offload_store import Store
+    from tapegrad.tape._offload_tracking import Tracker
 
 __all__ = [
     "Handle",
+    "Holder",
     "Record",
     "Small",
     "State",
@@ -31,6 +31,13 @@ __all__ = [
 ]
 
 _IDLE = 1.0  # seconds after which a waiting thread checks again, as a safety net
+
+
+class Holder(Protocol):
+    """What keeps a value in memory: a `Kept`, mostly."""
+
+    def get(self) -> Tensor:
+        """Return it."""
 
 
 class State:
@@ -56,6 +63,7 @@ class Record:
         "length",
         "nbytes",
         "number",
+        "pins",
         "positions",
         "ref",
         "start",
@@ -65,7 +73,7 @@ class Record:
         "wait",
     )
 
-    def __init__(self, store: "Store", key: int, nbytes: int, itemsize: int) -> None:
+    def __init__(self, store: Any, key: int, nbytes: int, itemsize: int) -> None:
         self.store = store
         self.key = key  # the storage's number; only while its bytes are in memory
         self.ref = weakref.ref(self)
@@ -77,6 +85,7 @@ class Record:
         self.positions: list[int] = []
         self.counted = 0  # bytes that the store counts for it
         self.base: Tensor | None = None  # the bytes that were read back
+        self.pins = False  # whether bytes that are read back lie in page-locked memory
         self.start = 0  # the first element in the file
         self.length = 0  # the bytes in the file
         self.extent: int | None = None  # their place
@@ -96,12 +105,17 @@ class Record:
         """Return whether the storage as it was saved is in memory, and ours for sure."""
         return any((handle := ref()) is not None and handle.kept for ref in self.handles)
 
-    def __del__(self) -> None:
+    def is_base_intact(self) -> bool:
+        """Return whether the bytes that were brought back are still those that were saved."""
+        return self.base is not None and self.base._version == 0
+
+    def remains(self) -> tuple[Any, ...]:
+        """Return what the store has to put in order when it has died."""
         unwritten = self.state in State.UNWRITTEN
-        place = (self.extent, self.length)
-        _dead.append(
-            (self.store, self.counted, unwritten, place, self.key, self.ref, self.positions)
-        )
+        return self.counted, self.positions, unwritten, (self.extent, self.length)
+
+    def __del__(self) -> None:
+        _dead.append((self.store, self.key, self.ref, self.remains()))
         _collect()
 
 
@@ -113,7 +127,7 @@ class Handle:
         "shape", "stride", "taken",
     )  # fmt: skip
 
-    def __init__(self, record: Record, kept: Kept | None, tensor: Tensor, offset: int) -> None:
+    def __init__(self, record: Record, kept: Holder | None, tensor: Tensor, offset: int) -> None:
         self.record = record
         self.kept = kept
         self.dtype = tensor.dtype
@@ -147,13 +161,13 @@ class Small:
 
     __slots__ = ("counted", "kept", "store")
 
-    def __init__(self, store: "Store", kept: Kept, counted: int) -> None:
+    def __init__(self, store: "Tracker", kept: Holder, counted: int) -> None:
         self.store = store
         self.kept = kept
         self.counted = counted
 
     def __del__(self) -> None:
-        _dead.append((self.store, self.counted, True, (None, 0), 0, None, ()))
+        _dead.append((self.store, 0, None, (self.counted, ())))
         _collect()
 
 
@@ -193,8 +207,8 @@ def _collect() -> None:
 
 def _bury() -> None:
     while _dead:
-        store, counted, unwritten, place, key, ref, positions = _dead.popleft()
-        store._forget(counted, unwritten, place, positions)
+        store, key, ref, remains = _dead.popleft()
+        store._forget(*remains)
         if ref is not None and records.get(key) is ref:
             del records[key]
 

@@ -1,13 +1,7 @@
 """Where offloaded values are: in memory, on their way, in the file.
 
-What stands on the tape instead of tensors is in `_offload_records.py`. Here is what moves it.
-
-Note [Only the tape holds it]
-A value is written to the file once only the tape holds its memory. Writing it earlier would free
-nothing: parameters, inputs and whatever else the program keeps stay where they are, are not
-duplicated, and are used by the sweep directly. From then on nothing can write to it, so the bytes
-in the file are those that were saved. There is no notification when the program lets go of a value;
-those that it still holds are checked when others are packed, each less often the longer it is held.
+What stands on the tape instead of tensors is in `_offload_records.py`, when it may be moved in
+`_offload_tracking.py`. Here is what moves it.
 
 The states of a record, all changed under one lock:
 
@@ -20,7 +14,6 @@ the disk.
 """
 
 import collections
-import heapq
 import os
 import threading
 import warnings
@@ -32,6 +25,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape._offload_records import (
     Handle,
+    Holder,
     Record,
     Small,
     State,
@@ -41,61 +35,17 @@ from tapegrad.tape._offload_records import (
     records,
     wait,
 )
+from tapegrad.tape._offload_tracking import BITS, Statistics, Tracker, current_sweep
 from tapegrad.tape._spill_file import MARK_BYTES, SpillFile
-from tapegrad.utils._kept import Kept
 from tapegrad.utils._units import human_bytes
 
-__all__ = ["Statistics", "Store", "check_device", "close_all"]
+__all__ = ["Store", "close_all"]
 
 _BATCH = 2**20  # bytes worth waking the writer for
 _MOST_BATCH = 2**23  # bytes of one write
 _MOST_QUEUED = 2**26  # bytes that may wait to be written where no limit is set
-_FEW = 256  # records that can always be checked
-_LONGEST_SEARCH = 64  # values passed over when looking for what to read next
-
-_BITS = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}  # dtypes that NumPy knows, by bytes
 
 _stores: "weakref.WeakSet[Store]" = weakref.WeakSet()
-
-
-def check_device(tensor: Tensor) -> None:
-    """Refuse a tensor that is not in the host's memory."""
-    if tensor.device.type != "cpu":
-        raise NotImplementedError(
-            f"offload: expected a tensor on the CPU, got one on {tensor.device}; moving it needs "
-            "pinned host memory and asynchronous copies between devices, which are not there yet"
-        )
-
-
-class Statistics:
-    """What an `offload` did."""
-
-    def __init__(self) -> None:
-        self.packed = 0
-        self.kept = 0
-        self.unpacked = 0
-        self.reused = 0
-        self.written_bytes = 0
-        self.read_bytes = 0
-        self.peak_memory = 0
-        self.file_bytes = 0
-        self.waits = 0
-
-
-def _keep(tensor: Tensor) -> tuple[Kept, bool]:
-    """Keep a tensor; also return whether the tape is not charged for it.
-
-    It is not for leaves, nor for what it holds anyway, outside of the block.
-    """
-    is_free = not _C._is_charged(tensor)
-    return Kept(tensor), is_free
-
-
-def _current_sweep() -> Any:
-    try:
-        return _C._current_sweep()
-    except RuntimeError:  # a saved value is read outside of any backward
-        return None
 
 
 class _Write:
@@ -104,40 +54,42 @@ class _Write:
     def __init__(self, record: Record, tensor: Tensor) -> None:
         self.record = record
         flat = tensor.as_strided((record.length // record.itemsize,), (1,), record.start)
-        self.buffer: Any = flat.view(_BITS[record.itemsize]).numpy()
+        self.buffer: Any = flat.view(BITS[record.itemsize]).numpy()
 
 
-class Store:
+class _Own:
+    """A tensor that nobody else has, and that nobody can overwrite."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def get(self) -> Tensor:
+        return self._tensor
+
+
+class Store(Tracker):
     """A file with its records, its two threads and its count of bytes in memory."""
 
     def __init__(
         self, where: str, prefetch: int, memory: int | None, min_bytes: int, stats: Statistics
     ) -> None:
+        super().__init__(prefetch, min_bytes, stats)
         self.file = SpillFile(where)
-        self.prefetch = prefetch
         self.memory = memory
-        self.min_bytes = min_bytes
-        self.stats = stats
         self.entered = 0
         self.closed = False
         self.ours = True  # not a fork's copy of another process's
-        self.live = 0  # records and small values on some tape
-        self.in_memory = 0  # bytes counted
-        self.unwritten = 0  # those of them that are not in the file
+        self.unwritten = 0  # of the bytes in memory, those that are not in the file
         self.failure: OSError | None = None
         self.warned = False  # that the allowed memory is not enough
         self.failure_reported = False
         self.sweeping = False  # the last thing asked for was a value, not room for one
-        self.clock = 0  # counts what was packed
-        self.next_position = 0
-        self.order: dict[int, weakref.ref[Handle]] = {}
-        self.held: list[tuple[int, int, weakref.ref[Record]]] = []  # a heap by when to check again
-        self.check_all_at = 0
         self.queue: collections.deque[tuple[weakref.ref[Record], int]] = collections.deque()
         self.queued_bytes = 0
         self.writing = 0  # threads that write
         self.moving = 0  # records that a thread holds while it moves them
-        self.ready: dict[weakref.ref[Record], None] = {}
         self.wanted: list[weakref.ref[Record]] = []
         self.threads: dict[str, threading.Thread] = {}
         _stores.add(self)
@@ -146,88 +98,31 @@ class Store:
 
     def pack(self, tensor: Tensor) -> Handle | Small:
         """Return what stands for a tensor on the tape."""
-        check_device(tensor)
         if self.failure is not None:
             raise self._disk_error()
-        nbytes = tensor.untyped_storage().nbytes()
-        if nbytes < self.min_bytes or _C._running_vmaps():
-            return self._pack_small(tensor, nbytes)
-        key = _C._storage_id(tensor)
-        with locked:
-            self.stats.packed += 1
-            record = self._find(key)
-            if record is not None and record.state == State.READY:
-                return self._add_handle(record, None, tensor, record.start)
-        if record is None:
-            if missing := self._make_room(nbytes):
-                self._report_shortage(missing)
-            kept, is_free = _keep(tensor)
-        else:
-            kept, is_free = Kept(tensor), False
-        with locked:
-            self.clock += 1
-            record = self._find(key)
-            if record is None:
-                record = self._add_record(key, nbytes, tensor.element_size(), is_free)
-            handle = self._add_handle(record, kept, tensor, 0)
-            self.sweeping = False
-            if self.unwritten > self._low_mark():
-                self._queue_unshared(urgent=False)
-                if self.queued_bytes >= min(_BATCH, (self.memory or _BATCH * 8) // 8):
-                    self._wake("writer", self._run_writer)
-        return handle
+        return super().pack(tensor)
 
-    def _pack_small(self, tensor: Tensor, nbytes: int) -> Small:
-        small = Small(self, Kept(tensor), nbytes)
-        with locked:
-            self.stats.packed += 1
-            self.stats.kept += 1
-            self.live += 1
-            self._count(nbytes, unwritten=True)
-        return small
+    def _make_way(self, nbytes: int) -> None:
+        if missing := self._make_room(nbytes):
+            self._report_shortage(missing)
 
-    def _find(self, key: int) -> Record | None:
-        """Return the record of a storage."""
-        ref = records.get(key)
-        record = ref() if ref is not None else None
-        if record is None:
-            return None
-        if record.state == State.READY:
-            base = record.base
-            if base is not None and base._version == 0:
-                return record
-            record.store._drop(record)  # somebody wrote into it: it is another value now
-            return None
-        return record if record.is_kept() else None
+    def _note_packed(self) -> None:
+        self.sweeping = False
+        if self.unwritten > self._low_mark():
+            self._queue_unshared(urgent=False)
+            if self.queued_bytes >= min(_BATCH, (self.memory or _BATCH * 8) // 8):
+                self._wake("writer", self._run_writer)
 
-    def _add_record(self, key: int, nbytes: int, itemsize: int, is_free: bool) -> Record:
-        record = Record(self, key, nbytes, itemsize)
-        records[key] = record.ref
-        self.live += 1
-        if is_free:
-            record.state = State.PINNED
-            self.stats.kept += 1
-            return record
-        record.counted = nbytes
-        self._count(nbytes, unwritten=True)
-        self._hold(record)
-        return record
-
-    def _add_handle(self, record: Record, kept: Kept | None, tensor: Tensor, offset: int) -> Handle:
-        handle = Handle(record, kept, tensor, tensor.storage_offset() + offset)
-        record.handles.append(handle.ref)
-        store = record.store  # another one's, if both saved the same memory
-        handle.position = store.next_position
-        store.next_position += 1
-        store.order[handle.position] = handle.ref
-        record.positions.append(handle.position)
-        return handle
-
-    def _count(self, nbytes: int, unwritten: bool) -> None:
+    def _count(self, nbytes: int, unwritten: bool = True) -> None:
         self.in_memory += nbytes
         if unwritten:
             self.unwritten += nbytes
         self.stats.peak_memory = max(self.stats.peak_memory, self.in_memory)
+
+    def _uncount(self, record: Record, unwritten: bool = False) -> None:
+        if unwritten:
+            self.unwritten -= record.counted
+        super()._uncount(record)
 
     def _low_mark(self) -> int:
         """Return how many bytes may wait in memory before the writer starts."""
@@ -277,41 +172,16 @@ class Store:
         warnings.warn(
             f"offload: {human_bytes(missing)} more than the allowed {human_bytes(self.memory)} are "
             "needed, for values that the program itself holds or that are too small to move",
-            stacklevel=4,
+            stacklevel=6,
         )
 
     # -- writing
 
-    def _hold(self, record: Record) -> None:
-        """Note a record that the program holds as well, to be checked again later."""
-        record.state = State.HELD
-        heapq.heappush(self.held, (self.clock + record.wait, record.number, record.ref))
-        record.wait *= 2
-
     def _queue_unshared(self, urgent: bool) -> None:
-        """Queue the records whose memory only the tape holds: check all, or those that are due."""
-        if urgent and (len(self.held) <= _FEW or self.clock >= self.check_all_at):
-            due, self.held = self.held, []
-            self.check_all_at = self.clock + len(due) // 8
-        else:
-            due = []
-            while self.held and self.held[0][0] <= self.clock:
-                due.append(heapq.heappop(self.held))
-        due.sort(key=lambda entry: entry[1])  # oldest first
-        for _, _, ref in due:
-            record = ref()
-            if record is None:
-                continue
-            if self._is_ours(record):
-                record.state = State.QUEUED
-                self.queue.append((ref, record.nbytes))
-                self.queued_bytes += record.nbytes
-            else:
-                self._hold(record)
-
-    def _is_ours(self, record: Record) -> bool:
-        live = record.live_handles()
-        return bool(live) and record.is_kept() and _C._storage_uses(record.key) <= len(live)
+        """Queue the records whose memory only the tape holds."""
+        for record in self._take_unshared(urgent):
+            self.queue.append((record.ref, record.nbytes))
+            self.queued_bytes += record.nbytes
 
     def _begin_write(self, limit: int) -> list[_Write]:
         """Take records from the queue and give them places in the file, side by side."""
@@ -328,15 +198,10 @@ class Store:
                 self._hold(record)
                 continue
             tensor = intact(live)
-            if tensor is None or record.itemsize not in _BITS:
+            if tensor is None or record.itemsize not in BITS:
                 record.state = State.PINNED
                 continue
-            ranges = [handle.range() for handle in live]
-            # Kernels see the alignment that they saw: cache lines begin where they did.
-            line = 64 // record.itemsize
-            record.start = min(first for first, _ in ranges) // line * line
-            end = max(last for _, last in ranges)
-            record.length = (end - record.start) * record.itemsize
+            record.start, record.length = self._measure(record, live)
             record.state = State.WRITING
             size += record.length + MARK_BYTES
             batch.append(_Write(record, tensor))
@@ -399,12 +264,6 @@ class Store:
         else:  # a sweep took it meanwhile
             self._hold(record)
 
-    def _uncount(self, record: Record, unwritten: bool) -> None:
-        self.in_memory -= record.counted
-        if unwritten:
-            self.unwritten -= record.counted
-        record.counted = 0
-
     def flush(self) -> None:
         """Write all that only the tape holds."""
         while True:
@@ -430,30 +289,35 @@ class Store:
             return packed.kept.get()
         record = packed.record
         store = record.store
-        sweep = _current_sweep()
+        sweep = current_sweep()
         kept, base = store._bring_back(packed)
         with locked:
             self.stats.unpacked += 1
             if kept is not None or (sweep is not None and record.sweep == sweep):
                 self.stats.reused += 1
-            packed.taken = record.sweep = sweep
-            store._drop_idle()
-            store.sweeping = True
-            if store.prefetch:
-                store._ask_before(packed.position)
+            store._note_taken(packed, sweep)
         if kept is not None:
             return kept.get()
         assert base is not None
         return packed.view_of(base)
 
-    def _bring_back(self, handle: Handle) -> tuple[Kept | None, Tensor | None]:
+    def _note_taken(self, handle: Handle, sweep: Any) -> None:
+        handle.taken = handle.record.sweep = sweep
+        self._drop_idle()
+        self.sweeping = True
+        if self.prefetch:
+            self._ask_before(handle.position)
+
+    def _bring_back(self, handle: Handle) -> tuple[Holder | None, Tensor | None]:
         record = handle.record
         while True:
             with locked:
                 if handle.kept is not None:
                     return handle.kept, None
-                if record.base is not None:
+                if record.is_base_intact():
                     return None, record.base
+                if record.base is not None:  # somebody wrote into it
+                    self._drop(record)
                 if record.error is not None:
                     error, record.error = record.error, None
                     raise self._read_error(record, error) from None
@@ -469,15 +333,8 @@ class Store:
 
     def _ask_before(self, position: int) -> None:
         """Ask for the values that the sweep will come to after this position."""
-        seen: dict[weakref.ref[Record], Record] = {}
-        last = max(0, position - self.prefetch - _LONGEST_SEARCH)
-        while position > last and len(seen) < self.prefetch:
-            position -= 1
-            ref = self.order.get(position)
-            handle = ref() if ref is not None else None
-            if handle is not None and handle.kept is None:
-                seen[handle.record.ref] = handle.record
-        self.wanted = [ref for ref, record in seen.items() if record.state == State.FILED]
+        ahead = self._ahead_of(position)
+        self.wanted = [record.ref for record in ahead if record.state == State.FILED]
         if self.wanted:
             self._wake("reader", self._run_reader)
 
@@ -506,7 +363,10 @@ class Store:
         error: BaseException | None = None
         try:
             count = record.length // record.itemsize
-            base = _C.empty(count, dtype=_BITS[record.itemsize], device="cpu")
+            if record.pins:
+                base = _C._cuda_pinned_bytes(record.length)
+            else:
+                base = _C.empty(count, dtype=BITS[record.itemsize], device="cpu")
             assert record.extent is not None
             self.file.read(base.numpy(), record.extent, record.checksum)
         except BaseException as found:
@@ -530,41 +390,55 @@ class Store:
         finally:
             del error
 
-    def _drop(self, record: Record) -> None:
-        """Let go of bytes that are in the file as well."""
-        if records.get(record.key) is record.ref:
-            del records[record.key]
-        record.state, record.base = State.FILED, None
-        self._uncount(record, unwritten=False)
-        self.ready.pop(record.ref, None)
+    def _is_over(self, room: int) -> bool:
+        return self.memory is not None and self.in_memory + room > self.memory
 
-    def _drop_idle(self, room: int = 0, spent_only: bool = False) -> None:
-        """Drop bytes that were read back and that nobody uses now, to make room for others.
+    # -- for values of GPUs, which come and go through page-locked memory
 
-        First those that the sweep has asked for already: it may ask again while it is at the same
-        entry, which frees them when it is through, unless the graph is retained. Then those that
-        the sweep comes to last.
-        """
-        if len(self.ready) <= 2 * self.prefetch + 2 and (
-            self.memory is None or self.in_memory + room <= self.memory
-        ):
-            return
-        idle = []
-        for ref in list(self.ready):
-            record = ref()
-            if record is None or record.base is None:
-                del self.ready[ref]
-            elif _C._storage_uses(record.key) == 1:
-                live = record.live_handles()
-                spent = all(h.taken is not None and h.taken == record.sweep for h in live)
-                if spent or not spent_only:
-                    idle.append((not spent, max((h.position for h in live), default=0), record))
-        idle.sort(key=lambda place: place[:2], reverse=True)
-        while idle and (
-            len(self.ready) > 2 * self.prefetch + 2
-            or (self.memory is not None and self.in_memory + room > self.memory)
-        ):
-            self._drop(idle.pop()[2])
+    def reserve(self, nbytes: int) -> bool:
+        """Make room for so many bytes and count them; return whether there is room."""
+        if self.failure is not None:
+            raise self._disk_error()
+        if self._make_room(nbytes):
+            return False
+        with locked:
+            self._count(nbytes)
+        return True
+
+    def release(self, nbytes: int) -> None:
+        """End a reservation; the lock is held."""
+        self._count(-nbytes)
+
+    def take(self, tensor: Tensor) -> Handle | None:
+        """Take bytes that nobody else has, for which room is reserved; None if it is too late."""
+        with locked:
+            if self.closed or not self.ours:
+                return None
+            self.release(tensor.nbytes)
+            handle = self._add(_C._storage_id(tensor), _Own(tensor), tensor, tensor.nbytes)
+            handle.record.pins = True
+        return handle
+
+    def fetch(self, handle: Handle) -> Tensor:
+        """Return what was taken; read it if need be."""
+        kept, base = self._bring_back(handle)
+        with locked:
+            self._note_taken(handle, current_sweep())
+        if kept is not None:
+            return kept.get()
+        assert base is not None
+        return handle.view_of(base)
+
+    def find(self, handle: Handle) -> Tensor | None:
+        """Return what was taken if it is in memory; begin to read it otherwise."""
+        with locked:
+            if handle.kept is not None:
+                return handle.kept.get()
+            if handle.record.base is not None:
+                return handle.view_of(handle.record.base)
+            if self.prefetch:
+                self._ask_before(handle.position + 1)
+        return None
 
     # -- threads
 
@@ -637,18 +511,18 @@ class Store:
             warnings.warn(str(self._disk_error()), stacklevel=3)
 
     def _forget(
-        self, counted: int, unwritten: bool, place: tuple[int | None, int], positions: list[int]
+        self,
+        counted: int,
+        positions: list[int],
+        unwritten: bool = True,
+        place: tuple[int | None, int] = (None, 0),
     ) -> None:
-        """Note that a record has died."""
-        self.in_memory -= counted
         if unwritten:
             self.unwritten -= counted
         extent, length = place
         if extent is not None:
             self.file.free(extent, length + MARK_BYTES)
-        for position in positions:
-            self.order.pop(position, None)
-        self.live -= 1
+        super()._forget(counted, positions)
         self._close_if_done()
 
     def _close_if_done(self) -> bool:

@@ -155,7 +155,7 @@ def test_disk_full_at_the_end_of_the_forward(tmp_path):
                     y = torch.tanh(y)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
                 o.flush()
-                assert o._store.failure is not None
+                assert o._stores.host.failure is not None
                 y.sum().backward()
         assert torch.equal(x.grad, expected)
         assert o.memory_now == 0
