@@ -288,7 +288,10 @@ class _Pinned:
 
     def __init__(self, tensor: Tensor) -> None:
         self.device = tensor.device
-        self.host = _C._cuda_pinned_like(_C.empty_like(tensor, device="meta"))
+        like = _C.empty_like(tensor, device="meta")
+        if like.stride() != tensor.stride():  # a part of something, or expanded
+            tensor = tensor.clone()
+        self.host = _C._cuda_pinned_like(like)
         self.host.copy_(tensor, non_blocking=True)
         self.event = _C._CudaEvent()
         self.event.record_on(self.device.index, _C._cuda_current_stream(self.device.index))

@@ -394,6 +394,7 @@ def test_save_on_cpu_does_not_wait():
     before = torch._C._cuda_unasked_waits()
     x = leaf()
     with torch.autograd.graph.save_on_cpu(pin_memory=True):
-        y = (x * x).t().exp().sum()
-    y.backward()
+        y = (x * x).t().exp()
+        z = y[1:, ::2].sin().sum() + y[0].expand(3, -1).cos().sum()
+    z.backward()
     assert torch._C._cuda_unasked_waits() == before
