@@ -4077,6 +4077,9 @@ def _cuda_memory_stats(device: builtins.int) -> dict:
 def _cuda_pinned_bytes(nbytes: builtins.int) -> Tensor:
     """Fresh page-locked memory, as a tensor of uint8."""
 
+def _cuda_pinned_for(nbytes: builtins.int, device: builtins.int, stream: builtins.int) -> Tensor:
+    """The same, for a stream to write to before anybody else uses it: nobody waits for streams that used the memory before, but that one."""
+
 def _cuda_pinned_like(x: Tensor) -> Tensor:
     """Fresh page-locked memory for a tensor whose elements lie like those of a dense one."""
 

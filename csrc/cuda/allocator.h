@@ -109,6 +109,9 @@ struct PinnedStatistics {
 
 // Sizes are rounded up to powers of two. Zero bytes give nullptr.
 void* allocate_pinned(size_t nbytes);
+// To be written by a stream before anybody else uses it. That may be memory that streams still use: this one
+// waits for them then, and not the host.
+void* allocate_pinned_for(size_t nbytes, int device, StreamHandle stream);
 void free_pinned(void* data) noexcept;
 // A stream copies from or to these bytes; nothing happens if they are not of allocate_pinned().
 void record_pinned(const void* data, int device, StreamHandle stream);

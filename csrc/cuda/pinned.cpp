@@ -2,6 +2,7 @@
 // powers of two. A block that streams copy from or to is handed out again when they are done with it.
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <map>
 
 #include "core/error.h"
@@ -32,14 +33,18 @@ struct PinnedBlock {
 };
 
 struct Waiting {
-  int device;
   EventHandle event;
   PinnedBlock* block;
+};
+// Events of a stream pass in order.
+struct WaitingFor {
+  User user;
+  std::deque<Waiting> queue;
 };
 
 class PinnedMemory {
  public:
-  void* allocate(size_t nbytes);
+  void* allocate(size_t nbytes, const User* user);
   void deallocate(void* data) noexcept;
   // The block that holds an address, or null.
   PinnedBlock* find(const void* data);
@@ -51,47 +56,86 @@ class PinnedMemory {
   std::vector<PinnedBlock*>& free_of(size_t size) {
     return free_[static_cast<size_t>(std::countr_zero(size))];
   }
+  PinnedBlock* find_free(size_t size, const User* user);
+  PinnedBlock* fetch(size_t size);
   void collect_events();
+  void let_wait(const User& user, PinnedBlock* block);
+  std::deque<Waiting>& waiting_for(const User& user);
 
   std::map<const char*, PinnedBlock*> live_;
   std::vector<PinnedBlock*> free_[64];  // by the logarithm of the size
-  std::vector<Waiting> waiting_;
+  std::vector<WaitingFor> waiting_;
 };
 
 // Never destroyed: storages may outlive static objects. Under Note [The GIL guards handles].
 auto& pinned = *new PinnedMemory();
 
-void* PinnedMemory::allocate(size_t nbytes) {
+void* PinnedMemory::allocate(size_t nbytes, const User* user) {
   if (nbytes == 0) return nullptr;
   TAPEGRAD_CHECK_AS(OutOfMemoryError, nbytes <= size_t{1} << 62, "pin_memory: could not get ",
                     nbytes, " bytes of page-locked memory");
   const size_t size = std::bit_ceil(std::max(nbytes, kSmallest));
   collect_events();
+  PinnedBlock* block = find_free(size, user);
+  if (!block) block = fetch(size);
+  live_.emplace(block->data, block);
+  statistics.live_bytes += static_cast<int64_t>(size);
+  return block->data;
+}
+
+// Of those that nobody uses; for a stream, also of those that streams use before it will.
+PinnedBlock* PinnedMemory::find_free(size_t size, const User* user) {
   std::vector<PinnedBlock*>& free = free_of(size);
   PinnedBlock* block = nullptr;
   if (!free.empty()) {
     block = free.back();
     free.pop_back();
-    statistics.cached_bytes -= static_cast<int64_t>(size);
-  } else {
-    const DeviceGuard guard(current_device());
-    void* data = nullptr;
-    Result result = driver().allocate_host(&data, size, kPortable);
-    if (result == kOutOfMemory) {
-      note_wait();  // freeing does
-      release_cached();
-      result = driver().allocate_host(&data, size, kPortable);
-    }
-    TAPEGRAD_CHECK_AS(OutOfMemoryError, result != kOutOfMemory, "pin_memory: could not get ", size,
-                      " bytes of page-locked memory; ", statistics.live_bytes,
-                      " bytes of it are live in tensors");
-    check(result, "cuda: allocating page-locked memory");
-    ++statistics.system_allocations;
-    block = new PinnedBlock{static_cast<char*>(data), size, {}};
   }
-  live_.emplace(block->data, block);
-  statistics.live_bytes += static_cast<int64_t>(size);
-  return block->data;
+  for (auto it = waiting_.begin(); user && !block && it != waiting_.end(); ++it)
+    for (const Waiting& waiting : it->queue)
+      if (waiting.block->size == size) {
+        block = waiting.block;
+        let_wait(*user, block);
+        break;
+      }
+  if (block) statistics.cached_bytes -= static_cast<int64_t>(size);
+  return block;
+}
+
+// A stream waits for all that others still do with a block.
+void PinnedMemory::let_wait(const User& user, PinnedBlock* block) {
+  const DeviceGuard guard(user.device);
+  for (WaitingFor& other : waiting_)
+    std::erase_if(other.queue, [&](const Waiting& waiting) {
+      if (waiting.block != block) return false;
+      check(driver().make_stream_wait(user.stream, waiting.event, 0), "cuda: waiting for an event");
+      return_pooled_event(other.user.device, waiting.event);
+      return true;
+    });
+  block->waits = 0;
+}
+
+PinnedBlock* PinnedMemory::fetch(size_t size) {
+  const DeviceGuard guard(current_device());
+  void* data = nullptr;
+  Result result = driver().allocate_host(&data, size, kPortable);
+  if (result == kOutOfMemory) {
+    note_wait();  // freeing does
+    release_cached();
+    result = driver().allocate_host(&data, size, kPortable);
+  }
+  TAPEGRAD_CHECK_AS(OutOfMemoryError, result != kOutOfMemory, "pin_memory: could not get ", size,
+                    " bytes of page-locked memory; ", statistics.live_bytes,
+                    " bytes of it are live in tensors");
+  check(result, "cuda: allocating page-locked memory");
+  ++statistics.system_allocations;
+  return new PinnedBlock{static_cast<char*>(data), size, {}};
+}
+
+std::deque<Waiting>& PinnedMemory::waiting_for(const User& user) {
+  for (WaitingFor& known : waiting_)
+    if (known.user == user) return known.queue;
+  return waiting_.emplace_back(WaitingFor{user, {}}).queue;
 }
 
 void PinnedMemory::deallocate(void* data) noexcept {
@@ -103,7 +147,7 @@ void PinnedMemory::deallocate(void* data) noexcept {
   statistics.cached_bytes += static_cast<int64_t>(block->size);
   for (const User& user : block->users)
     if (EventHandle event = record_pooled_event(user.device, user.stream)) {
-      waiting_.push_back({user.device, event, block});
+      waiting_for(user).push_back({event, block});
       ++block->waits;
     }
   block->users.clear();
@@ -119,12 +163,13 @@ PinnedBlock* PinnedMemory::find(const void* data) {
 }
 
 void PinnedMemory::collect_events() {
-  std::erase_if(waiting_, [&](const Waiting& waiting) {
-    if (!has_passed(waiting.device, waiting.event)) return false;
-    return_pooled_event(waiting.device, waiting.event);
-    if (--waiting.block->waits == 0) free_of(waiting.block->size).push_back(waiting.block);
-    return true;
-  });
+  for (auto& [user, queue] : waiting_)
+    while (!queue.empty() && has_passed(user.device, queue.front().event)) {
+      const Waiting waiting = queue.front();
+      queue.pop_front();
+      return_pooled_event(user.device, waiting.event);
+      if (--waiting.block->waits == 0) free_of(waiting.block->size).push_back(waiting.block);
+    }
 }
 
 void PinnedMemory::release_cached() {
@@ -143,7 +188,11 @@ void PinnedMemory::release_cached() {
 
 }  // namespace
 
-void* allocate_pinned(size_t nbytes) { return pinned.allocate(nbytes); }
+void* allocate_pinned(size_t nbytes) { return pinned.allocate(nbytes, nullptr); }
+void* allocate_pinned_for(size_t nbytes, int device, StreamHandle stream) {
+  const User user{device, stream};
+  return pinned.allocate(nbytes, &user);
+}
 void free_pinned(void* data) noexcept { pinned.deallocate(data); }
 
 void record_pinned(const void* data, int device, StreamHandle stream) {

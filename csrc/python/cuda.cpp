@@ -243,13 +243,16 @@ void bind_memory(Binder& b) {
 
 // ---- page-locked memory
 
-// Fresh page-locked memory.
-Tensor pinned_like(DType dtype, const DimVector& sizes, const DimVector& strides) {
+// A tensor without gaps that owns page-locked memory.
+Tensor pinned_tensor(void* data, DType dtype, Sizes sizes, Sizes strides) {
   size_t nbytes = itemsize(dtype);
   for (int64_t size : sizes) nbytes *= static_cast<size_t>(size);
-  void* data = cuda::allocate_pinned(nbytes);
   Ref<Storage> storage = Storage::borrow(data, nbytes, data, cuda::free_pinned);
   return Tensor(TensorImpl::create(std::move(storage), dtype, sizes, strides, 0));
+}
+Tensor pinned_bytes(void* data, size_t nbytes) {
+  const DimVector sizes{static_cast<int64_t>(nbytes)}, strides{1};
+  return pinned_tensor(data, DType::UInt8, sizes, strides);
 }
 
 bool is_pinned(const Tensor& x) {
@@ -277,10 +280,17 @@ void bind_pinned(Binder& b) {
     cuda::record_pinned(x->storage().data(), device, stream_of(stream));
   }, "x"_a, "device"_a, "stream"_a, "Tells that a stream uses page-locked memory.");
   b.function("_cuda_pinned_bytes", [](size_t nbytes) {
-    return pinned_like(DType::UInt8, DimVector{static_cast<int64_t>(nbytes)}, DimVector{1});
+    return pinned_bytes(cuda::allocate_pinned(nbytes), nbytes);
   }, "nbytes"_a, "Fresh page-locked memory, as a tensor of uint8.");
+  b.function("_cuda_pinned_for",
+             [](size_t nbytes, int device, uintptr_t stream) {
+    return pinned_bytes(cuda::allocate_pinned_for(nbytes, device, stream_of(stream)), nbytes);
+  }, "nbytes"_a, "device"_a, "stream"_a,
+             "The same, for a stream to write to before anybody else uses it: nobody waits for "
+             "streams that used the memory before, but that one.");
   b.function("_cuda_pinned_like", [](const Tensor& x) {
-    return pinned_like(x.dtype(), DimVector(x.sizes()), DimVector(x.strides()));
+    const size_t nbytes = static_cast<size_t>(x.numel()) * itemsize(x.dtype());
+    return pinned_tensor(cuda::allocate_pinned(nbytes), x.dtype(), x.sizes(), x.strides());
   }, "x"_a, "Fresh page-locked memory for a tensor whose elements lie like those of a dense one.");
   b.function("_cuda_copy_aside",
              [](const Tensor& to, const Tensor& from, uintptr_t stream, uintptr_t after) {
@@ -365,7 +375,9 @@ Tensor pinned(const Tensor& x) {
   if (is_pinned(x)) return x;
   const GradMode off(false);
   const Tensor plain = contiguous(x);
-  Tensor result = pinned_like(x.dtype(), DimVector(plain.sizes()), DimVector(plain.strides()));
+  const size_t nbytes = static_cast<size_t>(x.numel()) * itemsize(x.dtype());
+  Tensor result =
+      pinned_tensor(cuda::allocate_pinned(nbytes), x.dtype(), plain.sizes(), plain.strides());
   copy_into(result, plain);
   return result;
 }

@@ -134,7 +134,7 @@ class DeviceStore(Tracker):
                 continue
             host = None
             try:
-                host = self._host_memory(length)
+                host = self._host_memory(record, length)
             finally:
                 with locked:
                     is_away = host is not None and self._leave(record, host)
@@ -198,12 +198,13 @@ class DeviceStore(Tracker):
 
     # -- the host's memory
 
-    def _host_memory(self, nbytes: int) -> Tensor | None:
+    def _host_memory(self, record: _DeviceRecord, nbytes: int) -> Tensor | None:
         """Return page-locked memory; None if as much is taken as is allowed."""
         if not self._reserve(nbytes):
             return None
         try:
-            return _C._cuda_pinned_bytes(nbytes)
+            away = self._streams_of(record.device)[0]
+            return _C._cuda_pinned_for(nbytes, record.device, away)
         except _C.OutOfMemoryError as error:
             with locked:
                 self._release(nbytes)

@@ -107,6 +107,29 @@ def test_what_a_stream_uses_is_not_handed_out(emulator):
     torch._C._cuda_record_pinned(torch.ones(3), 0, s.cuda_stream)  # not pinned: nothing happens
 
 
+def test_memory_for_a_stream_does_not_wait_for_others(emulator):
+    """What a stream still reads is handed out, to a stream that waits for that."""
+    reader, writer = cuda.Stream(), cuda.Stream()
+    x = torch._C._cuda_pinned_bytes(512)
+    x.fill_(3)
+    there, back = (torch.empty(512, dtype=torch.uint8, device="cuda") for _ in range(2))
+    back.fill_(5)
+    address = x.data_ptr()
+    torch._C._cuda_copy_aside(there, x, reader.cuda_stream, 0)
+    del x
+    y = torch._C._cuda_pinned_for(512, 0, writer.cuda_stream)
+    assert y.data_ptr() == address
+    torch._C._cuda_copy_aside(y, back, writer.cuda_stream, 0)
+    writer.synchronize()
+    assert set(y.tolist()) == {5}
+    cuda.synchronize()
+    assert set(there.tolist()) == {3}
+    assert counts()[:2] == [512, 0]
+    del y
+    cuda.synchronize()
+    assert counts()[:2] == [0, 512]
+
+
 def test_packed_sequences():
     rnn = torch.nn.utils.rnn
     packed = rnn.pack_sequence([torch.ones(3, 2), torch.ones(1, 2)])

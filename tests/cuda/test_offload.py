@@ -326,14 +326,14 @@ def test_a_graph_that_is_never_swept():
 def test_no_page_locked_memory_left(monkeypatch):
     x = leaf()
 
-    def fail(nbytes):
+    def fail(nbytes, device, stream):
         raise torch.OutOfMemoryError("pin_memory: could not get it")
 
     o = tape.offload("cpu", prefetch=0, min_bytes=1)
     with o:
         y = chain(x, 2)
         with monkeypatch.context() as patch:
-            patch.setattr(torch._C, "_cuda_pinned_bytes", fail)
+            patch.setattr(torch._C, "_cuda_pinned_for", fail)
             with pytest.raises(
                 torch.OutOfMemoryError,
                 match=r"no page-locked memory left for a saved value of 2.00 KiB.*memory=.*folder",
