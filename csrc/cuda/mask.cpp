@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/registry.h"
+#include "cuda/kernel_errors.h"
 #include "cuda/launch.h"
 #include "cuda/walk.h"
 
@@ -21,6 +22,7 @@ struct MaskArguments {
   const void* from;
   void* to;
   int64_t total;
+  ErrorPlace errors;
   int64_t rank;
   int64_t sizes[kMaxRank];
 };
@@ -80,6 +82,11 @@ void masked_scatter(const OpCall& call) {
   arguments.counts = call.in(2).data();
   arguments.from = call.in(3).data();
   arguments.to = out.data();
+  arguments.total = call.in(3).numel();
+  arguments.errors = error_place(
+      out.device().index, {call.op.name, 0, arguments.total, [](const KernelError& error, int64_t) {
+    fail(error.op, ": number of elements of source (", error.size, ") < number of ones in mask");
+  }});
   run(concat("masked_scatter<", item_type(out.dtype()), ">").c_str(), key_of(4, out.dtype()),
       call.in(1), arguments);
 }

@@ -36,12 +36,24 @@ struct Counted {
   int64_t total = 0;
 };
 
-Counted count(const Tensor& mask) {
+// Of each block.
+Tensor count_blocks(const Tensor& mask) {
   int64_t blocks = (mask.numel() + kMaskBlock - 1) / kMaskBlock;
-  Counted counted{mask, empty_like(mask, DimVector{blocks}, DType::Int64)};
-  dispatch(count_mask_op, {mask}, {}, {counted.counts});
-  const auto counts = read_on_host<int64_t>(counted.counts);
-  for (int64_t b = 0; b < blocks; ++b) counted.total += counts[b];
+  Tensor counts = empty_like(mask, DimVector{blocks}, DType::Int64);
+  dispatch(count_mask_op, {mask}, {}, {counts});
+  return counts;
+}
+
+int64_t sum_on_host(const Tensor& block_counts) {
+  const auto counts = read_on_host<int64_t>(block_counts);
+  int64_t total = 0;
+  for (int64_t b = 0; b < block_counts.numel(); ++b) total += counts[b];
+  return total;
+}
+
+Counted count(const Tensor& mask) {
+  Counted counted{mask, count_blocks(mask)};
+  counted.total = sum_on_host(counted.counts);
   return counted;
 }
 
@@ -206,12 +218,16 @@ void scatter_masked(const char* op, const Tensor& out, const Tensor& mask, const
                  ": expected self and source to have same dtypes but got ", name(out.dtype()),
                  " and ", name(source.dtype()));
   if (out->device().is_meta()) return;
-  Counted counted = count(spread(mask, out.sizes()));
-  TAPEGRAD_CHECK(source.numel() >= counted.total, op, ": number of elements of source (",
-                 source.numel(), ") < number of ones in mask (", counted.total, ")");
+  const Tensor whole = spread(mask, out.sizes());
+  const Tensor counts = count_blocks(whole);
+  // Elsewhere the kernel looks at it, and the host does not wait.
+  if (const int64_t total = out->device().is_cpu() ? sum_on_host(counts) : 0;
+      source.numel() < total)
+    fail(op, ": number of elements of source (", source.numel(), ") < number of ones in mask (",
+         total, ")");
   Tensor values = spread(source, source.sizes());
   if (values->storage_ref() == out->storage_ref()) values = clone(detach(values));
-  dispatch(masked_scatter_op, {out, counted.mask, counted.counts, values}, {}, {out});
+  dispatch(masked_scatter_op, {out, whole, counts, values}, {}, {out});
 }
 
 }  // namespace

@@ -40,6 +40,11 @@ CALLS = {
         RuntimeError,
         "index 3 is out of bounds for dimension 0 with size 3",
     ),
+    "masked_scatter": (
+        lambda y: y.masked_scatter(y > 2, y[:1, :3]),
+        RuntimeError,
+        r"number of elements of source \(3\) < number of ones in mask",
+    ),
     "bernoulli": (
         lambda y: torch.bernoulli(y),
         RuntimeError,

@@ -161,6 +161,18 @@ def test_what_waits_says_so(name, refusing):
         WAITS[name](x, mask)
 
 
+def test_gradients_of_a_mask_wait_for_nothing(refusing):
+    x = torch.arange(6.0).cuda().requires_grad_()
+    mask = torch.tensor([True, False, True, False, True, True]).cuda()
+    loss = x.masked_select(mask).square().sum()  # how many there are, the host has to know
+    torch.zeros(6).cuda().masked_scatter_(mask, x.detach())
+    refusing()
+    loss.backward()
+    y = x.masked_scatter(mask, x.detach())
+    cuda.set_sync_debug_mode("default")
+    assert x.grad.tolist() == [0, 0, 4, 0, 8, 10] and y.tolist() == [0, 1, 1, 3, 2, 3]
+
+
 def test_copies_that_wait_for_nothing(refusing):
     pinned, small = torch.ones(1 << 16).pin_memory(), torch.ones(4)
     refusing()

@@ -13,7 +13,8 @@ struct MaskArguments {
   int64* counts;
   const void* from;
   void* to;
-  int64 total;  // of what is set
+  int64 total;  // of what is set, or of the source
+  ErrorPlace errors;
   int64 rank;
   int64 sizes[64];
 };
@@ -114,7 +115,8 @@ __device__ void masked_select(const MaskArguments& a) {
 template <class S>
 __device__ void masked_scatter(const MaskArguments& a) {
   for_each_set(a, [&](int64 number, int64 element) {
-    static_cast<S*>(a.to)[element] = static_cast<const S*>(a.from)[number];
+    if (number < a.total) static_cast<S*>(a.to)[element] = static_cast<const S*>(a.from)[number];
+    else a.errors.report(number);
   });
 }
 
