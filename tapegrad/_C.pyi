@@ -268,7 +268,7 @@ class Tensor:
         """A capsule by which another library takes the memory."""
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        """Where the memory lies: (1, 0), the CPU."""
+        """Where the memory lies: (1, 0) is the CPU, (2, i) the CUDA device i."""
 
     def __eq__(self, other: Any) -> Tensor: ...
 
@@ -3865,14 +3865,37 @@ class UntypedStorage:
     def _address(self) -> builtins.int:
         """The same, to read the bytes at once, or to write them for the first time."""
 
+    def _elements(self, dtype: _dtype) -> Tensor:
+        """All bytes as the elements of a tensor over them."""
+
+    def _is_same(self, other: UntypedStorage) -> builtins.bool:
+        """Whether another object stands for the same bytes."""
+
+    def cpu(self) -> UntypedStorage:
+        """The bytes in memory of the CPU: these, or a copy."""
+
+    def cuda(self, device: object | None = None, non_blocking: builtins.bool = False) -> UntypedStorage:
+        """The bytes on a GPU, the current one if none is given: these, or a copy."""
+
     def data_ptr(self) -> builtins.int:
         """The address of the first byte."""
+
+    @property
+    def device(self) -> Any:
+        """Where the bytes are."""
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Whether the bytes are on a GPU."""
 
     def nbytes(self) -> builtins.int:
         """How many bytes there are."""
 
     def size(self) -> builtins.int:
         """How many bytes there are."""
+
+    def to(self, device: object, non_blocking: builtins.bool = False) -> UntypedStorage:
+        """The bytes on a device: these, or a copy."""
 
 class _CodingPolicy:
     """How saved values are coded."""
@@ -5218,8 +5241,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: builtins.bool | No
 
     Args:
         ext_tensor: an object with ``__dlpack__``, or a DLPack capsule, which is consumed.
-        device: the device the result must be on.
-        copy: True copies the memory; otherwise it is shared.
+        device: where the result is to be; from another device it is copied.
+        copy: True copies the memory, False refuses to; otherwise it is shared where it can be.
+
+    Memory that its owner calls read-only is shared as well: do not write to it. On a GPU the current
+    stream waits for what the producer has queued, and the producer gets its memory back when the
+    streams that used it are done.
 
     Example:
         >>> import numpy
@@ -6864,6 +6891,19 @@ def tile(input: Tensor, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
     Example:
         >>> torch.tile(torch.tensor([1, 2]), (2,))
         tensor([1, 2, 1, 2])
+    """
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule over a tensor's memory, for one consumer.
+
+    Args:
+        tensor: the tensor.
+
+    No stream is made to wait: on a GPU the consumer uses the stream that is current here.
+
+    Example:
+        >>> torch.from_dlpack(torch.to_dlpack(torch.arange(3)))
+        tensor([0, 1, 2])
     """
 
 def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:

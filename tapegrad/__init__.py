@@ -102,6 +102,7 @@ if _TYPE_CHECKING:
         cuda,
         optim,
         profiler,
+        random,
         serialization,
         tape,
         version,
@@ -110,8 +111,9 @@ if _TYPE_CHECKING:
     from tapegrad.serialization import load, save
 else:
     _LATER = frozenset(
-        ("accelerator", "backends", "cuda", "optim", "profiler", "serialization", "tape", "version")
-    )
+        ("accelerator", "backends", "cuda", "optim", "profiler", "random", "serialization", "tape",
+         "version")
+    )  # fmt: skip
 
     def __getattr__(name):
         """Load the parts that many programs do without when they are first asked for."""

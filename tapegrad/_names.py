@@ -33,8 +33,8 @@ from tapegrad._C import (
     set_default_dtype, set_num_threads, set_rng_state, short, sigmoid, sigmoid_, sign, sign_,
     signbit, sin, sin_, sinc, sinc_, sinh, sinh_, softmax, sort, split, sqrt, sqrt_, square,
     square_, squeeze, stack, std, std_mean, sub, sum, swapaxes, t, take, take_along_dim, tan, tan_,
-    tanh, tanh_, tensor, tile, topk, transpose, tril, triu, trunc, trunc_, uint8, unbind, unflatten,
-    unique, unsqueeze, var, var_mean, vdot, where, xlogy, zeros, zeros_like,
+    tanh, tanh_, tensor, tile, to_dlpack, topk, transpose, tril, triu, trunc, trunc_, uint8, unbind,
+    unflatten, unique, unsqueeze, var, var_mean, vdot, where, xlogy, zeros, zeros_like,
 )
 from tapegrad._composed.calculus import cumulative_trapezoid, diff, trapezoid
 from tapegrad._composed.compare import allclose, equal, is_nonzero, is_tensor, isclose, isin

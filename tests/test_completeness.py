@@ -63,10 +63,11 @@ NOT_OPS = {
     "result_type": "a question about dtypes; covered by test_promotion",
     "can_cast": "a question about dtypes",
     "from_dlpack": "an exchange protocol",
+    "to_dlpack": "an exchange protocol",
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 41
+MOST_NOT_OPS = 42
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}

@@ -1,4 +1,5 @@
-// A loan: somebody outside knows the address of a storage's bytes, for a while.
+// Loans both ways: somebody outside knows the address of a storage's bytes for a while, or a storage shows the bytes of
+// somebody else on a device.
 #pragma once
 
 #include <utility>
@@ -20,5 +21,9 @@ class Loan {
  private:
   Ref<Storage> storage_;
 };
+
+// Storage::borrow() for bytes on any device.
+Ref<Storage> borrow_on(Device device, void* data, size_t nbytes, void* owner,
+                       void (*free_owner)(void*));
 
 }  // namespace tapegrad

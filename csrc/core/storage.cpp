@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/loan.h"
 
 namespace tapegrad {
 
@@ -18,6 +19,21 @@ std::vector<StorageListener>& listeners() {
 
 // How many borrowers there are. They hold the storages: an address here is not used again.
 auto& loans = *new std::unordered_map<const Storage*, uint32_t>();
+
+// Storages that this thread makes meanwhile are born on a device.
+class BirthOn {
+ public:
+  explicit BirthOn(Device device) : outer_(storage_context) {
+    storage_context.device = device;
+    storage_context.flags |= Storage::kDevice;
+  }
+  ~BirthOn() { storage_context = outer_; }
+  BirthOn(const BirthOn&) = delete;
+  BirthOn& operator=(const BirthOn&) = delete;
+
+ private:
+  const StorageContext outer_;
+};
 
 }  // namespace
 
@@ -39,9 +55,23 @@ Ref<Storage> Storage::allocate_on(Device device, size_t nbytes) {
   return Ref<Storage>::adopt(storage);
 }
 
+Ref<Storage> borrow_on(Device device, void* data, size_t nbytes, void* owner,
+                       void (*free_owner)(void*)) {
+  if (device.is_cpu()) return Storage::borrow(data, nbytes, owner, free_owner);
+  const BirthOn birth(device);
+  Ref<Storage> storage = Storage::borrow(data, nbytes, owner, free_owner);
+  ++device_storages;
+  return storage;
+}
+
 void Storage::free_on_device() noexcept {
   --device_storages;
-  device_allocators[static_cast<int>(device().type)].deallocate(device(), data_, nbytes_);
+  if (is_borrowed()) {
+    owner_->free(owner_->object);
+    pool_free(owner_, sizeof(Owner));
+  } else {
+    device_allocators[static_cast<int>(device().type)].deallocate(device(), data_, nbytes_);
+  }
   pool_free(this, sizeof(Storage));
 }
 

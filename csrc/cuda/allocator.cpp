@@ -14,6 +14,7 @@
 #include "core/pool.h"
 #include "cuda/blocks.h"
 #include "cuda/context.h"
+#include "cuda/foreign.h"
 #include "cuda/stream.h"
 
 namespace tapegrad::cuda {
@@ -472,6 +473,7 @@ void deallocate(int device, void* data) noexcept {
 }
 
 void record_stream(const Storage& storage, StreamHandle stream) {
+  if (storage.is_borrowed()) return record_foreign(storage, stream);
   memory_of(storage.device().index).record_stream(storage.data(), stream);
 }
 
@@ -484,6 +486,7 @@ void limit_waiting(int device, StreamHandle stream, size_t most_bytes) {
 }
 
 void empty_cache() {
+  collect_foreign();
   for (DeviceMemory* memory : memories)
     if (memory) memory->release_cached();
   empty_pinned_cache();

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cuda/foreign.h"
 #include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
@@ -174,6 +175,7 @@ void synchronize(int device) {
     const BlockingSection section;
     check(driver().synchronize_context(), "cuda: waiting for a device");
   }
+  collect_foreign();
   throw_kernel_errors(device);
 }
 

@@ -9,6 +9,7 @@
 #include "core/lane.h"
 #include "core/parallel.h"
 #include "cuda/allocator.h"
+#include "cuda/foreign.h"
 #include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
@@ -56,13 +57,7 @@ void enter_lane(Lane lane) {
 void order_lanes(Lane earlier, Lane later) {
   for (int device = 0; device < kMostDevices; ++device) {
     const auto index = static_cast<size_t>(device);
-    const StreamHandle from = lanes[earlier][index], to = lanes[later][index];
-    if (from == to) continue;
-    const EventHandle event = record_pooled_event(device, from);
-    TAPEGRAD_CHECK(event, "cuda: no event to order two streams with: the device has failed");
-    const DeviceGuard guard(device);
-    check(driver().make_stream_wait(to, event, 0), "cuda: ordering two streams");
-    return_pooled_event(device, event);  // the stream waits for what it stands for now
+    order_streams(device, lanes[earlier][index], lanes[later][index]);
   }
 }
 
@@ -129,7 +124,19 @@ void synchronize(int device, StreamHandle stream) {
     const BlockingSection section;
     check(driver().synchronize_stream(stream), "cuda: waiting for a stream");
   }
+  collect_foreign();
   throw_kernel_errors(device);
+}
+
+void order_streams(int device, StreamHandle earlier, StreamHandle later) {
+  if (earlier == later) return;
+  const EventHandle event = record_pooled_event(device, earlier);
+  TAPEGRAD_CHECK(event, "cuda: no event to order two streams with: the device has failed, or ",
+                 reinterpret_cast<uintptr_t>(earlier), " is no stream of 'cuda:", device, "'");
+  const DeviceGuard guard(device);
+  const Result result = driver().make_stream_wait(later, event, 0);
+  return_pooled_event(device, event);  // the stream waits for what it stands for now
+  check(result, "cuda: ordering two streams");
 }
 
 Event::~Event() {
@@ -174,6 +181,7 @@ void Event::synchronize() const {
     const BlockingSection section;
     check(driver().synchronize_event(handle_), "cuda: waiting for an event");
   }
+  collect_foreign();
   throw_kernel_errors(device_);
 }
 

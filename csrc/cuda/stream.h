@@ -33,6 +33,9 @@ bool is_done(int device, StreamHandle stream);
 // Waits for it. See Note [Waiting unasked].
 void synchronize(int device, StreamHandle stream);
 
+// What is put into `later` from now on waits for what is in `earlier` now. The host does not wait.
+void order_streams(int device, StreamHandle earlier, StreamHandle later);
+
 // A place in a stream. The driver's event is made when it is first recorded, on the stream's device.
 class Event {
  public:

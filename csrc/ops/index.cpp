@@ -59,6 +59,10 @@ void expand_masks(const char* op, const Tensor& x, IndexList indices, Prepared& 
                       is_mask || index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
                       ": tensors used as indices must be long, int, byte or bool tensors, got ",
                       name(index.dtype()), "; call .long() first");
+    TAPEGRAD_CHECK(
+        index->device().is_cpu() || index->device() == x->device(), op,
+        ": indices should be either on cpu or on the same device as the indexed tensor (",
+        to_string(x->device()), "), got one on ", to_string(index->device()));
     int64_t covers = is_mask ? index.dim() : 1;
     TAPEGRAD_CHECK_AS(IndexError, dim + covers <= x.dim(), op,
                       ": too many indices for tensor of dimension ", x.dim());
@@ -74,7 +78,7 @@ void expand_masks(const char* op, const Tensor& x, IndexList indices, Prepared& 
                         " at index ", dim + d);
     for (const Tensor& column : nonzero_columns(index)) {
       if (covers == 0) break;
-      prepared.columns.push_back(column);
+      prepared.columns.push_back(to_device(column, x->device()));
       prepared.dims.push_back(dim++);
     }
   }

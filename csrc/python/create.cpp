@@ -10,6 +10,7 @@
 #include "ops/view.h"
 #include "python/arguments.h"
 #include "python/create_docs.h"
+#include "python/cuda_array.h"
 #include "python/dlpack.h"
 #include "python/exchange.h"
 #include "python/from_data.h"
@@ -26,9 +27,9 @@ std::optional<DType> given_dtype(const ParsedArguments& a, int i) {
 }
 
 // Where asarray() and as_tensor() put something: a tensor stays where it is, other data goes to the default.
-Device given_device(const ParsedArguments& a, int i, const Tensor& result, PyObject* data) {
+Device given_device(const ParsedArguments& a, int i, const Tensor& result, bool stays) {
   if (a.has(i)) return device_of(a.object(i));
-  return is_tensor(data) ? result->device() : default_device;
+  return stays ? result->device() : default_device;
 }
 
 // ---- zeros, ones, empty, full
@@ -208,7 +209,7 @@ Tensor new_tensor(const ParsedArguments& a) {
 Tensor as_tensor(const ParsedArguments& a) {
   if (!a.object(0)) a.fail_missing(0);
   Tensor result = tensor_over_data("as_tensor", a.object(0), given_dtype(a, 1));
-  return to_device(result, given_device(a, 2, result, a.object(0)));
+  return to_device(result, given_device(a, 2, result, is_tensor(a.object(0))));
 }
 
 // What asarray(obj) shares memory with, or an undefined tensor when it must read elements.
@@ -216,7 +217,8 @@ Tensor shared_source(PyObject* object, std::optional<DType> dtype) {
   if (is_tensor(object)) return tensor_of(object);
   if (is_numpy_array(object)) return tensor_from_numpy("asarray", object, ReadOnly::Warn);
   if (is_numpy_scalar(object)) return {};
-  if (has_dlpack(object)) return tensor_from_dlpack("asarray", object, {});
+  if (has_dlpack(object)) return tensor_from_dlpack("asarray", object, {}, {});
+  if (has_cuda_array(object)) return tensor_from_cuda_array("asarray", object, CudaArrayUse::Share);
   if (PyObject_CheckBuffer(object))
     return tensor_from_buffer("asarray", object, dtype.value_or(default_dtype()), -1, 0);
   return {};
@@ -240,7 +242,9 @@ Tensor as_array(const ParsedArguments& a) {
   } else {
     result = must_copy ? clone(source) : source;
   }
-  const Device device = given_device(a, 2, result, object);
+  // What is shared from a GPU stays there; the CPU's arrays go to the default, as other data does.
+  const bool stays = is_tensor(object) || (source.defined() && !source->device().is_cpu());
+  const Device device = given_device(a, 2, result, stays);
   TAPEGRAD_CHECK_AS(ValueError, !must_share || device == result->device(),
                     "asarray: can't alias tensor from device '", to_string(result->device()),
                     "' to '", to_string(device), "'");

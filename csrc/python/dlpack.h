@@ -6,8 +6,9 @@
 namespace tapegrad::python {
 
 bool has_dlpack(PyObject* object);
-// From an object with __dlpack__, or from a capsule, which it consumes.
-Tensor tensor_from_dlpack(const char* op, nb::handle source, std::optional<bool> copy);
+// From an object with __dlpack__, or from a capsule, which it consumes. Without a device it stays where it is.
+Tensor tensor_from_dlpack(const char* op, nb::handle source, std::optional<Device> device,
+                          std::optional<bool> copy);
 
 void bind_dlpack(Binder& b);
 

@@ -5,11 +5,14 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/op.h"
+#include "graph/grad_mode.h"
 #include "intercept/capture.h"
+#include "ops/copy.h"
 #include "python/binding.h"
 #include "python/dlpack.h"
 #include "python/numpy.h"
 #include "python/pickle.h"
+#include "python/python_types.h"
 
 namespace tapegrad::python {
 
@@ -71,23 +74,34 @@ class UntypedStorage {
  public:
   explicit UntypedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {}
   size_t nbytes() const { return storage_->nbytes(); }
+  Device device() const { return storage_->device(); }
   uintptr_t data_ptr() const {
     note_shared(bytes());
     storage_->expose();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
   uintptr_t address() const {
+    TAPEGRAD_CHECK(device().type != DeviceType::CUDA, "storage: the host cannot read bytes on '",
+                   to_string(device()), "'; copy them with .cpu() first");
     note_shared(bytes());
     storage_->use();
     return reinterpret_cast<uintptr_t>(storage_->data());
   }
-
- private:
-  Tensor bytes() const {
-    const int64_t sizes[] = {static_cast<int64_t>(nbytes())}, strides[] = {1};
-    return Tensor(TensorImpl::create(storage_, DType::UInt8, sizes, strides, 0));
+  // All bytes as a tensor; those that make no whole element are left out.
+  Tensor elements(DType dtype) const {
+    const int64_t sizes[] = {static_cast<int64_t>(nbytes() / itemsize(dtype))}, strides[] = {1};
+    return Tensor(TensorImpl::create(storage_, dtype, sizes, strides, 0));
+  }
+  Tensor bytes() const { return elements(DType::UInt8); }
+  UntypedStorage on(Device target, bool non_blocking) const {
+    const GradMode off(false);
+    return UntypedStorage(to_device(bytes(), target, non_blocking)->storage_ref());
+  }
+  friend bool operator==(const UntypedStorage& a, const UntypedStorage& b) {
+    return a.storage_.get() == b.storage_.get();
   }
 
+ private:
   Ref<Storage> storage_;
 };
 
@@ -98,7 +112,31 @@ void bind_storage(Binder& b) {
       .def("__len__", &UntypedStorage::nbytes)
       .def("data_ptr", &UntypedStorage::data_ptr, "The address of the first byte.")
       .def("_address", &UntypedStorage::address,
-           "The same, to read the bytes at once, or to write them for the first time.");
+           "The same, to read the bytes at once, or to write them for the first time.")
+      .def("_elements", &UntypedStorage::elements, "dtype"_a,
+           "All bytes as the elements of a tensor over them.")
+      .def("_is_same",
+           [](const UntypedStorage& self, const UntypedStorage& other) { return self == other; },
+           "other"_a, "Whether another object stands for the same bytes.")
+      .def_prop_ro("device",
+                   [](const UntypedStorage& self) {
+    return nb::borrow(device_object(self.device()));
+  }, nb::sig("def device(self) -> typing.Any"), "Where the bytes are.")
+      .def_prop_ro("is_cuda",
+                   [](const UntypedStorage& self) {
+    return self.device().type == DeviceType::CUDA;
+  }, "Whether the bytes are on a GPU.")
+      .def("cpu", [](const UntypedStorage& self) { return self.on(Device{}, false); },
+           "The bytes in memory of the CPU: these, or a copy.")
+      .def("cuda",
+           [](const UntypedStorage& self, nb::object device, bool non_blocking) {
+    return self.on(device_of(device.is_none() ? nb::object(nb::str("cuda")) : device),
+                   non_blocking);
+  }, "device"_a.none() = nb::none(), "non_blocking"_a = false,
+           "The bytes on a GPU, the current one if none is given: these, or a copy.")
+      .def("to", [](const UntypedStorage& self, nb::handle device, bool non_blocking) {
+    return self.on(device_of(device), non_blocking);
+  }, "device"_a, "non_blocking"_a = false, "The bytes on a device: these, or a copy.");
   b.method("untyped_storage", [](const Tensor& self) {
     return UntypedStorage(self->storage_ref());
   }, "The bytes under the tensor, which its views share.");

@@ -11,6 +11,7 @@
 #include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/view.h"
+#include "python/cuda_array.h"
 #include "python/exchange.h"
 #include "python/numpy.h"
 
@@ -232,13 +233,18 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
   if (PyList_CheckExact(data)) return from_sequence(op, data, dtype);
   if (is_tensor(data)) return detached(tensor_of(data), dtype);
   if (is_numpy_array(data)) return detached(tensor_from_numpy(op, data, ReadOnly::Allow), dtype);
+  if (has_cuda_array(data))
+    return detached(tensor_from_cuda_array(op, data, CudaArrayUse::Copy), dtype);
   return from_sequence(op, data, dtype);
 }
 
 Tensor tensor_over_data(const char* op, PyObject* data, std::optional<DType> dtype) {
   if (is_tensor(data)) return dtype ? cast(tensor_of(data), *dtype) : tensor_of(data);
-  if (!is_numpy_array(data)) return from_sequence(op, data, dtype);
-  Tensor shared = tensor_from_numpy(op, data, ReadOnly::Allow);
+  const bool is_array = is_numpy_array(data);
+  if (!is_array && (PyList_CheckExact(data) || !has_cuda_array(data)))
+    return from_sequence(op, data, dtype);
+  Tensor shared = is_array ? tensor_from_numpy(op, data, ReadOnly::Allow)
+                           : tensor_from_cuda_array(op, data, CudaArrayUse::Share);
   return dtype ? cast(shared, *dtype) : shared;
 }
 

@@ -123,13 +123,7 @@ bool is_numpy_scalar(PyObject* object) {
   return is_instance_of_numpy(object, type, "generic");
 }
 
-DType numpy_dtype(const char* op, PyObject* array) {
-  nb::object dtype = nb::handle(array).attr("dtype");
-  std::string text = str_of(dtype.attr("str"));  // "<f4"
-  TAPEGRAD_CHECK_AS(ValueError, text[0] != '>' || text.size() < 2, op,
-                    ": given numpy array has byte order different from the native byte order; "
-                    "convert it with array.astype(array.dtype.newbyteorder('='))");
-  std::string_view kind(text.data() + 1, text.size() - 1);
+std::optional<DType> dtype_of_kind(const char* op, std::string_view kind) {
   constexpr std::pair<const char*, DType> kKinds[] = {
       {"f8", DType::Float64}, {"f4", DType::Float32}, {"f2", DType::Float16},
       {"i8", DType::Int64},   {"i4", DType::Int32},   {"i2", DType::Int16},
@@ -139,6 +133,16 @@ DType numpy_dtype(const char* op, PyObject* array) {
     if (kind == name) return found;
   if (kind == "c8") fail_unsupported_dtype(op, DType::Complex64);
   if (kind == "c16") fail_unsupported_dtype(op, DType::Complex128);
+  return std::nullopt;
+}
+
+DType numpy_dtype(const char* op, PyObject* array) {
+  nb::object dtype = nb::handle(array).attr("dtype");
+  std::string text = str_of(dtype.attr("str"));  // "<f4"
+  TAPEGRAD_CHECK_AS(ValueError, text[0] != '>' || text.size() < 2, op,
+                    ": given numpy array has byte order different from the native byte order; "
+                    "convert it with array.astype(array.dtype.newbyteorder('='))");
+  if (const auto found = dtype_of_kind(op, std::string_view(text).substr(1))) return *found;
   fail_dtype(op, array);
 }
 
@@ -201,17 +205,17 @@ Tensor tensor_from_buffer(const char* op, PyObject* object, DType dtype, int64_t
 }
 
 nb::object numpy_of(const Tensor& tensor, bool force) {
+  const bool is_cuda = tensor->device().type == DeviceType::CUDA;
+  TAPEGRAD_CHECK_AS(TypeError, force || !is_cuda, "numpy: can't convert ",
+                    to_string(tensor->device()),
+                    " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                    "memory first.");
   TAPEGRAD_CHECK(force || !requires_grad(tensor),
                  "numpy: can't call numpy() on a Tensor that requires grad; use "
                  "tensor.detach().numpy() instead");
   TAPEGRAD_CHECK_AS(TypeError, tensor.dtype() != DType::BFloat16,
                     "numpy: NumPy has no bfloat16; call .float() first");
-  if (tensor->device().type == DeviceType::CUDA) {
-    TAPEGRAD_CHECK_AS(TypeError, force, "numpy: can't convert ", to_string(tensor->device()),
-                      " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
-                      "memory first.");
-    return numpy_of(to_device(tensor, Device{}), true);
-  }
+  if (is_cuda) return numpy_of(to_device(tensor, Device{}), true);
   size_t rank = tensor.sizes().size();
   std::vector<size_t> shape(tensor.sizes().begin(), tensor.sizes().end());
   note_shared(tensor);

@@ -13,6 +13,9 @@ bool is_numpy_scalar(PyObject* object);  // numpy.float32(1) and its like
 // The dtype of an array or a NumPy scalar. TypeError when there is none for it.
 DType numpy_dtype(const char* op, PyObject* array);
 
+// The dtype of what NumPy calls "f4", if there is one.
+std::optional<DType> dtype_of_kind(const char* op, std::string_view kind);
+
 enum class ReadOnly { Warn, Allow };
 // A tensor over the array's memory, which keeps the array alive.
 Tensor tensor_from_numpy(const char* op, PyObject* array, ReadOnly read_only);

@@ -1,18 +1,21 @@
 // Pickling and deep copies.
 //
 // A tensor is pickled as the bytes of its elements with dtype, sizes, strides (a dense memory order
-// is kept), requires_grad, class and attributes. Tensors that share memory are stored one by one
-// and no longer share it when they are loaded.
+// is kept), requires_grad, class, attributes, and the device where it is not the CPU. Tensors that share
+// memory are stored one by one and no longer share it when they are loaded.
 #include "python/pickle.h"
 
 #include <cstring>
 
 #include "core/error.h"
 #include "core/op.h"
+#include "cuda/context.h"
 #include "graph/record.h"
 #include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/view.h"
+#include "python/python_types.h"
+#include "python/text.h"
 
 namespace tapegrad::python {
 
@@ -30,11 +33,34 @@ void check_tensor(const char* method, nb::handle self) {
 
 PyObject* attributes_of(PyObject* self) { return reinterpret_cast<TensorObject*>(self)->dict; }
 
-// _rebuild_tensor(class, bytes, dtype, sizes, strides, requires_grad). A plain C function, because
+// The device that a tensor was pickled on, refused with a remedy where there is none.
+Device pickled_device(PyObject* object) {
+  const std::string text = str_of(nb::handle(object));
+  if (text.starts_with("cuda:")) {
+    const int count = cuda::device_count();
+    TAPEGRAD_CHECK(count > 0,
+                   "_rebuild_tensor: Attempting to deserialize object on a CUDA device but "
+                   "torch.cuda.is_available() is False. If you are running on a CPU-only machine, "
+                   "please use torch.save and torch.load with map_location=torch.device('cpu') to "
+                   "map your storages to the CPU.");
+    nb::object number = nb::steal(PyLong_FromString(text.c_str() + 5, nullptr, 10));
+    if (!number.is_valid()) throw nb::python_error();
+    TAPEGRAD_CHECK(PyObject_RichCompareBool(number.ptr(), nb::int_(count).ptr(), Py_LT) == 1,
+                   "_rebuild_tensor: Attempting to deserialize object on CUDA device ",
+                   text.substr(5), " but torch.cuda.device_count() is ", count,
+                   ". Please use torch.save and torch.load with map_location to map your storages "
+                   "to an existing device.");
+  }
+  return device_of(nb::handle(object));
+}
+
+// _rebuild_tensor(class, bytes, dtype, sizes, strides, requires_grad[, device]). A plain C function, because
 // pickle stores those by name.
 PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
-    TAPEGRAD_CHECK_AS(TypeError, count == 6, "_rebuild_tensor: expected 6 arguments, got ", count);
+    TAPEGRAD_CHECK_AS(TypeError, count == 6 || count == 7,
+                      "_rebuild_tensor: expected 6 or 7 arguments, got ", count);
+    const Device device = count == 7 ? pickled_device(args[6]) : Device{};
     nb::handle type(args[0]), data(args[1]);
     DType dtype;
     DimVector sizes, strides;
@@ -63,6 +89,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* args, Py_ssize_t count) {
                       "its data");
     x->set_geometry(sizes, strides, 0);
     note_constant(x);
+    if (!device.is_cpu()) x = to_device(x, device);
     if (PyObject_IsTrue(args[5]) == 1) set_requires_grad(x, true);
     return wrap_as(reinterpret_cast<PyTypeObject*>(args[0]), std::move(x));
   });
@@ -78,15 +105,24 @@ nb::object reduce(nb::handle self, nb::handle rebuild) {
   check_tensor("__reduce_ex__", self);
   const Tensor& x = tensor_of(self.ptr());
   Tensor dense = dense_copy(x);
+  if (x->device().type == DeviceType::CUDA) {
+    const GradMode off(false);
+    dense = to_device(dense, Device{});  // in the same order of memory
+  }
   nb::bytes data(read_on_host<char>(dense).get(),
                  static_cast<size_t>(dense.numel()) * itemsize(dense.dtype()));
-  nb::tuple arguments =
-      nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))), data,
-                     dense.dtype(), IntList{DimVector(dense.sizes())},
-                     IntList{DimVector(dense.strides())}, requires_grad(x) && is_leaf(x));
+  nb::list arguments;
+  arguments.append(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr()))));
+  arguments.append(data);
+  arguments.append(dense.dtype());
+  arguments.append(IntList{DimVector(dense.sizes())});
+  arguments.append(IntList{DimVector(dense.strides())});
+  arguments.append(requires_grad(x) && is_leaf(x));
+  if (!x->device().is_cpu()) arguments.append(to_string(x->device()));
   PyObject* attributes = attributes_of(self.ptr());
-  if (!attributes || PyDict_GET_SIZE(attributes) == 0) return nb::make_tuple(rebuild, arguments);
-  return nb::make_tuple(rebuild, arguments, nb::handle(attributes));
+  if (!attributes || PyDict_GET_SIZE(attributes) == 0)
+    return nb::make_tuple(rebuild, nb::tuple(arguments));
+  return nb::make_tuple(rebuild, nb::tuple(arguments), nb::handle(attributes));
 }
 
 // Another tensor over the same memory, a leaf of its own.

@@ -256,6 +256,19 @@ void set_state(Generator& generator, const Tensor& state) {
   generator.set_state(*read_on_host<RandomStream>(plain));
 }
 
+// From (state, device), or from the state alone, as it was pickled once.
+void restore_generator(Generator* self, nb::object state) {
+  Device device;
+  if (PyTuple_Check(state.ptr()) && PyTuple_GET_SIZE(state.ptr()) == 2) {
+    device = device_of(state[1]);
+    state = state[0];
+  }
+  TAPEGRAD_CHECK_AS(TypeError, is_tensor(state.ptr()) && !device.is_meta(),
+                    "Generator.__setstate__: the pickled generator is damaged");
+  new (self) Generator(Generator::kDefaultSeed, device);
+  set_state(*self, tensor_of(state.ptr()));
+}
+
 void bind_generator(Binder& b) {
   auto type = nb::class_<Generator>(b.module(), "Generator", kGeneratorDoc);
   type.def("__init__",
@@ -274,11 +287,12 @@ void bind_generator(Binder& b) {
       .def("initial_seed", &Generator::initial_seed, "The seed of the stream.")
       .def("get_state", state_tensor, "The state, as a uint8 tensor.")
       .def("set_state", set_state, "new_state"_a, "Sets the state that get_state() gave.")
-      .def("__getstate__", state_tensor)
-      .def("__setstate__", [](Generator* self, const Tensor& state) {
-    new (self) Generator();
-    set_state(*self, state);
-  }).def_prop_ro("device", [](const Generator& self) {
+      .def("__getstate__",
+           [](const Generator& self) {
+    return nb::make_tuple(state_tensor(self), to_string(self.device()));
+  })
+      .def("__setstate__", restore_generator)
+      .def_prop_ro("device", [](const Generator& self) {
     return nb::handle(device_object(self.device()));
   }, "The device of the tensors that it fills.");
   b.module().attr("default_generator") = nb::cast(&default_generator(), nb::rv_policy::reference);

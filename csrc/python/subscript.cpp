@@ -252,7 +252,8 @@ void assign_indexed(const Tensor& self, const Key& key, const Tensor& value) {
                              target.sizes().first(std::min(indices[0].dim(), target.dim())))) {
     DimVector sizes(indices[0].sizes());
     while (static_cast<int64_t>(sizes.size()) < target.dim()) sizes.push_back(1);
-    return masked_fill_(target, reshape(indices[0], sizes), reshape(value, {}));
+    const Tensor mask = to_device(reshape(indices[0], sizes), target->device());
+    return masked_fill_(target, mask, reshape(value, {}));
   }
   index_put_(target, indices, without_leading_ones(value), false);
 }

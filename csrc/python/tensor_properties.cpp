@@ -7,6 +7,7 @@
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
+#include "python/cuda_array.h"
 #include "python/node_object.h"
 #include "python/python_types.h"
 
@@ -186,6 +187,10 @@ PyGetSetDef properties[] = {
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
     {"is_meta", get_is_on<DeviceType::Meta>, nullptr,
      "Whether there is no memory: a tensor on the meta device has a shape alone.", nullptr},
+    // Without it, pickle finds no place for attributes.
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"__cuda_array_interface__", get_cuda_array_interface, nullptr,
+     "The memory on a GPU, described for other libraries.", nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

@@ -70,7 +70,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild_parameter, (type(self), self.detach(), self.requires_grad)
+        made = _rebuild_parameter, (type(self), self.detach(), self.requires_grad)
+        return (*made, self.__dict__) if self.__dict__ else made
 
 
 def _rebuild_parameter(cls: type, data: Tensor, requires_grad: bool) -> Any:

@@ -476,14 +476,15 @@ class Optimizer:
         """Return a copy of a parameter's state.
 
         Counts and the like keep their dtype: they would be rounded differently in another, and
-        the continuation would not be the same.
+        the continuation would not be the same. They go where `scalar` makes them.
         """
         loaded = _copied_for(param, entry)
         for key in self._scalar_state if isinstance(entry, dict) else ():
             if isinstance(entry.get(key), Tensor):
                 narrow = fused and key == "step"
                 dtype = tapegrad.float32 if narrow else entry[key].dtype
-                loaded[key] = entry[key].to(dtype=dtype, copy=True)
+                device = param.device if fused else "cpu"
+                loaded[key] = entry[key].to(device=device, dtype=dtype, copy=True)
         return loaded
 
     def _check_groups_match(self, saved_groups: list[Group]) -> None:

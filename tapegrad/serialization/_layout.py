@@ -115,9 +115,8 @@ class Layout:
         shape = (*tensor.shape, 2) if code.pairs else tuple(tensor.shape)
 
         def data() -> memoryview:
-            if not tensor.is_contiguous():
-                return _bytes_of(tensor.detach().contiguous())
-            return _bytes_of(tensor)
+            plain = tensor.detach().contiguous()
+            return _bytes_of(plain.cpu() if plain.is_cuda else plain)
 
         name = self._unique(view.name)
         nbytes = tensor.numel() * tensor.dtype.itemsize
@@ -169,6 +168,9 @@ class Layout:
         sizes = (end - first,) if shape is None else tuple(shape)
 
         def data() -> memoryview:
+            if tensor.is_cuda:
+                span = _C.as_strided(tensor.detach(), (end - first,), (1,), first)
+                return memory_of(span.cpu())
             return memory_of(tensor)[first * size : end * size]
 
         sizes = (*sizes, 2) if code.pairs else sizes
@@ -191,6 +193,8 @@ class Layout:
             record["requires_grad"] = True
         if type(view.tensor) is not Tensor:
             record["parameter"] = True
+        if view.tensor.is_cuda:
+            record["device"] = str(view.tensor.device)
 
 
 def _name_of(dtype: _C.dtype) -> str:

@@ -1,7 +1,8 @@
-"""Where tensors go that another machine had elsewhere: `map_location`."""
+"""Where tensors go: to the device that they were saved from, or as `map_location` says."""
 
 from typing import Any
 
+from tapegrad import _C
 from tapegrad._types import device
 from tapegrad.serialization._errors import CheckpointError
 
@@ -13,7 +14,7 @@ class Placement:
 
     Args:
         map_location: None, a device or its name, a dict from names to names, or a function of a
-            storage and a name that returns the storage, or None for the usual place.
+            storage and a name that returns a storage, or None for the usual place.
     """
 
     def __init__(self, map_location: Any) -> None:
@@ -31,35 +32,37 @@ class Placement:
         self.rule = map_location
         self.is_function = callable(map_location)
         if isinstance(map_location, (str, device)):
-            _check_device(str(map_location), RuntimeError)
+            _find_device(str(map_location), RuntimeError)
 
-    def check(self, location: str) -> None:
-        """Refuse a place that there is not, before bytes are read for it."""
+    def target(self, location: str) -> device:
+        """Return where the bytes of a location go, before they are read.
+
+        That is the CPU where a function decides, which is given them there.
+        """
         if self.is_function:
-            return
+            return device("cpu")
         if isinstance(self.rule, dict):
             location = str(self.rule.get(location, location))
         elif self.rule is not None:
             location = str(self.rule)
-        _check_device(location, CheckpointError)
+        return _find_device(location, CheckpointError)
 
-    def place(self, storage: Any, location: str) -> None:
-        """Let a function that was given as map_location decide."""
-        if not self.is_function:
-            return
+    def place(self, storage: _C.UntypedStorage, location: str) -> _C.UntypedStorage:
+        """Return the storage that a function that was given as map_location chooses."""
         try:
             result = self.rule(storage, location)
         except Exception as error:
             raise FunctionError(error) from error
         if result is None:
-            _check_device(location, CheckpointError)
-        elif result is not storage:
+            return storage.to(_find_device(location, CheckpointError))
+        if type(result) is not _C.UntypedStorage or result.nbytes() != storage.nbytes():
             raise FunctionError(
                 TypeError(
-                    "load: expected map_location to return the storage it was given, or None, got "
-                    f"{type(result).__name__}"
+                    "load: expected map_location to return the storage it was given, the same "
+                    f"bytes on another device, or None, got {type(result).__name__}"
                 )
             )
+        return result
 
 
 class FunctionError(BaseException):
@@ -70,15 +73,38 @@ class FunctionError(BaseException):
         self.error = error
 
 
-def _check_device(location: str, error: type[RuntimeError]) -> None:
+def _find_device(location: str, error: type[RuntimeError]) -> device:
+    kind, colon, number = location.partition(":")
+    if kind != "cuda" or (colon and not number.isdecimal()):
+        return _find_other_device(location, error)
+    count = _C._cuda_device_count()
+    if count == 0:
+        raise error(
+            "load: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() "
+            "is False. If you are running on a CPU-only machine, please use torch.load with "
+            "map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+    index = int(number) if number else _C._cuda_current_device()
+    if index >= count:
+        raise error(
+            f"load: Attempting to deserialize object on CUDA device {index} but "
+            f"torch.cuda.device_count() is {count}. Please use torch.load with map_location to map "
+            "your storages to an existing device."
+        )
+    return device("cuda", index)
+
+
+def _find_other_device(location: str, error: type[RuntimeError]) -> device:
     try:
         found = device(location)
     except RuntimeError as cause:
         raise error(
-            f"load: don't know how to restore data location {location!r:.60}; expected 'cpu'"
+            f"load: don't know how to restore data location {location!r:.60}; expected 'cpu' or "
+            "'cuda'"
         ) from cause
     if found.type != "cpu":
         raise error(
-            f"load: attempting to deserialize object on a {found.type.upper()} device, but there "
-            "is none; pass map_location='cpu' to load it into the CPU's memory"
+            f"load: Attempting to deserialize object on a {found.type.upper()} device, which holds "
+            "no values; pass map_location='cpu' to load it into the CPU's memory"
         )
+    return found

@@ -239,6 +239,8 @@ class _Decoder:
         dtype = BY_NAME[record["dtype"]] if "dtype" in record else None
         requires_grad = record.get("requires_grad") is True
         cls = Parameter if record.get("parameter") is True else Tensor
+        if "device" in record:
+            self.entries.storage(entry).locate(record["device"])
         if "shape" in record:
             dtype = dtype or dtype_of_code(entry.code)
             shape, stride, offset = record["shape"], record["stride"], record["offset"]
@@ -305,7 +307,7 @@ def _reorder(tensor: Tensor, stride: Any) -> Tensor:
         expected *= size
     with no_grad():
         return _C.empty_strided(
-            tuple(tensor.shape), tuple(stride), dtype=tensor.dtype, device="cpu"
+            tuple(tensor.shape), tuple(stride), dtype=tensor.dtype, device=tensor.device
         ).copy_(tensor)
 
 

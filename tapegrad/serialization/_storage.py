@@ -1,8 +1,8 @@
 """Tensors over the bytes of a file: read into memory of their own, or mapped.
 
-A storage is a range of the file. Its bytes come in once, when the first tensor over them is made;
-all tensors over it share them. Sizes, strides and offsets come from outside and are checked here
-before the native code sees them.
+A storage is a range of the file. Its bytes come in once, when the first tensor over them is made,
+and go to their device; all tensors over it share them. Sizes, strides and offsets come from outside
+and are checked here before the native code sees them.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._types import device
 from tapegrad.autograd.grad_mode import no_grad
 from tapegrad.serialization._location import Placement
 from tapegrad.serialization._source import Source
@@ -21,7 +22,7 @@ MOST_DIMENSIONS = 64
 
 
 def memory_of(tensor: Tensor) -> memoryview:
-    """Return the bytes under a tensor, all of its storage."""
+    """Return the bytes under a tensor of the CPU, all of its storage."""
     storage = tensor.untyped_storage()
     if storage.nbytes() == 0:
         return memoryview(b"")
@@ -73,6 +74,12 @@ class Storage:
         self.swapped = swapped
         self._bases: dict[_C.dtype, Tensor] = {}
 
+    def locate(self, location: Any) -> None:
+        """Note the device that the writer had the bytes on."""
+        if type(location) is not str or (self._bases and location != self.location):
+            raise self.files.fail(f"{self.name}: it was on two devices, or on none")
+        self.location = location
+
     def tensor(
         self,
         dtype: _C.dtype,
@@ -88,7 +95,7 @@ class Storage:
         try:
             with no_grad():
                 if base is None:
-                    data = _C.empty(tuple(shape), dtype=dtype, device="cpu")
+                    data = _C.empty(tuple(shape), dtype=dtype, device=self._empty_device())
                 else:
                     data = _C.as_strided(base, tuple(shape), tuple(stride), offset)
                 made: Tensor = _C._make_subclass(cls, data, False)
@@ -124,9 +131,7 @@ class Storage:
             return self._bases[dtype]
         other = next(iter(self._bases.values()), None)
         if other is None:
-            self.files.placement.check(self.location)
-            base = self._bring_in(dtype)
-            self.files.placement.place(base.untyped_storage(), self.location)
+            base = self._bring_in_place(dtype)
         elif other.dtype.itemsize == dtype.itemsize:
             base = other.view(dtype)
         else:
@@ -134,10 +139,35 @@ class Storage:
                 f"{self.name}: tensors over the same memory have elements of different sizes, "
                 f"{other.dtype} and {dtype}"
             )
-        if dtype is _C.bool and int(base.view(_C.uint8).max()) > 1:
-            raise self.files.fail(f"{self.name}: a bool that is neither 0 nor 1")
+        if dtype is _C.bool and other is not None:
+            self._check_bools(base)
         self._bases[dtype] = base
         return base
+
+    def _check_bools(self, base: Tensor) -> None:
+        if int(base.view(_C.uint8).max()) > 1:
+            raise self.files.fail(f"{self.name}: a bool that is neither 0 nor 1")
+
+    def _bring_in_place(self, dtype: _C.dtype) -> Tensor:
+        placement = self.files.placement
+        target = placement.target(self.location)  # Refuses before anything is read.
+        base = self._bring_in(dtype)
+        if dtype is _C.bool:
+            self._check_bools(base)
+        if not placement.is_function:
+            return base if target.type == "cpu" else base.to(target)
+        given = base.untyped_storage()
+        chosen = placement.place(given, self.location)
+        return base if chosen._is_same(given) else chosen._elements(dtype)
+
+    def _empty_device(self) -> device:
+        """Return where a tensor without elements goes."""
+        placement = self.files.placement
+        target = placement.target(self.location)
+        if not placement.is_function:
+            return target
+        nothing = _C.empty(0, dtype=_C.uint8, device="cpu").untyped_storage()
+        return placement.place(nothing, self.location).device
 
     def _bring_in(self, dtype: _C.dtype) -> Tensor:
         count = self.nbytes // dtype.itemsize

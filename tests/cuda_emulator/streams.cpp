@@ -4,6 +4,7 @@
 // it. A program that forgets to wait then reads old values every time, not once in a thousand runs.
 #include <atomic>
 #include <cstring>
+#include <map>
 
 #include "emulator.h"
 
@@ -31,14 +32,26 @@ void run_what_is_waited_for(StreamTag& stream, const Work& work) {
       run_until(*other, sequence);
 }
 
+// The default stream that each thread has of its own, beside the one that all share.
+StreamTag* stream_of_thread(ContextTag& context) {
+  thread_local std::map<ContextTag*, StreamTag*> own;
+  StreamTag*& stream = own[&context];
+  if (!stream) {
+    context.streams.emplace_back(new StreamTag{&context, false, true, {}});
+    stream = context.streams.back().get();
+  }
+  return stream;
+}
+
 bool is_idle(const StreamTag& stream) { return stream.queue.empty(); }
 
 }  // namespace
 
 StreamHandle find_stream(StreamHandle handle) {
-  constexpr uintptr_t kLegacy = 1;
+  constexpr uintptr_t kLegacy = 1, kPerThread = 2;
   if (!current()) return nullptr;
   if (!handle || reinterpret_cast<uintptr_t>(handle) == kLegacy) return current()->null_stream;
+  if (reinterpret_cast<uintptr_t>(handle) == kPerThread) return stream_of_thread(*current());
   for (const auto& stream : current()->streams)
     if (stream.get() == handle) return handle;
   return nullptr;

@@ -69,6 +69,12 @@ def _reduce(tensor: Tensor) -> Any:
             "DataLoader: a batch holds a tensor that requires grad and is not a leaf; the tape "
             "does not cross processes: detach() it in the dataset or the collate_fn"
         )
+    if tensor.is_cuda:
+        raise RuntimeError(
+            f"DataLoader: a batch holds a tensor on {str(tensor.device)!r}, and memory of a GPU is "
+            "not shared between processes: let workers make tensors of the CPU, and move batches "
+            "where they arrive"
+        )
     memory: Any = b""
     if tensor.numel() > 0:
         flat = tensor.detach().contiguous().reshape(-1)
@@ -80,7 +86,7 @@ def _reduce(tensor: Tensor) -> Any:
 
 def _rebuild(memory: Any, dtype: Any, shape: tuple[int, ...], requires_grad: bool) -> Tensor:
     if 0 in shape:
-        return _C.empty(shape, dtype=dtype, requires_grad=requires_grad)
+        return _C.empty(shape, dtype=dtype, device="cpu", requires_grad=requires_grad)
     return _C.frombuffer(memory, dtype=dtype).reshape(shape).requires_grad_(requires_grad)
 
 
