@@ -20,7 +20,7 @@ def to_numpy(tensor):
     tensor = tensor.detach().clone()
     if dt.name_of(tensor.dtype) == "bfloat16":
         tensor = tensor.float()
-    return tensor.numpy()
+    return tensor.numpy(force=True)
 
 
 def assert_close(actual, wanted, bounds=(0.0, 0.0), context=""):
@@ -100,8 +100,9 @@ def as_function(op, sample):
 
 
 def random_like(tensors, random):
-    """Return float64 tensors of the same shapes with normal entries."""
-    return [torch.from_numpy(np.asarray(random.standard_normal(tuple(t.shape)))) for t in tensors]
+    """Return float64 tensors of the same shapes, on the same devices, with normal entries."""
+    arrays = (np.asarray(random.standard_normal(tuple(t.shape))) for t in tensors)
+    return [torch.from_numpy(a).to(t.device) for a, t in zip(arrays, tensors, strict=True)]
 
 
 def inner(tensors, others):

@@ -1,5 +1,4 @@
-// Loans both ways: somebody outside knows the address of a storage's bytes for a while, or a storage shows the bytes of
-// somebody else on a device.
+// A loan: somebody outside knows the address of a storage's bytes, for a while.
 #pragma once
 
 #include <utility>
@@ -21,9 +20,5 @@ class Loan {
  private:
   Ref<Storage> storage_;
 };
-
-// Storage::borrow() for bytes on any device.
-Ref<Storage> borrow_on(Device device, void* data, size_t nbytes, void* owner,
-                       void (*free_owner)(void*));
 
 }  // namespace tapegrad

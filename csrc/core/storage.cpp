@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/loan.h"
 
 namespace tapegrad {
 
@@ -20,21 +19,6 @@ std::vector<StorageListener>& listeners() {
 // How many borrowers there are. They hold the storages: an address here is not used again.
 auto& loans = *new std::unordered_map<const Storage*, uint32_t>();
 
-// Storages that this thread makes meanwhile are born on a device.
-class BirthOn {
- public:
-  explicit BirthOn(Device device) : outer_(storage_context) {
-    storage_context.device = device;
-    storage_context.flags |= Storage::kDevice;
-  }
-  ~BirthOn() { storage_context = outer_; }
-  BirthOn(const BirthOn&) = delete;
-  BirthOn& operator=(const BirthOn&) = delete;
-
- private:
-  const StorageContext outer_;
-};
-
 }  // namespace
 
 bool add_storage_listener(const StorageListener& listener) {
@@ -42,36 +26,37 @@ bool add_storage_listener(const StorageListener& listener) {
   return true;
 }
 
-Ref<Storage> Storage::allocate_on(Device device, size_t nbytes) {
+void* Storage::allocate_bytes(Device device, size_t nbytes) {
+  if (device.is_cpu()) return tapegrad::allocate(nbytes);
   const DeviceAllocator& allocator = device_allocators[static_cast<int>(device.type)];
   TAPEGRAD_CHECK(allocator.allocate, "device: '", to_string(device),
                  "' is not available: this build has no back end for it; use 'cpu'");
-  void* data = allocator.allocate(device, nbytes);
-  auto* storage = new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, nullptr);
-  storage->context_.device = device;
-  storage->clear(kFresh);  // a budget knows of the CPU's bytes alone
-  storage->set(kDevice);
-  ++device_storages;
-  return Ref<Storage>::adopt(storage);
+  return allocator.allocate(device, nbytes);
 }
 
-Ref<Storage> borrow_on(Device device, void* data, size_t nbytes, void* owner,
-                       void (*free_owner)(void*)) {
-  if (device.is_cpu()) return Storage::borrow(data, nbytes, owner, free_owner);
-  const BirthOn birth(device);
-  Ref<Storage> storage = Storage::borrow(data, nbytes, owner, free_owner);
+void Storage::free_bytes(Device device, void* data, size_t nbytes) noexcept {
+  if (device.is_cpu()) return deallocate(data, nbytes);
+  device_allocators[static_cast<int>(device.type)].deallocate(device, data, nbytes);
+}
+
+void Storage::settle_on(Device device) {
+  context_.device = device;
+  clear(kFresh);  // a budget knows of the CPU's bytes alone
+  set(kDevice);
   ++device_storages;
-  return storage;
+}
+
+Ref<Storage> Storage::allocate_on(Device device, size_t nbytes) {
+  void* data = allocate_bytes(device, nbytes);
+  auto* storage = new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, nullptr);
+  storage->settle_on(device);
+  return Ref<Storage>::adopt(storage);
 }
 
 void Storage::free_on_device() noexcept {
   --device_storages;
-  if (is_borrowed()) {
-    owner_->free(owner_->object);
-    pool_free(owner_, sizeof(Owner));
-  } else {
-    device_allocators[static_cast<int>(device().type)].deallocate(device(), data_, nbytes_);
-  }
+  if (is_borrowed()) return_bytes();
+  else free_bytes(device(), data_, nbytes_);
   pool_free(this, sizeof(Storage));
 }
 

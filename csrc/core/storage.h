@@ -83,9 +83,12 @@ class Storage {
     return allocate_on(device, nbytes);
   }
   // Bytes owned by somebody else, such as a NumPy array; free_owner(owner) runs at the end.
-  static Ref<Storage> borrow(void* data, size_t nbytes, void* owner, void (*free_owner)(void*)) {
+  static Ref<Storage> borrow(void* data, size_t nbytes, void* owner, void (*free_owner)(void*),
+                             Device device = {}) {
     auto* keeper = new (pool_allocate(sizeof(Owner))) Owner{owner, free_owner};
-    return Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, keeper));
+    auto* storage = new (pool_allocate(sizeof(Storage))) Storage(data, nbytes, keeper);
+    if (!device.is_cpu()) storage->settle_on(device);
+    return Ref<Storage>::adopt(storage);
   }
 
   Device device() const { return context_.device; }
@@ -156,6 +159,11 @@ class Storage {
     }
   }
   static Ref<Storage> allocate_on(Device device, size_t nbytes);
+  // The bytes alone, on any device.
+  static void* allocate_bytes(Device device, size_t nbytes);
+  static void free_bytes(Device device, void* data, size_t nbytes) noexcept;
+  // The bytes are on another device than the CPU.
+  void settle_on(Device device);
 
   void set(unsigned flags) { context_.flags = static_cast<uint16_t>(context_.flags | flags); }
   void clear(unsigned flags) { context_.flags = static_cast<uint16_t>(context_.flags & ~flags); }
@@ -175,13 +183,13 @@ class Storage {
       if (has(kDevice)) return free_on_device();
     }
     if (is_embedded()) return deallocate(data_, header_offset(nbytes_) + sizeof(Storage));
-    if (is_borrowed()) {
-      owner_->free(owner_->object);
-      pool_free(owner_, sizeof(Owner));
-    } else {
-      deallocate(data_, nbytes_);
-    }
+    if (is_borrowed()) return_bytes();
+    else deallocate(data_, nbytes_);
     pool_free(this, sizeof(Storage));
+  }
+  void return_bytes() noexcept {
+    owner_->free(owner_->object);
+    pool_free(owner_, sizeof(Owner));
   }
   void tell_destroyed() noexcept;
   void tell_exposed();

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/loan.h"
 #include "cuda/context.h"
 #include "cuda/stream.h"
 
@@ -103,7 +102,7 @@ Ref<Storage> borrow(int device, void* data, size_t nbytes, void* owner, void (*f
   foreign->users.push_back(current_stream(device));
   const Device place{DeviceType::CUDA, static_cast<uint8_t>(device)};
   Foreign* held = foreign.get();
-  Ref<Storage> storage = borrow_on(place, data, nbytes, held, free_foreign);
+  Ref<Storage> storage = Storage::borrow(data, nbytes, held, free_foreign, place);
   (void)foreign.release();
   held->storage = storage.get();
   borrowed.emplace(held->storage, held);

@@ -30,13 +30,13 @@ void free_loan(void* held) { delete static_cast<Loan*>(held); }
 // Another storage over the same bytes, which keeps the first one alive.
 Ref<Storage> share(Storage& storage, void* data, size_t nbytes) {
   storage.retain();
-  return Storage::borrow(data, nbytes, &storage, free_parent);
+  return Storage::borrow(data, nbytes, &storage, free_parent, storage.device());
 }
 
 // The same for longer than a call: what is written there is not seen here.
 Ref<Storage> lend(Storage& storage, size_t nbytes) {
   auto loan = std::make_unique<Loan>(Ref<Storage>(&storage));
-  return Storage::borrow(storage.data(), nbytes, loan.release(), free_loan);
+  return Storage::borrow(storage.data(), nbytes, loan.release(), free_loan, storage.device());
 }
 
 const BatchDim* find(std::span<const BatchDim> dims, uint32_t vmap) {
@@ -213,7 +213,7 @@ Storage* Batches::parent(const Storage& storage) {
 void Batches::forget(Storage& storage) noexcept {
   auto found = table.find(&storage);
   if (found->second.wide_nbytes) {
-    deallocate(storage.data_, found->second.wide_nbytes);
+    Storage::free_bytes(storage.device(), storage.data_, found->second.wide_nbytes);
     storage.data_ = found->second.narrow_data;
   }
   Batch gone = std::move(found->second);  // its parent may be a batch too
@@ -223,9 +223,8 @@ void Batches::forget(Storage& storage) noexcept {
 
 Tensor Batches::hide(const Tensor& x, int64_t dim, uint32_t vmap) {
   Storage& storage = x->storage();
-  TAPEGRAD_CHECK(storage.device().is_cpu(),
-                 "vmap: expected tensors on the CPU, got one on device '",
-                 to_string(storage.device()), "'");
+  TAPEGRAD_CHECK(!storage.device().is_meta(),
+                 "vmap: expected tensors with elements, got one on the meta device");
   std::span<const BatchDim> outer = of(storage);
   Batch batch{{outer.begin(), outer.end()}, nullptr, 0, x->storage_ref()};
   merge("vmap", batch.dims,
@@ -283,24 +282,34 @@ namespace {
 
 // The bytes of a storage once for each element of a batch that they differ over.
 struct Spread {
+  Device device;
   DimVector sizes, strides;
 
-  Spread(std::span<const BatchDim> dims, std::span<const BatchDim> own, size_t nbytes) {
+  Spread(std::span<const BatchDim> dims, std::span<const BatchDim> own, const Storage& storage)
+      : device(storage.device()) {
     for (const BatchDim& dim : dims) {
       const BatchDim* here = find(own, dim.vmap);
       sizes.push_back(dim.size);
       strides.push_back(here ? here->stride : 0);
     }
-    sizes.push_back(static_cast<int64_t>(nbytes));
+    sizes.push_back(static_cast<int64_t>(storage.nbytes()));
     strides.push_back(1);
   }
-  Placement placement() const { return {DType::UInt8, {}, 0, sizes, strides}; }
+  Placement placement() const { return {DType::UInt8, device, 0, sizes, strides}; }
   Tensor over(void* data) const {
     const auto nbytes = static_cast<size_t>(byte_range(placement()).end);
-    Ref<Storage> memory = Storage::borrow(data, nbytes, nullptr, [](void*) {});
+    Ref<Storage> memory = Storage::borrow(data, nbytes, nullptr, [](void*) {}, device);
     return Tensor(TensorImpl::create(std::move(memory), DType::UInt8, sizes, strides, 0));
   }
 };
+
+// A 0-d tensor on the CPU may meet those of a device, where it is a number; a batch of them is not one number.
+bool has_numbers_elsewhere(const OpCall& call) {
+  const Device device = call.out().device();
+  return std::any_of(call.inputs.begin(), call.inputs.end(), [&](const TensorImpl* input) {
+    return input->storage().is_batched() && input->device() != device;
+  });
+}
 
 }  // namespace
 
@@ -328,12 +337,14 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
                       op, ": vmap: a batch of ", wide[d].size, " tensors of ", storage.nbytes(),
                       " bytes is larger than can be addressed");
   }
-  auto* data = static_cast<char*>(allocate(static_cast<size_t>(stride)));
-  const Spread before(wide, own, storage.nbytes()), after(wide, wide, storage.nbytes());
+  const Device device = storage.device();
+  void* data = Storage::allocate_bytes(device, static_cast<size_t>(stride));
+  const Spread before(wide, own, storage), after(wide, wide, storage);
   if (storage.data_) copy_unseen(before.over(storage.data_), after.over(data));
   Batch batch{std::move(wide), storage.data_, static_cast<size_t>(stride), nullptr};
   if (auto found = table.find(&storage); found != table.end()) {
-    if (found->second.wide_nbytes) deallocate(storage.data_, found->second.wide_nbytes);
+    if (found->second.wide_nbytes)
+      Storage::free_bytes(device, storage.data_, found->second.wide_nbytes);
     batch.narrow_data = found->second.narrow_data;
     found->second = std::move(batch);
   } else {
@@ -354,7 +365,8 @@ void Batches::run(const OpCall& call, const Next& next) {
   if (call.op.traits & kRandom) add_random_dims(call, dims);
   if (dims.empty()) return run_plain(call, next);
   for (TensorImpl* output : call.outputs) widen(call.op.name, *output, dims);
-  if (call.op.traits & kAnyRank) run_with_leading_dims(call, next, dims);
+  if ((call.op.traits & kAnyRank) && !has_numbers_elsewhere(call))
+    run_with_leading_dims(call, next, dims);
   else run_each(call, next, dims, shift);
 }
 

@@ -235,6 +235,7 @@ def refuse_complex(tensor: Tensor, what: str) -> None:
 def direction(tensor: Tensor, generator: Any) -> Tensor:
     """Return a random vector of length 1, in a tensor's shape and dtype, with no entry small."""
     refuse_complex(tensor, "a tensor")
-    vector = _C.rand(tensor.shape, dtype=_C.float64, generator=generator) + 0.1
+    place = generator.device
+    vector = _C.rand(tensor.shape, dtype=_C.float64, generator=generator, device=place) + 0.1
     length = float((vector * vector).sum()) ** 0.5
-    return (vector / length if length else vector).to(tensor.dtype)
+    return (vector / length if length else vector).to(tensor.device, tensor.dtype)

@@ -1,4 +1,8 @@
-"""Random programs in two libraries side by side: what is compared, and what may differ."""
+"""Random programs in two places side by side: what is compared, and what may differ.
+
+The places are tapegrad and PyTorch, or two devices of tapegrad's, between which nothing may differ
+but rounding. Reports say "here" and "there".
+"""
 
 import re
 from dataclasses import dataclass
@@ -39,8 +43,8 @@ class Outcome:
         unverified: whether it ended there, and nothing could give the gradients otherwise.
         unsteady: whether it ended where float32 results differ, and PyTorch's own differ as much
             when its inputs are off by a rounding.
-        refused: how many statements both libraries refused.
-        sweeps: how many sweeps both libraries ran.
+        refused: how many statements both places refused.
+        sweeps: how many sweeps both places ran.
     """
 
     mismatch: str | None = None
@@ -54,11 +58,17 @@ class Outcome:
 
 
 class Comparison:
-    """Two machines in step, and which variables float32 went into."""
+    """Two machines in step, and which variables float32 went into.
 
-    def __init__(self, lines):
+    Args:
+        lines: the program.
+        device: that tapegrad is to run it on, beside tapegrad's CPU; if None, beside PyTorch.
+    """
+
+    def __init__(self, lines, device=None):
         self.lines = lines
-        self.ours, self.theirs = Machine(torch), Machine(pytorch)
+        self.reference = torch if device else pytorch
+        self.ours, self.theirs = Machine(torch, device), Machine(self.reference)
         self.rough = set()
         self.rough_grads = False
         self.families = {}, {}
@@ -84,14 +94,14 @@ class Comparison:
                 except RuntimeError as error:  # PyTorch looked at every tensor while generating.
                     problem = f"looking at a tensor gives {shown(error)} here"
             elif their_error is None or our_error is None:
-                if our_error is None and any(excuse in str(their_error) for excuse in EXCUSES):
+                if our_error is None and self.is_excused(their_error):
                     self.compare_leniently(step)
                     return self.outcome
-                problem = f"{shown(our_error)} here, {shown(their_error)} in PyTorch"
+                problem = f"{shown(our_error)} here, {shown(their_error)} there"
             elif type(our_error).__name__ != type(their_error).__name__:
-                problem = f"{shown(our_error)} here, {shown(their_error)} in PyTorch"
+                problem = f"{shown(our_error)} here, {shown(their_error)} there"
             elif type(our_error) is AttributeError or isinstance(our_error, NameError):
-                problem = f"{shown(our_error)} here and in PyTorch: not a program"
+                problem = f"{shown(our_error)} here and there: not a program"
             else:
                 self.outcome.refused += 1
                 if ends_when_refused(line):
@@ -108,6 +118,10 @@ class Comparison:
                 return self.outcome
         self.outcome.mismatch = self.value_differences(list(self.theirs.variables))
         return self.outcome
+
+    def is_excused(self, error):
+        """Whether PyTorch refuses what tapegrad need not."""
+        return self.reference is pytorch and any(excuse in str(error) for excuse in EXCUSES)
 
     def differences(self, line):
         self.spread_roughness(line)
@@ -163,7 +177,7 @@ class Comparison:
             wanted = flags(name, other, self.families[1])
             if mine != wanted:
                 pairs = [
-                    f"{flag} is {a} here, {b} in PyTorch"
+                    f"{flag} is {a} here, {b} there"
                     for flag, a, b in zip(FLAGS, mine, wanted, strict=True)
                     if a != b
                 ]
@@ -184,7 +198,8 @@ class Comparison:
         tensors = self.theirs.tensors()
         named = [name for name in NAME.findall(line) if name in self.theirs.variables]
         single = "float32" in line or any(
-            name in self.rough or (name in tensors and tensors[name].dtype == pytorch.float32)
+            name in self.rough
+            or (name in tensors and tensors[name].dtype == self.reference.float32)
             for name in named
         )
         if not single:
@@ -193,15 +208,17 @@ class Comparison:
         self.rough |= {*named, *self.relatives(named)}
 
     def is_unsteady(self, step):
-        """Whether PyTorch's own answers change when its inputs are off by a rounding of float32."""
+        """Whether the answers there change when inputs are off by a rounding of float32."""
+        reference = self.reference
         for seed in range(8):
-            machine, random = Machine(pytorch), np.random.default_rng(seed)
+            machine, random = Machine(reference), np.random.default_rng(seed)
             for line in self.lines[: step + 1]:
                 machine.run(line)
                 if INPUT.match(line):
                     leaf = machine.variables[NAME.match(line).group()]
                     signs = random.choice([-1.0, 1.0], tuple(leaf.shape))
-                    leaf.data.mul_(1 + pytorch.finfo(pytorch.float32).eps * pytorch.tensor(signs))
+                    eps = reference.finfo(reference.float32).eps
+                    leaf.data.mul_(1 + eps * reference.tensor(signs))
             moved = any(
                 compare(machine.variables.get(name), self.theirs.variables[name], rough=True)
                 for name in NAME.findall(" ".join(self.lines[: step + 1]))
@@ -346,18 +363,16 @@ def compare(mine, other, *, rough):
     """Return what differs between two values; ``rough`` ones have float32's precision."""
     if isinstance(other, (tuple, list)):
         if len(mine) != len(other):
-            return f"{len(mine)} values here, {len(other)} in PyTorch"
+            return f"{len(mine)} values here, {len(other)} there"
         problems = (compare(a, b, rough=rough) for a, b in zip(mine, other, strict=True))
         return next((problem for problem in problems if problem), None)
     if mine is None or other is None:
-        return None if mine is other else f"{mine} here, {other} in PyTorch"
-    if not isinstance(other, pytorch.Tensor):
+        return None if mine is other else f"{mine} here, {other} there"
+    if not hasattr(other, "numpy"):
         return None
     if str(mine.dtype) != str(other.dtype) or tuple(mine.shape) != tuple(other.shape):
-        return (
-            f"{mine.dtype} {tuple(mine.shape)} here, {other.dtype} {tuple(other.shape)} in PyTorch"
-        )
-    a, b = mine.detach().clone().numpy(), other.numpy(force=True)
+        return f"{mine.dtype} {tuple(mine.shape)} here, {other.dtype} {tuple(other.shape)} there"
+    a, b = mine.detach().clone().numpy(force=True), other.detach().clone().numpy(force=True)
     if np.array_equal(a, b):
         return None
     if b.dtype.kind == "f":
@@ -365,4 +380,4 @@ def compare(mine, other, *, rough):
         scale = np.abs(b[np.isfinite(b)]).max(initial=1.0)
         if np.allclose(a, b, rtol=relative, atol=relative * scale, equal_nan=True):
             return None
-    return f"{a.reshape(-1)[:6].tolist()} here, {b.reshape(-1)[:6].tolist()} in PyTorch"
+    return f"{a.reshape(-1)[:6].tolist()} here, {b.reshape(-1)[:6].tolist()} there"

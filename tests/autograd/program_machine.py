@@ -2,6 +2,7 @@
 
 import functools
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from library import pytorch_for_parity
@@ -39,10 +40,11 @@ class Machine:
     """A library and the variables that statements run in it have made.
 
     It is alone with them: a statement may use ``torch``, ``log``, what the prelude defines, and
-    earlier variables.
+    earlier variables. Tensors are made on the device, if one is given.
     """
 
     library: object
+    device: str | None = None
     variables: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -50,8 +52,10 @@ class Machine:
 
     def run(self, line):
         """Run one statement; return the exception that it raised, or None."""
+        place = self.library.device(self.device) if self.device else nullcontext()
         try:
-            exec(compiled(line), self.variables)
+            with place:
+                exec(compiled(line), self.variables)
         except REFUSALS as error:
             error.__traceback__ = None
             return error

@@ -5,7 +5,8 @@ A program is a list of statements, plain lines of Python such as ``v7 = torch.ta
 that can be seen is compared: values, dtype, shape, strides, requires_grad, is_leaf, _version,
 which variables are views of one base, gradients, what hooks saw, and whether and with which
 exception the statement was refused. A program that shows a difference is shrunk, statement by
-statement, and printed as source that runs.
+statement, and printed as source that runs. With ``--device cuda`` tapegrad runs it on the CPU and
+on that device instead, and PyTorch is not needed.
 
 Some differences are intended: sweeps that PyTorch refuses and tapegrad need not. PyTorch refuses
 when any part of a saved tensor's storage was written since, tapegrad only when the bytes it needs
@@ -28,6 +29,8 @@ import numpy as np
 
 if not __package__:  # Run as a script: the folder above this one has the packages of the tests.
     sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from library import torch
 
 from autograd.program_comparison import Comparison
 from autograd.program_machine import (
@@ -91,14 +94,15 @@ def inputs(writer):
 
 
 class Generator:
-    """Draws a program, with PyTorch beside it to see what each statement makes of the tensors."""
+    """Draws a program, with a library beside it to see what each statement makes of the tensors."""
 
-    def __init__(self, seed, without=()):
+    def __init__(self, seed, without=(), library=pytorch):
+        self.library = library
         self.random = np.random.default_rng(seed)
         self.without = tuple(without)
         self.lines = []
         self.refused = 0
-        self.machine = Machine(pytorch)
+        self.machine = Machine(self.library)
         self.writer = Writer(self.random, {})
         self.ended = False
         self.inputs = 0
@@ -145,7 +149,7 @@ class Generator:
     def restart(self):
         """Bring the tensors back to what the accepted statements make, after one was dropped."""
         self.machine.clear()
-        self.machine = Machine(pytorch)
+        self.machine = Machine(self.library)
         for line in self.lines:
             self.machine.run(line)
         self.refresh()
@@ -243,31 +247,31 @@ def is_moderate(value, largest):
     return bool(np.isfinite(array).all()) and float(np.abs(array.astype(float)).max()) <= largest
 
 
-def generate(seed, without=()):
+def generate(seed, without=(), library=pytorch):
     """Return the statements of a program; the same seed gives the same program."""
-    return Generator(seed, without).program()
+    return Generator(seed, without, library).program()
 
 
 # ---- shrinking and reporting
 
 
-def shrink(lines):
+def shrink(lines, device=None):
     """Remove statements, from the end, as long as the program still shows a difference."""
-    lines = lines[: Comparison(lines).run().step + 1]
+    lines = lines[: Comparison(lines, device).run().step + 1]
     removed = True
     while removed:
         removed = False
         for number in reversed(range(len(lines))):
             shorter = lines[:number] + lines[number + 1 :]
-            if still_differs(shorter):
+            if still_differs(shorter, device):
                 lines, removed = shorter, True
     return lines
 
 
-def still_differs(lines):
+def still_differs(lines, device):
     """Whether a shortened program shows a difference that is not only a missing variable."""
     try:
-        return Comparison(lines).run().mismatch is not None
+        return Comparison(lines, device).run().mismatch is not None
     except NameError:
         return False
 
@@ -279,14 +283,14 @@ def source(lines):
     return "\n".join(["import tapegrad as torch", *[PRELUDE] * helped, *hooks, *lines])
 
 
-def check(seed, without=()):
+def check(seed, without=(), device=None):
     """Run the program of a seed; return its outcome and, on a difference, a report."""
-    lines = generate(seed, without)
-    outcome = Comparison(lines).run()
+    lines = generate(seed, without, torch if device else pytorch)
+    outcome = Comparison(lines, device).run()
     if outcome.mismatch is None:
         return outcome, None
-    smallest = shrink(lines)
-    mismatch = Comparison(smallest).run().mismatch
+    smallest = shrink(lines, device)
+    mismatch = Comparison(smallest, device).run().mismatch
     return outcome, f"seed {seed}: {mismatch}\n\n{source(smallest)}\n"
 
 
@@ -304,6 +308,7 @@ examples
   python tests/autograd/random_programs.py --count 100000 --jobs 2  many, in two processes
   python tests/autograd/random_programs.py --seed 42 --show         one program as source, not run
   python tests/autograd/random_programs.py --without hook sweep     leave kinds of statements out
+  python tests/autograd/random_programs.py --device cuda            on a GPU, beside the CPU
 """
 
 
@@ -327,6 +332,7 @@ def read_arguments():
         metavar="KIND",
         help=f"leave out kinds of statements: {', '.join(sorted(KINDS))}",
     )
+    parser.add_argument("--device", help="run on that device and on the CPU, without PyTorch")
     arguments = parser.parse_args()
     for name in ("count", "jobs"):
         if getattr(arguments, name) < 1:
@@ -336,14 +342,15 @@ def read_arguments():
 
 def prepare():
     """Set a process up for programs: PyTorch on one thread and without its warnings."""
-    pytorch.set_num_threads(1)
+    if pytorch is not None:
+        pytorch.set_num_threads(1)
     warnings.simplefilter("ignore")
 
 
 def outcomes(arguments):
     """Yield the outcome and report of every program, as they are found."""
     seeds = range(arguments.seed, arguments.seed + arguments.count)
-    run = functools.partial(check, without=tuple(arguments.without))
+    run = functools.partial(check, without=tuple(arguments.without), device=arguments.device)
     if arguments.jobs == 1:
         yield from map(run, seeds)
         return
@@ -355,12 +362,13 @@ def outcomes(arguments):
 def main():
     """Run programs, show progress and differences; return 1 if there was a difference."""
     arguments = read_arguments()
-    if pytorch is None:
+    if pytorch is None and not arguments.device:
         print(REASON, file=sys.stderr)
         return 2
     prepare()
     if arguments.show:
-        print(source(generate(arguments.seed, arguments.without)))
+        library = torch if arguments.device else pytorch
+        print(source(generate(arguments.seed, arguments.without, library)))
         return 0
     totals, failures, done, start = Counter(), 0, 0, time.perf_counter()
     live = sys.stderr.isatty()

@@ -70,7 +70,7 @@ class Parts:
             [nn.Linear(3, 3), nn.LayerNorm(3), nn.BatchNorm1d(3), nn.Dropout(0.4)]
         )
         self.inputs = [(torch.randn(3, 3) * 0.5).requires_grad_() for _ in range(3)]
-        self.own = torch.Generator().manual_seed(11)
+        self.own = torch.Generator(torch.get_default_device()).manual_seed(11)
 
     def leaves(self):
         return [self.weight, *self.modules.parameters(), *self.inputs]

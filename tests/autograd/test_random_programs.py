@@ -103,5 +103,5 @@ def test_a_difference_is_found_and_shrunk():
     ]
     outcome = Comparison(lines).run()
     assert outcome.step == 2
-    assert outcome.mismatch.startswith("v2: [3.0, 5.0] here, [4.0, 6.0] in PyTorch")
+    assert outcome.mismatch.startswith("v2: [3.0, 5.0] here, [4.0, 6.0] there")
     assert shrink(lines) == lines[:3]

@@ -49,12 +49,17 @@ DEVICE, REASON = choose()
 # test-cuda` runs all of it. `make test` takes a tenth, chosen by name, without further dtypes of
 # rows that run in one and further architectures of files that compile for one.
 IS_SHORT = DEVICE == "emulator" and "TAPEGRAD_TEST_CUDA" not in os.environ
-LONG = ("test_other_dtypes", "sm_80", "sm_100", "sm_120")
+LONG = ("test_other_dtypes", "test_random_programs", "sm_80", "sm_100", "sm_120")
+ALWAYS = ("test_a_few_programs", "test_the_run_of_the_cpu")
 SHARE = 10
+SHARE_OF_AUTOGRAD = 200  # a suite of a thousand tests that the CPU passes
 
 
-def is_long(name):
-    return any(word in name for word in LONG) or zlib.crc32(name.encode()) % SHARE > 0
+def is_long(item):
+    if item.name in ALWAYS:
+        return False
+    share = SHARE_OF_AUTOGRAD if item.path.parent.name == "autograd" else SHARE
+    return any(word in item.name for word in LONG) or zlib.crc32(item.name.encode()) % share > 0
 
 
 def pytest_collection_modifyitems(items):
@@ -64,7 +69,7 @@ def pytest_collection_modifyitems(items):
             continue
         if not DEVICE:
             item.add_marker(pytest.mark.skip(reason=REASON))
-        elif IS_SHORT and is_long(item.name):
+        elif IS_SHORT and is_long(item):
             item.add_marker(pytest.mark.skip(reason="long: make test-cuda runs it"))
 
 

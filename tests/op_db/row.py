@@ -199,7 +199,7 @@ LAYOUTS = ("contiguous", "transposed", "strided")
 
 
 def lift_value(value, library=torch, layout="contiguous"):
-    """Return a library tensor with the value's elements, laid out in memory as asked."""
+    """Return a tensor with the value's elements on the default device, laid out as asked."""
     array = value.array
     if layout == "transposed" and array.ndim >= 2:
         stored = np.ascontiguousarray(array.T)
@@ -209,7 +209,7 @@ def lift_value(value, library=torch, layout="contiguous"):
         stored[..., ::2] = 1
     else:
         stored, layout = np.array(array, order="C"), "contiguous"
-    tensor = library.from_numpy(stored)
+    tensor = library.from_numpy(stored).to(library.get_default_device())
     if value.dtype == "bfloat16":
         tensor = tensor.to(library.bfloat16)
     if layout == "transposed":
