@@ -5,26 +5,23 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
 
 from tapegrad import _C
-from tapegrad.cuda import _compiler, _kernels, pointwise_source
+from tapegrad.cuda import _compiler
+from tapegrad.cuda._workers import Workers, common_kernels
 from tapegrad.cuda.devices import device_count
 from tapegrad.utils._units import human_bytes
 
 __all__ = ["main"]
 
-_COMMON = Path(__file__).parent / "common_kernels.txt"
-
 _DESCRIPTION = "Look at what CUDA finds on this machine, and compile kernels ahead of time."
 _ABOUT_WARM = """\
 Kernels are compiled when a program first needs them, a tenth of a second or so each, and then
-kept on disk. This compiles the common ones now, so that the first step of a training does not
-wait: those of layers, losses and optimizers in float32, bfloat16 and float16. It needs NVRTC, and
-no GPU: in the image of a container, name the architecture.
+kept on disk; the common ones are compiled beside the program then, by processes of their own.
+This compiles them now, so that the first step of a training does not wait: those of layers,
+losses and optimizers in float32, bfloat16 and float16. It needs NVRTC, and no GPU: in the image
+of a container, name the architecture.
 
   python -m tapegrad.cuda warm                      for the GPUs of this machine
   python -m tapegrad.cuda warm --arch sm_90         for an H100 or H200, wherever this runs
@@ -69,23 +66,6 @@ def _parser() -> argparse.ArgumentParser:
 # ---- warm
 
 
-def common_kernels() -> list[str]:
-    """Return the descriptions of the kernels that most programs use.
-
-    The file has one in a block of lines; lines of the pointwise table stand there by name.
-    """
-    numbers = {line.name: str(k) for k, line in enumerate(pointwise_source.lines())}
-    numbers |= {"copy": "-1", "fill": "-2"}
-    found = []
-    for block in _COMMON.read_text(encoding="utf-8").strip().split("\n\n"):
-        family, name, rest = block.split(" ", 2) if block.startswith("pointwise") else ("", "", "")
-        if not family:
-            found.append(block)
-        elif name in numbers:
-            found.append(f"{family} {numbers[name]} {rest}")
-    return found
-
-
 def _architectures(given: list[str] | None) -> list[str]:
     if given:
         for each in given:
@@ -101,23 +81,36 @@ def _architectures(given: list[str] | None) -> list[str]:
     return sorted({f"sm_{each['major']}{each['minor']}" for each in all_of})
 
 
-def _compile(description: str, architecture: str) -> None:
-    text = _kernels.source(description)
-    _compiler.compiled(text, architecture, pointwise_source.COMPILE_OPTIONS)
-
-
 def _warm(architectures: Iterable[str], jobs: int) -> None:
+    _compiler.nvrtc_version()  # says so where there is none
     descriptions = common_kernels()
-    shows = sys.stdout.isatty()
     for architecture in architectures:
-        with ThreadPoolExecutor(max(1, jobs)) as pool:
-            work = pool.map(partial(_compile, architecture=architecture), descriptions)
-            for done, _ in enumerate(work, start=1):
-                if shows:
-                    print(f"\r{architecture}: {done} of {len(descriptions)}", end="", flush=True)
-        start = "\r" if shows else ""
-        print(f"{start}{architecture}: {len(descriptions)} kernels are compiled")
+        progress = _Progress(architecture, len(descriptions))
+        Workers(descriptions, architecture, max(1, jobs), progress.tell).join()
+        progress.end()
     print(f"kept in {_compiler.cache_folder()}")
+
+
+class _Progress:
+    """Says how many kernels are done, on a terminal as it goes on."""
+
+    def __init__(self, architecture: str, total: int) -> None:
+        self.architecture, self.total = architecture, total
+        self.done, self.error = 0, ""
+        self.is_shown = sys.stdout.isatty()
+
+    def tell(self, error: str) -> None:
+        self.done += 1
+        self.error = self.error or error
+        if self.is_shown:
+            print(f"\r{self.architecture}: {self.done} of {self.total}", end="", flush=True)
+
+    def end(self) -> None:
+        if self.is_shown:
+            print("\r", end="")
+        if self.error:
+            raise RuntimeError(f"warm: {self.error}")
+        print(f"{self.architecture}: {self.total} kernels are compiled")
 
 
 # ---- info

@@ -10,15 +10,17 @@ import ctypes
 import hashlib
 import importlib.util
 import os
-import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from tapegrad import __version__
+from tapegrad.cuda._nvrtc import Nvrtc, write_whole
 
-__all__ = ["cache_folder", "compiled", "find_nvrtc", "nvrtc_version"]
+__all__ = ["cache_folder", "compiled", "find_nvrtc", "nvrtc_version", "path_of"]
 
 
+@cache
 def find_nvrtc() -> str | None:
     """Return the path or the name of the NVRTC library, or None where there is none.
 
@@ -43,30 +45,20 @@ def find_nvrtc() -> str | None:
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def _library() -> Nvrtc:
     path = find_nvrtc()
     if path is None:
         raise RuntimeError(
             "cuda: NVRTC, which compiles kernels, was not found; pip install tapegrad[cuda], or "
             "install the CUDA toolkit"
         )
-    library = ctypes.CDLL(path)
-    library.nvrtcGetErrorString.restype = ctypes.c_char_p
-    return library
+    return Nvrtc(path)
 
 
 @cache
 def nvrtc_version() -> tuple[int, int]:
     """Return the version of CUDA that NVRTC belongs to."""
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
-    return major.value, minor.value
-
-
-def _check(status: int) -> None:
-    if status:
-        reason = _library().nvrtcGetErrorString(status).decode()
-        raise RuntimeError(f"cuda: NVRTC failed: {reason}")
+    return _library().version()
 
 
 def cache_folder() -> Path:
@@ -77,6 +69,13 @@ def cache_folder() -> Path:
     return Path(base) / "tapegrad"
 
 
+def path_of(text: str, architecture: str, options: tuple[str, ...]) -> Path:
+    """Return the file that keeps the image of a program."""
+    parts = (__version__, find_nvrtc(), nvrtc_version(), architecture, options, text)
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()
+    return cache_folder() / "kernels" / digest[:2] / f"{digest[2:]}.cubin"
+
+
 def compiled(text: str, architecture: str, options: tuple[str, ...]) -> bytes:
     """Return the image of a program, from the disk or from the compiler.
 
@@ -85,49 +84,15 @@ def compiled(text: str, architecture: str, options: tuple[str, ...]) -> bytes:
         architecture: such as ``"sm_90"``.
         options: of NVRTC, besides the architecture.
     """
-    parts = (__version__, find_nvrtc(), nvrtc_version(), architecture, options, text)
-    digest = hashlib.sha256(repr(parts).encode()).hexdigest()
-    path = cache_folder() / "kernels" / digest[:2] / f"{digest[2:]}.cubin"
+    path = path_of(text, architecture, options)
     try:
         return path.read_bytes()
     except OSError:
         image = _compile(text, (f"--gpu-architecture={architecture}", *options))
-    _write(path, image)
+    with suppress(OSError):  # where nothing can be written there is no cache
+        write_whole(path, image)
     return image
 
 
-def _write(path: Path, image: bytes) -> None:
-    """Put a file in its place whole; where nothing can be written there is no cache."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(image)
-        os.replace(file.name, path)
-    except OSError:
-        return
-
-
 def _compile(text: str, options: tuple[str, ...]) -> bytes:
-    library = _library()
-    program = ctypes.c_void_p()
-    handle = ctypes.byref(program)
-    _check(library.nvrtcCreateProgram(handle, text.encode(), b"tapegrad.cu", 0, None, None))
-    try:
-        array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        if library.nvrtcCompileProgram(program, len(options), array):
-            raise RuntimeError(f"cuda: a kernel does not compile:\n{_log(program)}")
-        size = ctypes.c_size_t()
-        _check(library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
-        image = ctypes.create_string_buffer(size.value)
-        _check(library.nvrtcGetCUBIN(program, image))
-        return image.raw
-    finally:
-        library.nvrtcDestroyProgram(handle)
-
-
-def _log(program: ctypes.c_void_p) -> str:
-    size = ctypes.c_size_t()
-    _check(_library().nvrtcGetProgramLogSize(program, ctypes.byref(size)))
-    log = ctypes.create_string_buffer(size.value)
-    _check(_library().nvrtcGetProgramLog(program, log))
-    return log.value.decode(errors="replace")
+    return _library().compile(text, options)

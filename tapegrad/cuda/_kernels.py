@@ -53,7 +53,10 @@ def _files(name: str) -> tuple[str, ...]:
 def image(description: str, device: int) -> bytes:
     """Return the image of a kernel for a device."""
     properties = _C._cuda_properties(device)
-    major, minor = properties["major"], properties["minor"]
-    return _compiler.compiled(
-        source(description), f"sm_{major}{minor}", pointwise_source.COMPILE_OPTIONS
-    )
+    architecture = f"sm_{properties['major']}{properties['minor']}"
+    text, options = source(description), pointwise_source.COMPILE_OPTIONS
+    if not _compiler.path_of(text, architecture, options).exists():
+        from tapegrad.cuda import _workers
+
+        _workers.prepare(description, architecture)
+    return _compiler.compiled(text, architecture, options)
