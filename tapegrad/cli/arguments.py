@@ -72,6 +72,7 @@ def _add_train(commands: Any) -> None:
     )
     run.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME-N)")
     run.add_argument("--resume", metavar="RUN", help="go on from the checkpoint of a run")
+    _add_device(run, "default: cpu; of a resumed run: where it was")
     run.add_argument(
         "--minutes",
         type=_above_zero(float),
@@ -129,6 +130,13 @@ def _add_sample(commands: Any) -> None:
         "--top-k", type=_above_zero(int), help="choose among the K likeliest (default: all)"
     )
     parser.add_argument("--seed", type=_not_negative(int), default=0, help="of chance (default: 0)")
+    _add_device(parser, "default: cpu")
+
+
+def _add_device(group: Any, default: str) -> None:
+    group.add_argument(
+        "--device", metavar="DEVICE", help=f"cpu, cuda or cuda:N: where to compute ({default})"
+    )
 
 
 def _add_tape(commands: Any) -> None:
@@ -190,7 +198,9 @@ def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
         what = "a folder" if Path(text).is_dir() else "no such file"
         parser.error(f"--text: expected a text file, got {text!r}: {what}")
     if arguments.resume is not None:
-        fixed = sorted(given.keys() - {"steps", "text"}) + (["out"] if arguments.out else [])
+        fixed = sorted(given.keys() - {"steps", "text", "device"}) + (
+            ["out"] if arguments.out else []
+        )
         if fixed:
             options = ", ".join("--" + name.replace("_", "-") for name in fixed)
             parser.error(f"{options} cannot change in a resumed run: leave out, or start a new run")

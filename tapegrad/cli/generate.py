@@ -20,7 +20,8 @@ def generate(
 ) -> Iterator[int]:
     """Yield token numbers that go on from a prompt.
 
-    The generator is its own, so that writing a sample leaves a training run as it was.
+    The generator is its own, so that writing a sample leaves a training run as it was. It draws the
+    same numbers on all devices.
 
     Args:
         model: put into eval mode while a token is computed, then back.
@@ -30,7 +31,8 @@ def generate(
         top_k: choose among this many of the likeliest; all if None.
         seed: of the choice.
     """
-    generator = tapegrad.Generator().manual_seed(seed)
+    device = model.token.weight.device
+    generator = tapegrad.Generator(device).manual_seed(seed)
     tokens = prompt.tolist()
     for _ in range(count):
         scores = _last_scores(model, tokens[-model.context :])
@@ -44,7 +46,8 @@ def _last_scores(model: GPT, tokens: list[int]) -> Tensor:
     model.eval()
     try:
         with tapegrad.no_grad():
-            return model(tapegrad.tensor([tokens]))[0, -1]
+            device = model.token.weight.device
+            return model(tapegrad.tensor([tokens], device=device))[0, -1]
     finally:
         model.train(training)
 

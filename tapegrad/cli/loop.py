@@ -6,6 +6,7 @@ import textwrap
 import time
 from typing import Any
 
+from tapegrad.cli.device import memory
 from tapegrad.cli.errors import UserError
 from tapegrad.cli.report import write_report
 from tapegrad.cli.run_folder import RunFolder
@@ -13,7 +14,7 @@ from tapegrad.cli.stopping import StopRequest
 from tapegrad.cli.text import Text
 from tapegrad.cli.trainer import Trainer
 from tapegrad.utils._units import human_bytes, human_count
-from tapegrad.utils.progress import Progress, memory_in_use
+from tapegrad.utils.progress import Progress
 
 __all__ = ["Loop", "event_writer_class"]
 
@@ -74,7 +75,7 @@ class Loop:
         mixed = speed if self._speed is None else self._speed
         self._speed = _SPEED_MEMORY * mixed + (1 - _SPEED_MEMORY) * speed
         record |= {"tokens_per_second": round(speed, 1), "seconds": round(self.seconds, 3)}
-        record["memory"] = memory_in_use()
+        record["memory"] = memory(self.trainer.device)
         if self.trainer.step % settings.every == 0 or self.trainer.step == settings.steps:
             self._visit(progress, record)
         else:

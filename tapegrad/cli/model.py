@@ -100,7 +100,8 @@ class GPT(nn.Module):
         time = tokens.shape[1]
         if time > self.context:
             raise ValueError(f"GPT: expected at most {self.context} tokens, got {time}")
-        x = self.dropout(self.token(tokens) + self.position(tapegrad.arange(time)))
+        places = tapegrad.arange(time, device=tokens.device)
+        x = self.dropout(self.token(tokens) + self.position(places))
         for block in self.blocks:
             x = block(x)
         scores: Tensor = self.scores(self.norm(x))

@@ -12,6 +12,7 @@ from typing import Any
 import tapegrad
 from tapegrad import _C
 from tapegrad.cli.curve import draw_curve
+from tapegrad.cli.device import described
 from tapegrad.cli.invocation import program
 from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.text import Text
@@ -86,7 +87,7 @@ def _page(folder: RunFolder, trainer: Trainer, text: Text, curve: str, running: 
             "<section><h2>Settings</h2>",
             _pairs(_settings_shown(trainer, text)),
             "</section><section><h2>Environment</h2>",
-            _pairs(_environment()),
+            _pairs(_environment(trainer)),
             "</section></div>",
             "<h2>Layers</h2>",
             _layers(trainer),
@@ -113,12 +114,14 @@ def _facts(trainer: Trainer, records: list[dict[str, Any]]) -> str:
     steps = [record for record in records if "seconds" in record]
     speeds = sorted(record["tokens_per_second"] for record in steps)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    is_gpu = trainer.device.type == "cuda"
+    memory = "memory of the GPU, peak" if is_gpu else "memory, peak"
     shown = [
         (f"{losses[0]:.3f} → {losses[-1]:.3f}" if losses else "?", "validation loss"),
         (f"{losses[-1] / math.log(2):.2f}" if losses else "?", "bits per token, held out"),
         (clock(steps[-1]["seconds"]) if steps else "0:00", "time in training"),
         (human_count(speeds[len(speeds) // 2]) if speeds else "?", "tokens per second, median"),
-        (human_bytes(max(r["memory"] for r in steps)) if steps else "?", "memory, peak"),
+        (human_bytes(max(r["memory"] for r in steps)) if steps else "?", memory),
         (human_count(parameters), "parameters"),
     ]
     cells = [f'<div class="card"><b>{value}</b><span>{name}</span></div>' for value, name in shown]
@@ -181,7 +184,8 @@ def _settings_shown(trainer: Trainer, text: Text) -> Iterable[tuple[str, Any]]:
     yield "text, SHA-256", text.sha256[:16] + "…"
 
 
-def _environment() -> Iterable[tuple[str, Any]]:
+def _environment(trainer: Trainer) -> Iterable[tuple[str, Any]]:
+    yield "device", described(trainer.device)
     yield "tapegrad", tapegrad.__version__
     facts = {name.replace("_", " "): value for name, value in _C.build_info().items()}
     yield from ((name, value) for name, value in facts.items() if name not in ("version",))

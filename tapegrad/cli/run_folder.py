@@ -113,7 +113,7 @@ class RunFolder:
     def load_checkpoint(self) -> dict[str, Any]:
         """Return what `save_checkpoint` stored."""
         try:
-            state: dict[str, Any] = tapegrad.load(self.checkpoint)
+            state: dict[str, Any] = tapegrad.load(self.checkpoint, map_location="cpu")
             if not isinstance(state, dict) or not {"settings", "model"} <= state.keys():
                 raise ValueError("it holds no model of `tapegrad train`")
         except Exception as error:

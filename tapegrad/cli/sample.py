@@ -4,6 +4,7 @@ import argparse
 import codecs
 import sys
 
+from tapegrad.cli.device import chosen_device
 from tapegrad.cli.generate import generate
 from tapegrad.cli.run_folder import RunFolder, newest_run
 from tapegrad.cli.settings import Settings
@@ -15,11 +16,13 @@ __all__ = ["sample"]
 
 def sample(arguments: argparse.Namespace) -> int:
     """Print the prompt and what the model makes of it, token by token."""
+    device = chosen_device(arguments.device or "cpu")
     folder = RunFolder.open(arguments.run or newest_run())
     state = folder.load_checkpoint()
     vocabulary = Vocabulary(state["vocabulary"])
     model = make_model(Settings.from_dict(state["settings"]), len(vocabulary))
     model.load_state_dict(state["model"])
+    model.to(device)
     prompt = vocabulary.encode(arguments.prompt) if arguments.prompt else first_prompt(vocabulary)
     numbers = generate(
         model,

@@ -30,6 +30,7 @@ class Settings:
     clip: float = 1.0
     every: int = 100
     seed: int = 0
+    device: str = "cpu"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name."""

@@ -132,7 +132,8 @@ def split(numbers: Tensor, context: int) -> tuple[Tensor, Tensor]:
 class Batches:
     """Pieces of text from random places, and what comes after each of their tokens.
 
-    The generator is its own: neither dropout nor samples move the order of the data.
+    The generator is its own: neither dropout nor samples move the order of the data. It is the
+    CPU's, wherever the text lies: the order is the same on all devices.
     """
 
     def __init__(self, numbers: Tensor, batch: int, context: int, seed: int) -> None:
@@ -144,7 +145,7 @@ class Batches:
         """Return the next inputs and targets, both (batch, context)."""
         last = len(self.numbers) - len(self._offsets)
         starts = tapegrad.randint(0, last + 1, (self.batch, 1), generator=self.generator)
-        pieces = self.numbers[starts + self._offsets].long()
+        pieces = self.numbers[(starts + self._offsets).to(self.numbers.device)].long()
         return pieces[:, :-1], pieces[:, 1:]
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 from tapegrad.cli.arguments import given_settings
+from tapegrad.cli.device import chosen_device, described, memory
 from tapegrad.cli.errors import UserError
 from tapegrad.cli.invocation import program
 from tapegrad.cli.loop import Loop, event_writer_class
@@ -13,7 +14,7 @@ from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.settings import Settings
 from tapegrad.cli.text import read_text
 from tapegrad.cli.trainer import Trainer
-from tapegrad.utils._units import clock
+from tapegrad.utils._units import clock, human_bytes
 
 __all__ = ["train"]
 
@@ -34,8 +35,11 @@ def train(arguments: argparse.Namespace) -> int:
 
 def _new_loop(arguments: argparse.Namespace) -> Loop:
     settings = Settings(**given_settings(arguments))
+    device = chosen_device(settings.device)
     text = read_text(settings.text)
-    trainer = Trainer(settings, text)  # before the folder: a text that is too short leaves none
+    trainer = Trainer(
+        settings, text, device
+    )  # before the folder: a text that is too short leaves none
     folder = RunFolder.create(arguments.out, text.name)
     folder.write(folder.config, settings.as_json())
     return Loop(trainer, folder, text, arguments)
@@ -54,13 +58,16 @@ def _old_loop(arguments: argparse.Namespace) -> Loop:
         settings = replace(settings, steps=arguments.steps)
     if arguments.text is not None:  # the same text, moved
         settings = replace(settings, text=arguments.text)
+    if arguments.device is not None:
+        settings = replace(settings, device=arguments.device)
+    device = chosen_device(settings.device)
     text = read_text(settings.text)
     if text.sha256 != state["text_sha256"]:
         raise UserError(
             f"the text {settings.text} is not the one that {folder.path} was trained on; "
             "restore it, or start a new run"
         )
-    trainer = Trainer(settings, text)
+    trainer = Trainer(settings, text, device)
     trainer.load_state(state)
     folder.write(folder.config, settings.as_json())
     loop = Loop(trainer, folder, text, arguments)
@@ -80,6 +87,7 @@ def _describe(loop: Loop) -> None:
         f"to learn, {trainer.held_out_size:,} held out, {len(trainer.vocabulary)} different\n"
         f"model  {settings.layers} layers, {settings.width} wide, {settings.heads} heads, "
         f"context {settings.context}: {parameters:,} parameters\n"
+        f"device {described(trainer.device)}\n"
         f"run    {loop.folder.path}, steps {trainer.step} to {settings.steps}; "
         f"open {loop.folder.report} to watch\n",
         flush=True,
@@ -99,9 +107,11 @@ def _conclude(loop: Loop, quiet: bool) -> None:
     if quiet:
         return
     losses = [r["val_loss"] for r in loop.folder.metrics.records if "val_loss" in r]
+    device = loop.trainer.device
+    peak = "" if device.type == "cpu" else f", at most {human_bytes(memory(device))} of {device}"
     print(
         f"\nvalidation loss {losses[0]:.3f} before, {losses[-1]:.3f} after "
-        f"{loop.trainer.step} steps in {clock(loop.seconds)}\n"
+        f"{loop.trainer.step} steps in {clock(loop.seconds)}{peak}\n"
         f"curve, samples, settings:  {loop.folder.report}\n"
         f"more text:  {program()} sample {path}\n"
         f"more steps: {program()} train --resume {path} --steps {2 * loop.trainer.step}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import tapegrad
 from tapegrad import nn, optim
+from tapegrad.cli.device import get_chance, set_chance
 from tapegrad.cli.errors import UserError
 from tapegrad.cli.generate import generate
 from tapegrad.cli.model import GPT
@@ -28,24 +29,28 @@ class Trainer:
     Args:
         settings: of the run.
         text: that the settings name.
+        device: that the settings name. Weights are drawn on the CPU, and dropout draws the same
+            numbers everywhere, so that runs differ between devices by rounding only.
     """
 
-    def __init__(self, settings: Settings, text: Text) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, text: Text, device: tapegrad.device) -> None:
+        self.settings, self.device = settings, device
         self.vocabulary = Vocabulary.of(text.content, settings.tokens)
         numbers = self.vocabulary.numbers(text.content)
         train, held_out = split(numbers, settings.context)
         self.train_size, self.held_out_size = len(train), len(held_out)
         tapegrad.manual_seed(settings.seed)
-        self.model = make_model(settings, len(self.vocabulary))
+        self.model = make_model(settings, len(self.vocabulary)).to(device)
+        set_chance(tapegrad.get_rng_state(), device)
         self.optimizer = optim.AdamW(
             _groups(self.model, settings.weight_decay), lr=settings.lr, betas=(0.9, 0.99)
         )
         self.scheduler = optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: learning_rate_factor(step, settings)
         )
-        self.batches = Batches(train, settings.batch, settings.context, settings.seed)
-        self.windows = held_out_windows(held_out, _EVALUATED, settings.context, settings.batch)
+        self.batches = Batches(train.to(device), settings.batch, settings.context, settings.seed)
+        windows = held_out_windows(held_out, _EVALUATED, settings.context, settings.batch)
+        self.windows = [(inputs.to(device), targets.to(device)) for inputs, targets in windows]
         self.step = 0
 
     def take_step(self) -> dict[str, float]:
@@ -55,17 +60,18 @@ class Trainer:
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         rate = self.optimizer.param_groups[0]["lr"]
+        self.optimizer.step()
+        self.scheduler.step()
+        self.optimizer.zero_grad()
         self.step += 1
-        value = loss.item()
-        if not math.isfinite(value) or not math.isfinite(norm.item()):
+        # The one place that waits for a GPU, when it has been given all its work.
+        value, size = tapegrad.stack([loss.detach(), norm]).tolist()
+        if not math.isfinite(value) or not math.isfinite(size):
             raise UserError(
                 f"the loss or its gradient is no longer finite at step {self.step} "
                 f"(loss {value}, learning rate {rate:.3g}); start again with a smaller --lr"
             )
-        self.optimizer.step()
-        self.scheduler.step()
-        self.optimizer.zero_grad()
-        return {"loss": value, "lr": rate, "grad_norm": norm.item()}
+        return {"loss": value, "lr": rate, "grad_norm": size}
 
     def evaluate(self) -> float:
         """Return the loss on the held-out text."""
@@ -93,7 +99,7 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
-            "chance": tapegrad.get_rng_state(),
+            "chance": get_chance(self.device),
             "data_order": self.batches.generator.get_state(),
         }
 
@@ -106,7 +112,7 @@ class Trainer:
         # The same to the bit, unless the run was given more steps and so another schedule.
         for group, base in zip(self.optimizer.param_groups, self.scheduler.base_lrs, strict=True):
             group["lr"] = base * learning_rate_factor(self.step, self.settings)
-        tapegrad.set_rng_state(state["chance"])
+        set_chance(state["chance"], self.device)
         self.batches.generator.set_state(state["data_order"])
 
 

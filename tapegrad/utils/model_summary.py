@@ -117,7 +117,8 @@ def summary(
 
     Args:
         model: to describe.
-        input_size: shape of the input with the batch, or a list of shapes for several inputs.
+        input_size: shape of the input with the batch, or a list of shapes for several inputs,
+            which are made on the device of the first parameter.
         input_data: the input itself instead: a tensor, a tuple or list of positional arguments,
             or a dict of keyword arguments.
         dtypes: of inputs made from ``input_size``: one, or a list; float32 if None.
@@ -139,7 +140,7 @@ def summary(
         multiply-adds  64
         memory         input 32 B, parameters 160 B, buffers 0 B, outputs of layers 128 B, held ...
     """
-    args, kwargs = _inputs(input_size, input_data, dtypes)
+    args, kwargs = _inputs(input_size, input_data, dtypes, _device_of(model))
     watch = _Watch(model)
     tape_bytes = watch.run(args, kwargs)
     layers = _rows(model, LayerSummary("", "", type(model).__name__, 0), watch, set())
@@ -176,10 +177,10 @@ class _Watch:
         handles = [module.register_forward_hook(self._note) for module in modules]
         try:
             self.model.eval()
-            before = tapegrad.memory_stats()["live_bytes"]
+            before = _live_bytes()
             with tapegrad.enable_grad():
                 out = self.model(*args, **kwargs)
-            held = tapegrad.memory_stats()["live_bytes"] - before
+            held = _live_bytes() - before
             del out
             return max(0, held)
         finally:
@@ -242,7 +243,22 @@ def _cells(layer: LayerSummary) -> tuple[str, str, str, str]:
 # ---- inputs and outputs
 
 
-def _inputs(size: Any, data: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _device_of(model: nn.Module) -> Any:
+    first = next(model.parameters(), None)
+    return None if first is None else first.device
+
+
+def _live_bytes() -> int:
+    """Return what tensors hold, on all devices."""
+    cuda = tapegrad.cuda
+    devices = range(cuda.device_count()) if cuda.is_initialized() else ()
+    on_cpu: int = tapegrad.memory_stats()["live_bytes"]
+    return on_cpu + sum(map(cuda.memory_allocated, devices))
+
+
+def _inputs(
+    size: Any, data: Any, dtypes: Any, device: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and the keyword arguments of the call."""
     if (size is None) == (data is None):
         raise ValueError("summary: expected either input_size or input_data")
@@ -255,7 +271,9 @@ def _inputs(size: Any, data: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[st
     kinds = list(dtypes) if isinstance(dtypes, list | tuple) else [dtypes] * len(sizes)
     if len(kinds) != len(sizes):
         raise ValueError(f"summary: expected {len(sizes)} dtypes, got {len(kinds)}")
-    zeros = [tapegrad.zeros(tuple(s), dtype=d) for s, d in zip(sizes, kinds, strict=True)]
+    zeros = (
+        tapegrad.zeros(tuple(s), dtype=d, device=device) for s, d in zip(sizes, kinds, strict=True)
+    )
     return tuple(zeros), {}
 
 
