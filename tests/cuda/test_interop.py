@@ -513,6 +513,44 @@ def test_python_data_under_a_default_device():
         assert torch.from_numpy(np.ones(2)).device.type == "cpu"
 
 
+def test_loaders_under_a_default_device():
+    from tapegrad.utils import data
+
+    samples = [(np.full(2, i, "f4"), i) for i in range(6)]
+    with torch.device("cuda"):
+        loader = data.DataLoader(samples, 2, shuffle=True)
+        batches = list(loader)
+        assert sorted(i for _, labels in batches for i in labels.tolist()) == list(range(6))
+        generator = torch.Generator("cuda").manual_seed(1)  # which draws on its own device
+        assert len(list(data.DataLoader(samples, 2, shuffle=True, generator=generator))) == 3
+        assert sorted(data.SubsetRandomSampler([4, 5])) == [4, 5]
+        assert len(list(data.WeightedRandomSampler([1.0, 2.0], 3))) == 3
+        assert len(data.random_split(samples, [2, 4])[1]) == 4
+        # Workers are forked, and leave the GPU alone.
+        (first, _), *_ = data.DataLoader(samples, 2, num_workers=1)
+        assert first.device.type == "cpu" and first.tolist() == [[0, 0], [1, 1]]
+
+
+def test_tensors_of_a_device_do_not_cross_processes():
+    from tapegrad.utils.data import transport
+
+    with pytest.raises(RuntimeError, match="a batch holds a tensor on 'cuda:0'"):
+        transport.pack([torch.ones(2, device="cuda")])
+
+
+def test_packed_sequences_under_a_default_device():
+    rnn = torch.nn.utils.rnn
+    with torch.device("cuda"):
+        packed = rnn.pack_padded_sequence(
+            torch.arange(6.0).reshape(3, 2), [2, 3], enforce_sorted=False
+        )
+        assert packed.data.tolist() == [1, 0, 3, 2, 5]
+        padded, lengths = rnn.pad_packed_sequence(packed)
+        assert padded.is_cuda and padded.tolist() == [[0, 1], [2, 3], [0, 5]]
+        assert lengths.tolist() == [2, 3]
+        assert rnn.pad_sequence([torch.ones(2), torch.ones(1)]).tolist() == [[1, 1], [1, 0]]
+
+
 def test_masks_of_the_cpu_index_the_device():
     x = torch.arange(6.0, device="cuda").reshape(2, 3)
     mask = torch.tensor([[True, False, True], [False, True, False]])

@@ -186,7 +186,7 @@ def pack_padded_sequence(
         tensor([1, 3, 2])
     """
     if not isinstance(lengths, Tensor):
-        lengths = _C.tensor(lengths, dtype=_C.int64)
+        lengths = _C.tensor(lengths, dtype=_C.int64, device="cpu")
     lengths = lengths.to(_C.int64)
     _check_lengths(input, lengths, batch_first, enforce_sorted)
     rows, steps = (input.shape[0], input.shape[1]) if batch_first else input.shape[1::-1]
@@ -199,7 +199,7 @@ def pack_padded_sequence(
             f"pack_padded_sequence: expected lengths of at most {steps}, the steps of the input, "
             f"got {longest}"
         )
-    is_there = _C.arange(longest).unsqueeze(1) < lengths
+    is_there = _C.arange(longest, device="cpu").unsqueeze(1) < lengths
     step, row = is_there.nonzero().unbind(1)
     if sorted_indices is not None:
         row = sorted_indices.index_select(0, row)
@@ -271,7 +271,7 @@ def pad_packed_sequence(
             f"{longest}"
         )
     rows = int(sequence.batch_sizes[0])
-    is_there = _C.arange(rows) < sequence.batch_sizes.unsqueeze(1)
+    is_there = _C.arange(rows, device="cpu") < sequence.batch_sizes.unsqueeze(1)
     lengths = is_there.sum(0)
     step, row = is_there.nonzero().unbind(1)
     if sequence.sorted_indices is not None:
@@ -336,8 +336,8 @@ def pad_sequence(
     steps = max(counts)
     if min(counts) == steps:
         return _C.stack(several, 0 if batch_first else 1)
-    lengths = _C.tensor(counts).unsqueeze(1)
-    row, step = (_C.arange(steps) < lengths).nonzero().unbind(1)
+    lengths = _C.tensor(counts, device="cpu").unsqueeze(1)
+    row, step = (_C.arange(steps, device="cpu") < lengths).nonzero().unbind(1)
     if padding_side == "left":
         step = step + (steps - lengths.squeeze(1)).index_select(0, row)
     places = _flat_places(step, row, steps, len(several), batch_first)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from tapegrad import _C
 from tapegrad._C import Generator, Tensor
+from tapegrad.utils.data.sampler import device_of
 
 __all__ = [
     "ChainDataset",
@@ -305,7 +306,7 @@ def random_split(
             "random_split: Sum of input lengths does not equal the length of the input dataset! "
             f"{list(lengths)} for {total} samples"
         )
-    order = _C.randperm(total, generator=generator).tolist()
+    order = _C.randperm(total, generator=generator, device=device_of(generator)).tolist()
     ends = itertools.accumulate(int(length) for length in lengths)
     return [
         Subset(dataset, order[end - int(length) : end])

@@ -20,9 +20,15 @@ T_co = TypeVar("T_co", covariant=True)
 DRAWN_AT_ONCE = 32
 
 
+def device_of(generator: Generator | None) -> Any:
+    """Return where to draw: indices are the host's, whatever the default device is."""
+    return "cpu" if generator is None else generator.device
+
+
 def draw_seed(generator: Generator | None) -> int:
     """Return a random seed."""
-    return int(_C.empty((), dtype=_C.int64).random_(generator=generator).item())
+    seed = _C.empty((), dtype=_C.int64, device=device_of(generator))
+    return int(seed.random_(generator=generator).item())
 
 
 def _check_count(op: str, name: str, value: Any) -> None:
@@ -121,12 +127,13 @@ class RandomSampler(Sampler[int]):
         n = len(self.data_source)
         for start in range(0, self.num_samples, DRAWN_AT_ONCE):
             count = min(DRAWN_AT_ONCE, self.num_samples - start)
-            yield from _C.randint(0, n, (count,), generator=generator).tolist()
+            drawn = _C.randint(0, n, (count,), generator=generator, device=generator.device)
+            yield from drawn.tolist()
 
     def _permutations(self, generator: Generator) -> Iterator[int]:
         n = len(self.data_source)
         for _ in range(0, self.num_samples, n):
-            yield from _C.randperm(n, generator=generator).tolist()
+            yield from _C.randperm(n, generator=generator, device=generator.device).tolist()
 
     def __len__(self) -> int:
         return self.num_samples
@@ -151,7 +158,9 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for place in _C.randperm(len(self.indices), generator=self.generator).tolist():
+        device = device_of(self.generator)
+        order = _C.randperm(len(self.indices), generator=self.generator, device=device)
+        for place in order.tolist():
             yield self.indices[place]
 
     def __len__(self) -> int:
@@ -188,7 +197,7 @@ class WeightedRandomSampler(Sampler[int]):
                 "WeightedRandomSampler: replacement should be a boolean value, but got "
                 f"replacement={replacement}"
             )
-        self.weights = _C.as_tensor(weights, dtype=_C.float64)
+        self.weights = _C.as_tensor(weights, dtype=_C.float64, device=device_of(generator))
         if self.weights.dim() != 1:
             raise ValueError(
                 "WeightedRandomSampler: weights should be a 1d sequence but given weights have "

@@ -176,6 +176,7 @@ def run(setup: Setup, sock: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader is interrupted too, and closes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _C.set_num_threads(1)
+    _C._set_default_device(None)  # a process that was forked cannot use a GPU
     worker_id = setup.worker_id
     seed = _seed(setup.base_seed, worker_id)
     set_worker_info(
