@@ -188,6 +188,7 @@ ACCESSES = {
     "few": {"width": 0},
     "strided": {"rank": 3},
     "wide": {"rank": 2, "wide": 1},
+    "vectors": {"rank": 2, "width": 2},
 }
 
 
@@ -210,7 +211,7 @@ def test_operands_of_every_dtype_compile(stored, access):
         texts.append(source.kernel(copied, f"copy{k}"))
     total = description(
         f"-1 float64 {how} float32",
-        f"0 {stored} {how} float32",
+        f"0 {stored} {'repeated' if access == 'vectors' else how} float32",
         "1 float32 single float32",
         number=number,
         **ACCESSES[access],

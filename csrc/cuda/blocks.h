@@ -31,8 +31,9 @@ struct Block {
   bool is_whole_segment() const { return !before && !after; }
 };
 
-// Free blocks by size. Those of up to 2 MiB have a list for each size, and a bit for each list says whether it
-// is empty, so that the best fit is found by looking at a few words. The few larger ones are sorted.
+// Free blocks by size. Those of up to 2 MiB have a list for each size. A bit for each list says whether it
+// is empty, and a bit for each word of those bits, so that the best fit is found by looking at three words. The
+// few larger ones are sorted.
 class FreeBlocks {
  public:
   void add(Block* block) {
@@ -45,7 +46,8 @@ class FreeBlocks {
     block->next = lists_[list];
     if (block->next) block->next->previous = block;
     lists_[list] = block;
-    words_[list / 64] |= uint64_t{1} << list % 64;
+    words_[list / 64] |= bit(list);
+    filled_[list / 64 / 64] |= bit(list / 64);
   }
   void remove(Block* block) {
     const size_t list = block->size / kUnit;
@@ -56,18 +58,22 @@ class FreeBlocks {
     if (block->next) block->next->previous = block->previous;
     if (block->previous) block->previous->next = block->next;
     else lists_[list] = block->next;
-    if (!lists_[list]) words_[list / 64] &= ~(uint64_t{1} << list % 64);
+    if (lists_[list]) return;
+    words_[list / 64] &= ~bit(list);
+    if (!words_[list / 64]) filled_[list / 64 / 64] &= ~bit(list / 64);
   }
   // The smallest block of at least a size, or null.
   Block* find(size_t size) const {
-    size_t list = size / kUnit;
+    const size_t list = size / kUnit;
     if (list < kLists) {
-      uint64_t word = words_[list / 64] & ~uint64_t{0} << list % 64;
-      for (size_t at = list / 64;;) {
-        if (word) return lists_[at * 64 + static_cast<size_t>(std::countr_zero(word))];
-        if (++at == kWords) break;
-        word = words_[at];
-      }
+      if (const uint64_t rest = words_[list / 64] & from(list))
+        return lists_[list / 64 * 64 + first_of(rest)];
+      const size_t word = list / 64 + 1;
+      for (size_t at = word / 64; at < kSummaries; ++at)
+        if (const uint64_t rest = at == word / 64 ? filled_[at] & from(word) : filled_[at]) {
+          const size_t found = at * 64 + first_of(rest);
+          return lists_[found * 64 + first_of(words_[found])];
+        }
     }
     auto found = large_.lower_bound(size);
     return found == large_.end() ? nullptr : *found;
@@ -75,6 +81,12 @@ class FreeBlocks {
 
  private:
   static constexpr size_t kLists = (size_t{2} << 20) / kUnit + 64, kWords = kLists / 64;
+  static constexpr size_t kSummaries = kWords / 64 + 1;
+
+  static uint64_t bit(size_t number) { return uint64_t{1} << number % 64; }
+  static uint64_t from(size_t number) { return ~uint64_t{0} << number % 64; }
+  static size_t first_of(uint64_t word) { return static_cast<size_t>(std::countr_zero(word)); }
+
   struct BySize {
     using is_transparent = void;
     bool operator()(const Block* a, const Block* b) const {
@@ -84,7 +96,7 @@ class FreeBlocks {
   };
 
   Block* lists_[kLists] = {};
-  uint64_t words_[kWords] = {};
+  uint64_t words_[kWords] = {}, filled_[kSummaries] = {};
   std::set<Block*, BySize> large_;
 };
 

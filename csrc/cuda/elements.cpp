@@ -21,13 +21,16 @@ bool lies_in_order(const LoopNest& nest, int tensor) {
   return true;
 }
 
-void put_geometry(Arguments& arguments, const LoopNest& nest, int tensors, int64_t count) {
+void put_geometry(Arguments& arguments, const LoopNest& nest, int tensors, int64_t count,
+                  int width) {
   for (int d = 0; d < nest.rank(); ++d) {
-    if (count <= kMostNarrowCount) arguments.put(Divisor(nest.size(d)));
-    else arguments.put(nest.size(d));
+    const int64_t size = d == 0 ? nest.size(d) / width : nest.size(d);
+    if (count <= kMostNarrowCount) arguments.put(Divisor(size));
+    else arguments.put(size);
   }
   for (int tensor = 0; tensor < tensors; ++tensor)
-    for (int d = 0; d < nest.rank(); ++d) arguments.put(nest.stride(tensor, d));
+    for (int d = 0; d < nest.rank(); ++d)
+      arguments.put(d == 0 ? nest.stride(tensor, d) * width : nest.stride(tensor, d));
 }
 
 void put_number(Arguments& arguments, const Scalar& number, DType through, DType compute) {

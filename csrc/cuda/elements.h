@@ -41,8 +41,10 @@ struct Divisor {
 // Whether element i of the nest lies at offset i.
 bool lies_in_order(const LoopNest& nest, int tensor);
 
-// What find_offsets() in prelude.cuh reads: the sizes, then for each tensor its strides.
-void put_geometry(Arguments& arguments, const LoopNest& nest, int tensors, int64_t count);
+// What geometries in prelude.cuh read: the sizes, then for each tensor its strides. Of vectors of `width` elements, where
+// that divides the innermost size; their offsets count elements.
+void put_geometry(Arguments& arguments, const LoopNest& nest, int tensors, int64_t count,
+                  int width = 1);
 
 // A number in the type that a kernel computes in, rounded to a dtype on its way.
 void put_number(Arguments& arguments, const Scalar& number, DType through, DType compute);

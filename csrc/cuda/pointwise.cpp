@@ -6,6 +6,7 @@
 //   value     a number of the host, among the arguments
 //   single    one element on the device
 //   strided   anything else: element i is found by dividing i by the sizes
+//   repeated  the same, where vectors of elements are found: all of a vector are one element of the operand
 // What a description says is read by tapegrad/cuda/pointwise_source.py, which writes the text.
 #include "spec/pointwise.h"
 
@@ -22,8 +23,9 @@ namespace tapegrad::cuda {
 namespace {
 
 constexpr int kMostOperands = kGradOperands + 1;
+constexpr int64_t kManyElements = 8 * 1024;  // from which on vectors pay for a kernel of their own
 
-enum class Access : uint8_t { Dense, Value, Single, Strided };
+enum class Access : uint8_t { Dense, Value, Single, Strided, Repeated };
 
 struct Operand {
   const TensorImpl* tensor;
@@ -39,18 +41,21 @@ struct Line {
 constexpr Line kCopy{-1}, kFill{-2};
 
 struct Plan {
+  Plan(Line line, DType dtype, std::span<const Scalar> params, int inputs)
+      : line(line), dtype(dtype), params(params), inputs(inputs) {}
+
   Line line;
   DType dtype;
   std::span<const Scalar> params;
   int inputs;
   Operand operands[kMostOperands];  // the output first
-  LoopNest nest;
-  int width = 1;         // elements at a time; 0 where one block takes them all
-  bool is_wide = false;  // there are more elements than 32 bits count
+  LoopNest nest;                    // large, and not filled where all operands are contiguous
+  int width = 1;                    // elements at a time; 0 where one block takes them all
+  bool is_wide = false;             // there are more elements than 32 bits count
 
   bool is_strided() const {
     for (int k = 0; k <= inputs; ++k)
-      if (operands[k].access == Access::Strided) return true;
+      if (operands[k].access >= Access::Strided) return true;
     return false;
   }
   int rank() const { return is_strided() ? nest.rank() : 0; }
@@ -93,6 +98,37 @@ int vector_width(const Plan& plan) {
   return width;
 }
 
+// Whether `width` elements along the innermost dimension lie side by side from a multiple of their size on.
+bool takes_vectors(const Plan& plan, int number, int width) {
+  const TensorImpl& x = *plan.operands[number].tensor;
+  for (int d = 1; d < plan.nest.rank(); ++d)
+    if (plan.nest.stride(number, d) % width) return false;
+  return plan.nest.stride(number, 0) == 1 &&
+         reinterpret_cast<uintptr_t>(x.data()) %
+                 (static_cast<size_t>(width) * itemsize(x.dtype())) ==
+             0;
+}
+
+// Strided operands in vectors along the innermost dimension, where all of them allow it: a bias beside a matrix.
+void widen(Plan& plan) {
+  size_t widest = 1;
+  for (int k = 0; k <= plan.inputs; ++k)
+    if (plan.operands[k].access == Access::Dense || plan.operands[k].access == Access::Strided)
+      widest = std::max(widest, itemsize(plan.operands[k].tensor->dtype()));
+  const int width = static_cast<int>(std::min<size_t>(16 / widest, 8));
+  if (width == 1 || plan.nest.size(0) % width) return;
+  Access access[kMostOperands];
+  for (int k = 0; k <= plan.inputs; ++k) {
+    access[k] = plan.operands[k].access;
+    if (access[k] == Access::Value || access[k] == Access::Single) continue;
+    if (access[k] == Access::Strided && k > 0 && plan.nest.stride(k, 0) == 0)
+      access[k] = Access::Repeated;
+    else if (!takes_vectors(plan, k, width)) return;
+  }
+  for (int k = 0; k <= plan.inputs; ++k) plan.operands[k].access = access[k];
+  plan.width = width;
+}
+
 Access access_where_contiguous(const TensorImpl& x, int number, int64_t count) {
   if (number > 0 && is_host_number(x)) return Access::Value;
   return x.numel() == count ? Access::Dense : Access::Single;
@@ -100,7 +136,7 @@ Access access_where_contiguous(const TensorImpl& x, int number, int64_t count) {
 
 // How each operand is reached; through which dtype is for the caller to say.
 Plan make_plan(const OpCall& call, Line line, DType dtype, std::span<const Scalar> params) {
-  Plan plan{line, dtype, params, static_cast<int>(call.inputs.size()), {}, {}};
+  Plan plan(line, dtype, params, static_cast<int>(call.inputs.size()));
   const TensorImpl* tensors[kMostOperands] = {&call.out()};
   for (int k = 0; k < plan.inputs; ++k) tensors[k + 1] = call.inputs[k];
   const bool contiguous = all_contiguous(call);
@@ -111,20 +147,23 @@ Plan make_plan(const OpCall& call, Line line, DType dtype, std::span<const Scala
     plan.operands[k] = {
         &x, contiguous ? access_where_contiguous(x, k, count) : access_of(x, plan.nest, k), dtype};
   }
-  if (plan.is_strided()) plan.is_wide = count > kMostNarrowCount;
-  else plan.width = count <= kFewElements ? 0 : vector_width(plan);
+  if (plan.is_strided()) {
+    plan.is_wide = count > kMostNarrowCount;
+    if (count >= kManyElements) widen(plan);
+  } else plan.width = count <= kFewElements ? 0 : vector_width(plan);
   return plan;
 }
 
 // What tells one kernel of a line from another.
 uint64_t key_of(const Plan& plan) {
+  static_assert(kDTypeCount <= 16 && kMostOperands <= 6, "the key has 64 bits");
   uint64_t key = static_cast<uint64_t>(plan.dtype);
   key = key << 4 | static_cast<uint64_t>(plan.width);
   key = key << 8 | static_cast<uint64_t>(plan.rank() << 1 | plan.is_wide);
   for (int k = 0; k <= plan.inputs; ++k) {
     const Operand& operand = plan.operands[k];
     const bool keeps = operand.through != plan.dtype;
-    key = key << 7 | static_cast<uint64_t>(operand.tensor->dtype()) << 3 |
+    key = key << 8 | static_cast<uint64_t>(operand.tensor->dtype()) << 4 |
           static_cast<uint64_t>(operand.access) << 1 | keeps;
   }
   return key;
@@ -133,7 +172,7 @@ uint64_t key_of(const Plan& plan) {
 // "pointwise mul -1 float32 WIDTH RANK WIDE", then a line "slot dtype access through" for the output, -1, and
 // for each operand
 std::string describe(const Plan& plan, const uint8_t* slots) {
-  constexpr const char* kAccess[] = {"dense", "value", "single", "strided"};
+  constexpr const char* kAccess[] = {"dense", "value", "single", "strided", "repeated"};
   std::string text =
       concat("pointwise ", plan.line.id, " ", plan.line.derivative, " ", name(plan.dtype), " ",
              plan.width, " ", plan.rank(), " ", int(plan.is_wide));
@@ -166,8 +205,12 @@ void run(const Plan& plan, KernelCache& cache, const uint8_t* slots) {
   const FunctionHandle kernel =
       cache.find(device, key_of(plan), [&] { return describe(plan, slots); });
   Arguments arguments;
-  arguments.put(count);
-  if (plan.is_strided()) put_geometry(arguments, plan.nest, plan.inputs + 1, count);
+  if (plan.is_strided()) {
+    arguments.put(count / plan.width);
+    put_geometry(arguments, plan.nest, plan.inputs + 1, count, plan.width);
+  } else {
+    arguments.put(count);
+  }
   for (int k = 0; k <= plan.inputs; ++k) put_operand(arguments, plan, k);
   put_params(arguments, plan);
   if (plan.width == 0) return launch(kernel, device, 1, few_threads(count), arguments);

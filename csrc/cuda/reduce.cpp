@@ -61,6 +61,7 @@ class AxisList {
     axes_[rank_++] = axis;
   }
   void sort_by_stride() {
+    if (rank_ < 2) return;
     std::stable_sort(axes_, axes_ + rank_, [](const Axis& a, const Axis& b) {
       return std::abs(a.stride) < std::abs(b.stride);
     });

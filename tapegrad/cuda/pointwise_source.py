@@ -172,7 +172,8 @@ class Operand:
     Attributes:
         name: as the expression has it, or ``"out"``.
         dtype: of its elements.
-        access: ``"dense"``, ``"value"``, ``"single"`` or ``"strided"``: csrc/cuda/pointwise.cpp.
+        access: ``"dense"``, ``"value"``, ``"single"``, ``"strided"`` or ``"repeated"``:
+            csrc/cuda/pointwise.cpp.
         through: the dtype that its elements are rounded to on their way.
     """
 
@@ -386,6 +387,8 @@ def _short_loop(of: Description) -> str:
 
 
 def _strided_loop(of: Description) -> str:
+    if of.width > 1:
+        return _strided_vectors(of)
     scalar = f"Num<{DTYPES[of.dtype]}>"
     place = {
         each.name: "i_" if each.access == "dense" else f"offsets_[{number}]"
@@ -407,6 +410,55 @@ def _strided_loop(of: Description) -> str:
       arguments.geometry.find(i_, offsets_);
 {loads}      arguments.out[{place["out"]}] = {_result(of)};
     }}
+  }}
+"""
+
+
+def _strided_vectors(of: Description) -> str:
+    """Return the loop of a kernel that finds vectors of neighbouring elements."""
+    scalar, out = f"Num<{DTYPES[of.dtype]}>", DTYPES[of.operands[0].dtype]
+    vectors, repeated = _inputs(of, "dense", "strided"), _inputs(of, "repeated")
+    place = {each.name: f"offsets_[{number}]" for number, each in enumerate(of.operands)}
+
+    def vector(each: Operand) -> str:
+        return f"Vector<{DTYPES[each.dtype]}, kWidth_>"
+
+    held = "".join(f"  {vector(each)} {each.name}_[kVectors_];\n" for each in vectors)
+    held += "".join(f"  {DTYPES[each.dtype]} {each.name}_[kVectors_];\n" for each in repeated)
+    loads = "".join(
+        f"    {each.name}_[v_] = *reinterpret_cast<const {vector(each)}*>("
+        f"arguments.{each.name} + {place[each.name]});\n"
+        for each in vectors
+    )
+    loads += "".join(
+        f"    {each.name}_[v_] = arguments.{each.name}[{place[each.name]}];\n" for each in repeated
+    )
+    elements = "".join(
+        f"      const {scalar} {each.name} = "
+        f"{_read(of, each, f'{each.name}_[v_]' + ('.elements[k_]' if each in vectors else ''))};\n"
+        for each in (*vectors, *repeated)
+    )
+    return f"""\
+  constexpr int kWidth_ = {of.width}, kVectors_ = {_VECTORS};
+  const int64 begin_ = static_cast<int64>(blockIdx.x) * blockDim.x * kVectors_ + threadIdx.x;
+  int64 to_[kVectors_];
+{held}#pragma unroll
+  for (int v_ = 0; v_ < kVectors_; ++v_) {{
+    const int64 i_ = begin_ + v_ * blockDim.x;
+    if (i_ >= arguments.count) break;
+    int64 offsets_[{len(of.operands)}];
+    arguments.geometry.find(i_, offsets_);
+    to_[v_] = {place["out"]};
+{loads}  }}
+#pragma unroll
+  for (int v_ = 0; v_ < kVectors_; ++v_) {{
+    if (begin_ + v_ * blockDim.x >= arguments.count) break;
+    Vector<{out}, kWidth_> out_;
+#pragma unroll
+    for (int k_ = 0; k_ < kWidth_; ++k_) {{
+{elements}      out_.elements[k_] = {_result(of)};
+    }}
+    *reinterpret_cast<Vector<{out}, kWidth_>*>(arguments.out + to_[v_]) = out_;
   }}
 """
 
