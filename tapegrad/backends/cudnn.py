@@ -11,6 +11,7 @@ benchmark = False
 benchmark_limit: int | None = 10
 deterministic = False
 allow_tf32 = True
+fp32_precision = "none"
 
 
 def is_available() -> bool:

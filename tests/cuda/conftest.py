@@ -52,13 +52,13 @@ IS_SHORT = DEVICE == "emulator" and "TAPEGRAD_TEST_CUDA" not in os.environ
 LONG = ("test_other_dtypes", "test_random_programs", "sm_80", "sm_100", "sm_120")
 ALWAYS = ("test_a_few_programs", "test_the_run_of_the_cpu")
 SHARE = 10
-SHARE_OF_AUTOGRAD = 200  # a suite of a thousand tests that the CPU passes
+SHARE_OF_SUITES = 500  # thousands of tests that the CPU passes
 
 
 def is_long(item):
     if item.name in ALWAYS:
         return False
-    share = SHARE_OF_AUTOGRAD if item.path.parent.name == "autograd" else SHARE
+    share = SHARE_OF_SUITES if item.path.parent.name == "on_device" else SHARE
     return any(word in item.name for word in LONG) or zlib.crc32(item.name.encode()) % share > 0
 
 

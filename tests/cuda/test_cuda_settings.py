@@ -68,6 +68,34 @@ def test_deterministic_algorithms():
     assert state() == (False, False, 0)
 
 
+def test_precision_in_words():
+    assert matmul.fp32_precision == "ieee"
+    matmul.fp32_precision = "tf32"
+    assert matmul.allow_tf32 and torch.get_float32_matmul_precision() == "high"
+    matmul.fp32_precision = "none"
+    assert not matmul.allow_tf32
+    with pytest.raises(RuntimeError, match="expected 'ieee', 'tf32' or 'none' for matmul"):
+        matmul.fp32_precision = "bf16"
+
+
+@pytest.mark.parametrize("name", ["flash", "mem_efficient", "math", "cudnn"])
+def test_kernels_of_attention(name):
+    """What a program chooses is kept, given back, and changes nothing."""
+    cuda = torch.backends.cuda
+    is_enabled, enable = getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp")
+    x = torch.linspace(-1, 1, 24).view(1, 1, 6, 4)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    wanted = attend(x, x, x)
+    assert is_enabled()
+    with cuda.sdp_kernel(**{f"enable_{name}": False}):
+        assert not is_enabled()
+        assert torch.equal(attend(x, x, x), wanted)
+    assert is_enabled()
+    enable(False)
+    assert not is_enabled()
+    enable(True)
+
+
 def test_an_unknown_setting():
     with pytest.raises(AttributeError):
         matmul.allow_everything = True

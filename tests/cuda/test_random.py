@@ -139,6 +139,15 @@ def test_multinomial(shape, count, replacement):
     assert torch.equal(found, wanted)
 
 
+def test_multinomial_of_more_than_there_are():
+    """The shapes tell, so that nobody waits; categories without a chance come last."""
+    p = torch.tensor([0.0, 0.5, 0.0, 0.5], device="cuda")
+    with pytest.raises(RuntimeError, match="cannot sample 5 of 4 categories"):
+        torch.multinomial(p, 5)
+    drawn = torch.multinomial(p, 3).tolist()
+    assert {*drawn[:2]} == {1, 3} and drawn[2] in (0, 2)
+
+
 @pytest.mark.parametrize("count", (100, 2500))
 def test_multinomial_sorts_many(count):
     """Rows that are longer than what one block sorts."""

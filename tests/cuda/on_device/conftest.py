@@ -1,4 +1,4 @@
-"""The autograd suite on a CUDA device: the same tests, where tensors are made on it by default."""
+"""The suites of ops and autograd on a CUDA device: the same tests, with tensors made there."""
 
 import pytest
 from library import torch as library
@@ -20,7 +20,7 @@ OTHERWISE = {
 def pytest_collection_modifyitems(items):
     for item in items:
         reason = OTHERWISE.get(getattr(item, "originalname", None))
-        if reason and item.path.parent.name == "autograd" and "cuda" in item.path.parts:
+        if reason and item.path.parent.name == "on_device":
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
