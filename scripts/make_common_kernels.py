@@ -1,7 +1,7 @@
 """Write tapegrad/cuda/common_kernels.txt: the kernels that `python -m tapegrad.cuda warm` compiles.
 
 Trains small models on CUDA, or on the emulator where there is no GPU, and notes which kernels they
-ask for.
+ask for, in the order in which they do: what a program needs first is compiled first.
 
 Usage: python scripts/make_common_kernels.py
 """
@@ -79,9 +79,9 @@ def convolutional():
     )
 
 
-def language_model(dtype):
-    model = GPT(vocabulary=96, context=32, layers=1, width=64, heads=4, dropout=0.1)
-    tokens = torch.randint(96, (2, 33))
+def language_model(dtype, width=64, dropout=0.0):
+    model = GPT(vocabulary=96, context=32, layers=1, width=width, heads=4, dropout=dropout)
+    tokens = torch.randint(96, (2, 33), device="cpu").to("cuda")
     train(model, tokens[:, :-1], tokens[:, 1:], dtype)
 
 
@@ -121,14 +121,15 @@ def main():
     numbers, images = torch.randn(32, 64), torch.randn(4, 3, 8, 8)
     classes = torch.randint(10, (32,))
     for dtype in FLOATS:
-        run(train, perceptron(), numbers, classes, dtype)
-        run(train, convolutional(), images, classes[:4], dtype)
         run(language_model, dtype)
+        run(language_model, dtype, 16, 0.1)
+        run(train, perceptron(), numbers, classes, dtype)
         run(elementwise, dtype)
+        run(train, convolutional(), images, classes[:4], dtype)
     run(train, perceptron(), numbers, classes, torch.float32, torch.optim.Adam)
     run(train, perceptron(), numbers, classes, torch.float32, torch.optim.SGD)
     path = Path(_kernels.__file__).parent / "common_kernels.txt"
-    path.write_text("\n\n".join(sorted(map(named, found))) + "\n", encoding="utf-8")
+    path.write_text("\n\n".join(map(named, found)) + "\n", encoding="utf-8")
     print(f"{path}: {len(found)} kernels")
     for each in missing:
         print("missing:", each)
