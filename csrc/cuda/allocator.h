@@ -107,7 +107,7 @@ struct PinnedStatistics {
   int64_t system_allocations = 0;
 };
 
-// Sizes are rounded up to powers of two. Zero bytes give nullptr.
+// Sizes are rounded up, by an eighth at most where they are large. Zero bytes give nullptr.
 void* allocate_pinned(size_t nbytes);
 // To be written by a stream before anybody else uses it. That may be memory that streams still use: this one
 // waits for them then, and not the host.

@@ -1,5 +1,6 @@
 // Page-locked memory of the host. Locking pages takes a millisecond for a few of them, so blocks are kept, by
-// powers of two. A block that streams copy from or to is handed out again when they are done with it.
+// size: powers of two up to 1 MiB, then eight sizes for each doubling. A block that streams copy from or to
+// is handed out again when they are done with it.
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -18,6 +19,14 @@ constexpr unsigned kPortable = 1;    // CU_MEMHOSTALLOC_PORTABLE: for all device
 constexpr int kMemoryType = 2;       // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 constexpr unsigned kHostMemory = 1;  // CU_MEMORYTYPE_HOST
 constexpr size_t kSmallest = 512;
+constexpr size_t kLargestPower = size_t{1} << 20;
+
+constexpr size_t round_size(size_t nbytes) {
+  const size_t power = std::bit_ceil(std::max(nbytes, kSmallest));
+  if (power <= kLargestPower) return power;
+  const size_t step = power / 16;
+  return (nbytes + step - 1) / step * step;
+}
 
 struct User {
   int device;
@@ -53,9 +62,6 @@ class PinnedMemory {
   PinnedStatistics statistics;
 
  private:
-  std::vector<PinnedBlock*>& free_of(size_t size) {
-    return free_[static_cast<size_t>(std::countr_zero(size))];
-  }
   PinnedBlock* find_free(size_t size, const User* user);
   PinnedBlock* fetch(size_t size);
   void collect_events();
@@ -63,7 +69,7 @@ class PinnedMemory {
   std::deque<Waiting>& waiting_for(const User& user);
 
   std::map<const char*, PinnedBlock*> live_;
-  std::vector<PinnedBlock*> free_[64];  // by the logarithm of the size
+  std::map<size_t, std::vector<PinnedBlock*>> free_;  // by size
   std::vector<WaitingFor> waiting_;
 };
 
@@ -74,7 +80,7 @@ void* PinnedMemory::allocate(size_t nbytes, const User* user) {
   if (nbytes == 0) return nullptr;
   TAPEGRAD_CHECK_AS(OutOfMemoryError, nbytes <= size_t{1} << 62, "pin_memory: could not get ",
                     nbytes, " bytes of page-locked memory");
-  const size_t size = std::bit_ceil(std::max(nbytes, kSmallest));
+  const size_t size = round_size(nbytes);
   collect_events();
   PinnedBlock* block = find_free(size, user);
   if (!block) block = fetch(size);
@@ -85,7 +91,7 @@ void* PinnedMemory::allocate(size_t nbytes, const User* user) {
 
 // Of those that nobody uses; for a stream, also of those that streams use before it will.
 PinnedBlock* PinnedMemory::find_free(size_t size, const User* user) {
-  std::vector<PinnedBlock*>& free = free_of(size);
+  std::vector<PinnedBlock*>& free = free_[size];
   PinnedBlock* block = nullptr;
   if (!free.empty()) {
     block = free.back();
@@ -151,7 +157,7 @@ void PinnedMemory::deallocate(void* data) noexcept {
       ++block->waits;
     }
   block->users.clear();
-  if (block->waits == 0) free_of(block->size).push_back(block);
+  if (block->waits == 0) free_[block->size].push_back(block);
 }
 
 PinnedBlock* PinnedMemory::find(const void* data) {
@@ -168,7 +174,7 @@ void PinnedMemory::collect_events() {
       const Waiting waiting = queue.front();
       queue.pop_front();
       return_pooled_event(user.device, waiting.event);
-      if (--waiting.block->waits == 0) free_of(waiting.block->size).push_back(waiting.block);
+      if (--waiting.block->waits == 0) free_[waiting.block->size].push_back(waiting.block);
     }
 }
 
@@ -176,7 +182,7 @@ void PinnedMemory::release_cached() {
   collect_events();
   if (statistics.cached_bytes == 0) return;
   const DeviceGuard guard(current_device());
-  for (std::vector<PinnedBlock*>& list : free_) {
+  for (auto& [size, list] : free_) {
     for (PinnedBlock* block : list) {
       driver().free_host(block->data);
       statistics.cached_bytes -= static_cast<int64_t>(block->size);

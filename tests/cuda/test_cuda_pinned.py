@@ -92,6 +92,17 @@ def test_blocks_are_kept_by_powers_of_two():
     assert counts()[:2] == [0, 0]
 
 
+def test_large_blocks_waste_an_eighth_at_most():
+    MIB = 1 << 20
+    for nbytes, size in [(MIB, MIB), (MIB + 1, MIB + MIB // 8), (9 * MIB - 1, 9 * MIB)]:
+        x = torch._C._cuda_pinned_bytes(nbytes)
+        assert counts()[0] == size
+        del x
+    assert counts()[:2] == [0, MIB + MIB + MIB // 8 + 9 * MIB]
+    x = torch._C._cuda_pinned_bytes(8 * MIB + 1)
+    assert counts()[0] == 9 * MIB  # the same block
+
+
 def test_what_a_stream_uses_is_not_handed_out(emulator):
     s = cuda.Stream()
     x = torch.ones(100).pin_memory()
