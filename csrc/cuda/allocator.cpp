@@ -473,7 +473,7 @@ void deallocate(int device, void* data) noexcept {
 }
 
 void record_stream(const Storage& storage, StreamHandle stream) {
-  if (storage.is_borrowed()) return record_foreign(storage, stream);
+  if (storage.is_borrowed() && record_foreign(storage, stream)) return;
   memory_of(storage.device().index).record_stream(storage.data(), stream);
 }
 

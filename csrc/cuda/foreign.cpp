@@ -109,9 +109,11 @@ Ref<Storage> borrow(int device, void* data, size_t nbytes, void* owner, void (*f
   return storage;
 }
 
-void record_foreign(const Storage& storage, StreamHandle stream) {
-  if (auto found = borrowed.find(&storage); found != borrowed.end())
-    add_user(*found->second, stream);
+bool record_foreign(const Storage& storage, StreamHandle stream) {
+  const auto found = borrowed.find(&storage);
+  if (found == borrowed.end()) return false;
+  add_user(*found->second, stream);
+  return true;
 }
 
 void collect_foreign() noexcept {

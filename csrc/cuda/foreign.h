@@ -27,8 +27,8 @@ int device_of_address(const char* op, const void* data);
 // Bytes of somebody else. free_owner(owner) runs at the end, see the Note.
 Ref<Storage> borrow(int device, void* data, size_t nbytes, void* owner, void (*free_owner)(void*));
 
-// A stream uses the bytes of a storage of borrow(); nothing happens for others.
-void record_foreign(const Storage& storage, StreamHandle stream);
+// A stream uses the bytes of a storage of borrow(). False, and nothing happens, for others.
+bool record_foreign(const Storage& storage, StreamHandle stream);
 
 // Tells owners whose memory is not used any more.
 void collect_foreign() noexcept;

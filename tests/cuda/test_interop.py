@@ -322,6 +322,12 @@ def test_memory_that_another_stream_was_told_of(emulator):
     assert producer.deleted == 1
 
 
+def test_a_batch_over_imported_memory():
+    x = torch.arange(6.0, device="cuda").reshape(2, 3)
+    y = torch.from_dlpack(Producer(x)).reshape(2, 3)
+    assert torch.vmap(lambda row: row * 2 + row.sum())(y).tolist() == [[3, 5, 7], [18, 20, 22]]
+
+
 def test_owners_are_told_when_more_comes_in():
     x = torch.arange(4.0, device="cuda")
     producers = [Producer(x) for _ in range(5)]
