@@ -73,8 +73,10 @@ FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const R
           concat(", ", shape.by_warp ? "true" : "false", ", ", shape.width, ", ", shape.items);
     if (which == LayerKernel::BackwardRows) of_shape += ", false";
     if (which == LayerKernel::BackwardRowsAndSums) of_shape += ", true";
+    // Its threads have few numbers to keep beside their row: fewer registers let more blocks run.
+    const bool bounded = which == LayerKernel::BackwardRows && !shape.by_warp;
     return concat("file layer_norm.cu\nLayerArguments\n", kNames[static_cast<int>(which)], "<",
-                  kernel_type(x.dtype()), of_shape, ">");
+                  kernel_type(x.dtype()), of_shape, ">", bounded ? "\n384, 2" : "");
   });
 }
 

@@ -84,10 +84,8 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
   using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
   using A = typename Row::A;
   const A count = static_cast<A>(a.length);
-  Row weight;
-  if (a.weight) weight.load(static_cast<const S*>(a.weight), a.length, A(0));
-  else
-    for (A& value : weight.values) value = 1;
+  Row weight;  // kept for many rows, else read when it is wanted
+  if (kSums && a.weight) weight.load(static_cast<const S*>(a.weight), a.length, A(0));
   Row weight_sums, bias_sums;
 #pragma unroll
   for (int k = 0; k < Row::kCount; ++k) weight_sums.values[k] = bias_sums.values[k] = 0;
@@ -105,8 +103,17 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
       if constexpr (kSums) {
         weight_sums.values[k] += grad.values[k] * z.values[k];
         bias_sums.values[k] += grad.values[k];
+        if (a.weight) grad.values[k] *= weight.values[k];
       }
-      grad.values[k] *= weight.values[k];
+    }
+    if constexpr (!kSums)
+      if (a.weight) {
+        weight.load(static_cast<const S*>(a.weight), a.length, A(0));
+#pragma unroll
+        for (int k = 0; k < Row::kCount; ++k) grad.values[k] *= weight.values[k];
+      }
+#pragma unroll
+    for (int k = 0; k < Row::kCount; ++k) {
       sums.first += grad.values[k];
       sums.second += grad.values[k] * z.values[k];
     }
