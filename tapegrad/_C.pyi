@@ -4382,6 +4382,9 @@ def _storage_device(storage: builtins.int) -> str:
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""
 
+def _storage_is_evicted(storage: builtins.int) -> builtins.bool:
+    """Whether a budget has evicted the memory with this number, likewise."""
+
 def _storage_uses(storage: builtins.int) -> builtins.int:
     """How many hold the memory with this number (_storage_id); the caller must."""
 

@@ -313,6 +313,9 @@ void bind_tape(Binder& b) {
   b.function("_storage_uses", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->use_count();
   }, "storage"_a, "How many hold the memory with this number (_storage_id); the caller must.");
+  b.function("_storage_is_evicted", [](uintptr_t id) {
+    return reinterpret_cast<const Storage*>(id)->has(Storage::kEvicted);
+  }, "storage"_a, "Whether a budget has evicted the memory with this number, likewise.");
   b.function("_storage_device", [](uintptr_t id) {
     return to_string(reinterpret_cast<const Storage*>(id)->device());
   }, "storage"_a, "The name of the device that the memory with this number is on, likewise.");

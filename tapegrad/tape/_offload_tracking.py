@@ -225,8 +225,11 @@ class Tracker:
         return found
 
     def _is_ours(self, record: Record) -> bool:
+        """Return whether only the tape holds the bytes of a record, and they are there."""
         live = record.live_handles()
-        return bool(live) and record.is_kept() and _C._storage_uses(record.key) <= len(live)
+        if not live or not record.is_kept() or _C._storage_uses(record.key) > len(live):
+            return False
+        return not _C._storage_is_evicted(record.key)  # by a budget, which knows how to get it back
 
     def _measure(self, record: Record, live: list[Handle]) -> tuple[int, int]:
         """Return the first element of a record that values show, and the bytes up to the last."""

@@ -505,7 +505,7 @@ def test_other_hooks_inside(tmp_path):
 
 @pytest.mark.parametrize("outer", ["offload", "budget"])
 def test_with_a_budget(tmp_path, outer):
-    """A value that a budget evicted is computed again to be written, or not moved."""
+    """A value that a budget evicted is not moved."""
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
     blocks = [tape.offload(tmp_path, memory=30 * VALUE), tape.budget(20 * VALUE)]
     first, second = blocks if outer == "offload" else blocks[::-1]
