@@ -4013,8 +4013,8 @@ def _budget_start(limit: builtins.int, strict: builtins.bool) -> builtins.int:
 def _budget_stats() -> dict:
     """What the budget did since it began."""
 
-def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str]:
-    """Ends a budget; returns the most bytes saved at a time, by how many the limit was passed, and what was irreducible then."""
+def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str, str]:
+    """Ends a budget; returns the most bytes saved at a time on a device, by how many the limit was passed there, what was irreducible then, and the device."""
 
 def _check_count(op: str, count: builtins.int, what: str, bytes_each: builtins.int) -> None:
     """Refuses a result of more objects than memory can hold."""
@@ -4027,6 +4027,9 @@ def _coded_and_decoded(input: Tensor, policy: _CodingPolicy) -> Tensor:
 
 def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
+
+def _copy_unseen(to: Tensor, source: Tensor) -> None:
+    """Copies elements between tensors of one dtype, shape and device; no version changes."""
 
 def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: builtins.int, ignore_index: builtins.int, label_smoothing: builtins.float) -> Tensor:
     """The negative log softmax of the true classes; `reduction` is 0 for none, 1 for the mean, 2 for the sum."""
@@ -4343,6 +4346,9 @@ def _running_line() -> tuple[object, object]:
 def _running_vmaps() -> list[tuple[builtins.int, builtins.int]]:
     """(number, size) of each running vmap, outermost first."""
 
+def _saved_bytes() -> list:
+    """(device, bytes that saved values show there, the most at a time) of each device."""
+
 def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
     """Multiplies tensors in place; False where that is composed."""
 
@@ -4375,9 +4381,6 @@ def _show_dual_levels(levels: tuple[builtins.int, builtins.int]) -> None:
 
 def _stop_listening(listener: builtins.int) -> None:
     """Ends what _listen_to_sweeps() began."""
-
-def _storage_device(storage: builtins.int) -> str:
-    """The name of the device that the memory with this number is on, likewise."""
 
 def _storage_id(tensor: Tensor) -> builtins.int:
     """A number that tensors over the same memory share."""

@@ -38,7 +38,9 @@ class OpRecord(NamedTuple):
             what meets in one place: in one order on the CPU, in any on a back end that does not say
             otherwise), ``no_derivative`` (the result depends on nothing smoothly), ``unrecorded``
             (a step of a derivative, an optimizer or a coding: where its own derivative is wanted,
-            recorded ops run in its place), ``moves`` (from one device to another).
+            recorded ops run in its place), ``moves`` (from one device to another),
+            ``host_numbers`` (numbers that it writes may be on the CPU, whatever device the rest is
+            on).
         devices: where it has a kernel.
         derivatives: what it records. Several functions may run one op, and record it under their
             own names.

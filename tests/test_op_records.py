@@ -28,6 +28,13 @@ def test_every_op_has_a_kernel_on_the_cpu():
     assert "moves" in RECORDS["move"].traits
 
 
+def test_steps_of_optimizers_may_count_on_the_host():
+    named = {name for name, record in RECORDS.items() if "host_numbers" in record.traits}
+    counted = {name for name, record in RECORDS.items() if record.attributes[:1] == ("which",)}
+    assert "adam_step" in named
+    assert named == counted - {"optimizer_step_on_device"}
+
+
 def test_names_are_unique_and_sorted():
     names = [record.name for record in torch.ops()]
     assert names == sorted(set(names))

@@ -29,6 +29,18 @@ struct Device {
   friend constexpr bool operator==(Device, Device) = default;
 };
 
+// Of one type: tables by device are of this length, and further devices are not counted.
+inline constexpr int kMostDevices = 16;
+// Each device has a place in a table of all.
+inline constexpr int kDevicePlaces = kDeviceTypes * kMostDevices;
+constexpr int place_of(Device device) {
+  return static_cast<int>(device.type) * kMostDevices + device.index;
+}
+constexpr Device device_at(int place) {
+  return {static_cast<DeviceType>(place / kMostDevices),
+          static_cast<uint8_t>(place % kMostDevices)};
+}
+
 std::string to_string(Device device);  // "cpu", "cuda:0", "meta"
 
 // How a back end gives memory, and takes it back; null where there is no back end. The CPU's own memory does

@@ -28,6 +28,8 @@ struct LaneCalls {
   void (*order)(Lane earlier, Lane later) = nullptr;
   // The work that a lane has now uses this memory, which may be that of another lane.
   void (*note_use)(const Storage& storage, Lane lane) = nullptr;
+  // Whether the program has said so of memory: work that nobody else knows of may use it.
+  bool (*is_shared)(const Storage& storage) = nullptr;
 };
 inline LaneCalls lane_calls;
 

@@ -27,14 +27,11 @@ bool is_number(const TensorImpl& x) { return x.dim() == 0 && x.device().is_cpu()
 // On the meta device there is nothing to compute.
 void compute_nothing(const OpCall&) {}
 
-// Counts of steps stay on the host, whatever device the parameters are on.
-bool writes_numbers(const Op& op) { return std::string_view(op.kernel_name) == "optimizer_step"; }
-
 // Operands must agree; only 0-d tensors on the CPU may meet those of another device.
 void check_devices(const OpCall& call) {
   const Device device = call.out().device();
   for (const TensorImpl* output : call.outputs)
-    if (output->device() != device && !(is_number(*output) && writes_numbers(call.op)))
+    if (output->device() != device && !(is_number(*output) && (call.op.traits & kHostNumbers)))
       fail_devices(call);
   for (const TensorImpl* input : call.inputs)
     if (input->device() != device && !is_number(*input)) fail_devices(call);
@@ -43,8 +40,8 @@ void check_devices(const OpCall& call) {
 // The kernel of the device that the operands are on.
 Kernel kernel_for(const OpCall& call) {
   Device device = call.out().device();
-  if (!(call.op.traits & kMoves)) check_devices(call);
-  else if (device.is_cpu()) device = call.in(0).device();
+  if (call.op.traits & kMoves) device = kernel_device(call.op, call.in(0).device(), device);
+  else check_devices(call);
   if (device.is_meta()) return compute_nothing;
   Kernel kernel = call.op.kernels[static_cast<int>(device.type)];
   if (!kernel)

@@ -56,6 +56,8 @@ enum OpTrait : uint16_t {
   kUnrecorded = 128,
   // Moves bytes from one device to another: the kernel is that of the one that is not the CPU.
   kMoves = 256,
+  // Numbers that it writes, outputs of no dimensions, may be on the CPU, whatever device the others are on.
+  kHostNumbers = 512,
 };
 
 // The record of an op: what the system may ask of it below autograd.
@@ -108,6 +110,11 @@ using Intercept = void (*)(const OpCall& call, const Next& next);
 bool install(Interceptor which, Intercept intercept);
 
 void dispatch_intercepted(const OpCall& call);
+
+// The device whose kernel a call runs, by those of its first input and its first output.
+inline Device kernel_device(const Op& op, Device input, Device output) {
+  return (op.traits & kMoves) && output.is_cpu() ? input : output;
+}
 
 inline void run_kernel(Kernel kernel, const OpCall& call) {
   const KernelScope scope;

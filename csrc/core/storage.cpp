@@ -41,8 +41,11 @@ void Storage::free_bytes(Device device, void* data, size_t nbytes) noexcept {
 
 void Storage::settle_on(Device device) {
   context_.device = device;
-  clear(kFresh);  // a budget knows of the CPU's bytes alone
   set(kDevice);
+  if (device.is_meta()) {
+    set(kVoid);
+    clear(kFresh);
+  }
   ++device_storages;
 }
 

@@ -66,6 +66,7 @@ class Storage {
     kDevice = 2048,  // the bytes are on another device than the CPU, or nowhere
     kLeft = 4096,    // a tensor that showed the bytes was given others
     kMade = 8192,    // made while a program listened on this thread, see intercept/program.h
+    kVoid = 16384,   // there are no bytes: the meta device
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -162,7 +163,7 @@ class Storage {
   // The bytes alone, on any device.
   static void* allocate_bytes(Device device, size_t nbytes);
   static void free_bytes(Device device, void* data, size_t nbytes) noexcept;
-  // The bytes are on another device than the CPU.
+  // The bytes are on another device than the CPU, or nowhere.
   void settle_on(Device device);
 
   void set(unsigned flags) { context_.flags = static_cast<uint16_t>(context_.flags | flags); }

@@ -63,7 +63,7 @@ class TensorImpl {
   }
   // Where it is, for others.
   void* address() const {
-    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kDevice))
+    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kVoid))
         [[unlikely]]
       return used_data();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));

@@ -75,6 +75,8 @@ class DeviceMemory {
   void record_stream(const void* data, StreamHandle stream);
   void erase_stream(const void* data, StreamHandle stream);
   void limit_waiting(StreamHandle stream, size_t most_bytes);
+  void mark_recorded(const void* data);
+  bool is_recorded(const void* data) const;
   void release_cached();
   void set_limit(double fraction);
   void append_snapshot(std::vector<SegmentSnapshot>& segments) const;
@@ -250,6 +252,7 @@ void DeviceMemory::deallocate(void* data) noexcept {
     all.requested_bytes.decrease(static_cast<int64_t>(block->requested));
   });
   block->is_live = false;
+  block->is_recorded = false;
   block->requested = 0;
   if (block->is_shared) [[unlikely]]
     wait_for_users(block);
@@ -309,7 +312,7 @@ void DeviceMemory::erase_stream(const void* data, StreamHandle stream) {
   std::erase(found->second, stream);
   if (!found->second.empty()) return;
   users_.erase(found);
-  block->is_shared = false;
+  block->is_shared = block->is_recorded = false;
 }
 
 void DeviceMemory::limit_waiting(StreamHandle stream, size_t most_bytes) {
@@ -326,6 +329,15 @@ void DeviceMemory::limit_waiting(StreamHandle stream, size_t most_bytes) {
     bytes -= oldest.block->size;
     end_first_wait(queue);
   }
+}
+
+void DeviceMemory::mark_recorded(const void* data) {
+  if (Block* block = live_.find(data)) block->is_recorded = block->is_shared;
+}
+
+bool DeviceMemory::is_recorded(const void* data) const {
+  const Block* block = live_.find(data);
+  return block && block->is_recorded;
 }
 
 void DeviceMemory::wait_for_users(Block* block) {
@@ -472,9 +484,18 @@ void deallocate(int device, void* data) noexcept {
   if (DeviceMemory* memory = memories[device]) memory->deallocate(data);
 }
 
-void record_stream(const Storage& storage, StreamHandle stream) {
+void note_use(const Storage& storage, StreamHandle stream) {
   if (storage.is_borrowed() && record_foreign(storage, stream)) return;
   memory_of(storage.device().index).record_stream(storage.data(), stream);
+}
+
+void record_stream(const Storage& storage, StreamHandle stream) {
+  note_use(storage, stream);
+  memory_of(storage.device().index).mark_recorded(storage.data());
+}
+
+bool is_recorded(const Storage& storage) {
+  return memory_of(storage.device().index).is_recorded(storage.data());
 }
 
 void erase_stream(const Storage& storage, StreamHandle stream) {

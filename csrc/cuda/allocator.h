@@ -77,7 +77,10 @@ void* allocate(int device, size_t nbytes);
 void deallocate(int device, void* data) noexcept;
 
 // The bytes of a storage are used on a stream that is not their own.
+void note_use(const Storage& storage, StreamHandle stream);
+// The same, said by the program.
 void record_stream(const Storage& storage, StreamHandle stream);
+bool is_recorded(const Storage& storage);
 // They are not any more: the caller has made their own stream wait for that.
 void erase_stream(const Storage& storage, StreamHandle stream);
 

@@ -25,6 +25,7 @@ struct Block {
   Block *previous = nullptr, *next = nullptr;  // in the list of free blocks of one size
   bool is_live = false;                        // handed out
   bool is_shared = false;                      // used on other streams
+  bool is_recorded = false;                    // and the program said so
   uint32_t waits = 0;                          // for so many events, after it was freed
 
   bool is_free() const { return !is_live && waits == 0; }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/device.h"
+
 namespace tapegrad::cuda {
 
 using Result = int;  // CUresult; zero is success
@@ -72,9 +74,6 @@ inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
      void** parameters, void** extra))                                                             \
   F(cuGetErrorName, get_error_name, (Result result, const char** name))                            \
   F(cuGetErrorString, get_error_text, (Result result, const char** text))
-
-// Tables by device are of this length; further devices are not counted.
-inline constexpr int kMostDevices = 16;
 
 struct Driver {
 #define TAPEGRAD_CUDA_MEMBER(SYMBOL, NAME, PARAMETERS) Result(*NAME) PARAMETERS = nullptr;

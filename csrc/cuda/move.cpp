@@ -65,7 +65,7 @@ void copy_aside(const TensorImpl& to, const TensorImpl& from, StreamHandle strea
   const Result result = driver().make_stream_wait(stream, event, 0);
   return_pooled_event(device, event);  // the stream waits for what it is now
   check(result, "cuda: waiting for an event");
-  record_stream(there.storage(), stream);
+  note_use(there.storage(), stream);
   record_pinned(host.data(), device, stream);
   check(driver().copy(pointer(to.data()), pointer(from.data()), nbytes, stream), "copy");
 }

@@ -61,13 +61,17 @@ void order_lanes(Lane earlier, Lane later) {
   }
 }
 
-void note_use(const Storage& storage, Lane lane) {
+void note_use_in(const Storage& storage, Lane lane) {
   if (storage.device().type != DeviceType::CUDA) return;
-  record_stream(storage, lanes[lane][storage.device().index]);
+  note_use(storage, lanes[lane][storage.device().index]);
+}
+
+bool is_shared(const Storage& storage) {
+  return storage.device().type == DeviceType::CUDA && is_recorded(storage);
 }
 
 [[maybe_unused]] const bool has_lanes = [] {
-  lane_calls = {enter_lane, order_lanes, note_use};
+  lane_calls = {enter_lane, order_lanes, note_use_in, is_shared};
   return true;
 }();
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/lane.h"
 #include "graph/node.h"
 #include "graph/write_log.h"
 #include "intercept/call_cache.h"
@@ -27,15 +28,13 @@ constexpr int64_t kMoreAgain = 2;
 int64_t time_spent = 0;  // estimated costs of all calls
 int64_t time_again = 0;  // of those that were made again
 
-struct Limit {
-  int64_t bytes = kNoLimit;
-  bool strict = false;
-  int64_t number = 0;
+// A limit as it is on one device.
+struct Account {
+  int64_t raised = kNoLimit;  // what is allowed
+  int64_t before = 0;         // what was saved when the limit was set
   int64_t peak = 0;
   int64_t shortfall = 0;  // when `obstacles` were noted
   std::string obstacles{};
-  int64_t raised = bytes;  // what is allowed
-  int64_t before = saved_bytes.live;
   int64_t set_at = time_spent - time_again;
   int64_t again_at = time_again;
   int64_t may_again = kMostAgain;
@@ -49,30 +48,50 @@ struct Limit {
     again_at = time_again;
     may_again = kMoreAgain;
   }
-  // Whether a step is over, or has not begun.
-  bool is_idle() const { return saved_bytes.live <= std::max(before, bytes / 4); }
-  void set_anew() {
+  void set_anew(int64_t bytes) {
     raised = bytes;
     set_at = time_spent - time_again;
     again_at = time_again;
     may_again = kMostAgain;
   }
 };
+
+struct Limit {
+  int64_t bytes = kNoLimit;
+  bool strict = false;
+  int64_t number = 0;
+  std::vector<Account> accounts{};  // by device; none where there is no limit
+
+  Account& on(Device device) { return accounts[static_cast<size_t>(place_of(device))]; }
+};
+std::vector<Account> open_accounts(int64_t bytes) {
+  std::vector<Account> accounts;
+  for (const SavedBytes& saved : saved_bytes) accounts.push_back({bytes, saved.live});
+  return accounts;
+}
 std::vector<Limit> limits;  // of the budgets that are active, on any thread
 Limit lingering;            // of one that ended, under which something is still evicted
 int64_t last_number = 0;
 
 // The one in force.
 Limit& limit() { return limits.empty() ? lingering : limits.back(); }
-int64_t peak_before = 0;  // of saved bytes, before the last budget began
+int64_t peaks_before[kDevicePlaces] = {};  // of saved bytes, before the last budget began
 uint32_t evicted = 0;
 Reasons may_evict{Interceptor::Budget};
 
 // Restarts the peak at what is live now, after recording it for every active budget.
-void restart_peak() {
-  for (Limit& active : limits) active.peak = std::max(active.peak, saved_bytes.peak);
-  peak_before = std::max(peak_before, saved_bytes.peak);
-  saved_bytes.peak = saved_bytes.live;
+void restart_peak(Device device) {
+  SavedBytes& saved = saved_bytes_on(device);
+  for (Limit& active : limits) {
+    Account& account = active.on(device);
+    account.peak = std::max(account.peak, saved.peak);
+  }
+  int64_t& before = peaks_before[place_of(device)];
+  before = std::max(before, saved.peak);
+  saved.peak = saved.live;
+}
+void restart_peaks() {
+  for (int place = 0; place < kDevicePlaces; ++place) restart_peak(device_at(place));
 }
 
 // Calls on all threads are watched while something may be evicted from under them.
@@ -87,10 +106,10 @@ bool is_newly_sole(const Value& value) {
 }
 
 // The bytes that are to be counted because of that.
-int64_t newly_sole() {
+int64_t newly_sole(Device device) {
   int64_t nbytes = 0;
   for (const Value* value : uncounted_values)
-    if (is_newly_sole(*value) && value->storage->savers() == 0)
+    if (value->device == device && is_newly_sole(*value) && value->storage->savers() == 0)
       nbytes += static_cast<int64_t>(value->nbytes);
   return nbytes;
 }
@@ -157,6 +176,8 @@ const char* plain_obstacle(const Storage& storage) {
   if (storage.is_borrowed()) return "its memory is not the library's";
   if (storage.is_unguarded()) return "its address is known outside: numpy(), DLPack or data_ptr()";
   if (storage.is_batched()) return "it is a batch of vmap";
+  // Who uses what is computed again would not be known any more.
+  if (lanes_in_use && lane_calls.is_shared(storage)) return "it is used on several streams";
   if (storage.use_count() != storage.savers()) return "the program still holds it";
   return nullptr;
 }
@@ -201,20 +222,22 @@ void evict(Value& value, const Survey& survey) {
   ++statistics.evictions;
 }
 
-// One look at all candidates, from the best on, until the tape keeps at most `target` bytes. A value
-// whose neighbour was evicted just now may have become dear: it waits for the next look.
-bool evict_some(int64_t target) {
+// One look at all candidates of a device, from the best on, until the tape keeps at most `target` bytes there. A
+// value whose neighbour was evicted just now may have become dear: it waits for the next look.
+bool evict_some(Device device, int64_t target) {
   static std::vector<Choice> choices;
   Survey survey;
   choices.clear();
-  for (Value* value : candidates)
+  for (Value* value : candidates) {
+    if (value->device != device) continue;
     if (double score = score_of(*value, survey); score >= 0) choices.push_back({score, value});
+  }
   std::sort(choices.begin(), choices.end(),
             [](const Choice& a, const Choice& b) { return a.score < b.score; });
   constexpr double kPatience = 2;
   bool any = false;
   for (const Choice& choice : choices) {
-    if (saved_bytes.live <= target) break;
+    if (saved_bytes_on(device).live <= target) break;
     // An eviction may end the life of what was only held for others.
     if (choice.value->place < 0) continue;
     double score = score_of(*choice.value, survey);
@@ -250,12 +273,13 @@ void run_in_budget(const OpCall& call, const Next& next) {
 }  // namespace
 
 int64_t Budget::start(int64_t bytes, bool strict) {
-  restart_peak();
-  limits.push_back({bytes, strict, ++last_number});
+  restart_peaks();
+  limits.push_back({bytes, strict, ++last_number, open_accounts(bytes)});
   update_watch();
   is_active = true;
   join();
-  make_room(0, false);
+  for (int place = 0; place < kDevicePlaces; ++place)
+    if (saved_bytes[place].live > 0) make_room(0, device_at(place), false);
   return last_number;
 }
 
@@ -263,8 +287,14 @@ Budget::Outcome Budget::stop(int64_t number) {
   auto found = std::find_if(limits.begin(), limits.end(),
                             [=](const Limit& active) { return active.number == number; });
   TAPEGRAD_CHECK(found != limits.end(), "budget: it is not active");
-  restart_peak();
-  Outcome outcome{found->peak, std::max(int64_t{0}, found->peak - found->bytes), found->obstacles};
+  restart_peaks();
+  Outcome outcome;
+  for (int place = 0; place < kDevicePlaces; ++place) {
+    const Account& account = found->accounts[static_cast<size_t>(place)];
+    if (account.peak <= outcome.peak) continue;
+    outcome = {account.peak, std::max(int64_t{0}, account.peak - found->bytes), account.obstacles,
+               device_at(place)};
+  }
   Limit ended = std::move(*found);
   limits.erase(found);
   update_watch();
@@ -283,11 +313,13 @@ void Budget::change_joined() {
   else storage_context.flags &= ~uint32_t{Storage::kFresh};
 }
 
-int64_t Budget::peak() { return std::max(peak_before, saved_bytes.peak); }
+int64_t Budget::peak(Device device) {
+  return std::max(peaks_before[place_of(device)], saved_bytes_on(device).peak);
+}
 
-void Budget::reset_peak() {
-  restart_peak();
-  peak_before = 0;
+void Budget::reset_peak(Device device) {
+  restart_peak(device);
+  peaks_before[place_of(device)] = 0;
 }
 
 uint32_t Budget::evicted_count() { return evicted; }
@@ -296,41 +328,46 @@ const Budget::Stats& Budget::stats() { return statistics; }
 
 bool Budget::is_limited() { return limit().bytes < kMeasuring; }
 
-bool Budget::try_room(size_t nbytes) {
-  Limit& here = limit();
-  if (here.bytes >= kMeasuring) return true;
-  if (evicted == 0 && here.is_idle()) here.set_anew();
-  const int64_t needed = saved_bytes.live + static_cast<int64_t>(nbytes);
-  if (needed > here.raised && here.is_worn() && !here.strict) {
+bool Budget::try_room(size_t nbytes, Device device) {
+  const Limit& set = limit();
+  if (set.bytes >= kMeasuring) return true;
+  Account& here = limit().on(device);
+  const SavedBytes& saved = saved_bytes_on(device);
+  // A step is over, or has not begun.
+  if (evicted == 0 && saved.live <= std::max(here.before, set.bytes / 4)) here.set_anew(set.bytes);
+  const int64_t needed = saved.live + static_cast<int64_t>(nbytes);
+  if (needed > here.raised && here.is_worn() && !set.strict) {
     here.ease();
     if (here.obstacles.empty())
       here.obstacles = concat("\n  computing again had cost ", kMostAgain,
                               " times as much as the calls themselves");
   }
-  int64_t allowed = here.raised - static_cast<int64_t>(nbytes) - newly_sole();
+  int64_t allowed = here.raised - static_cast<int64_t>(nbytes) - newly_sole(device);
   // A little more than asked, so that the next value does not have to look again.
   int64_t target = allowed - here.raised / 32;
-  while (saved_bytes.live > allowed)
-    if (!evict_some(target)) break;
+  while (saved.live > allowed)
+    if (!evict_some(device, target)) break;
   count_newly_sole();
-  return saved_bytes.live <= here.raised - static_cast<int64_t>(nbytes);
+  return saved.live <= here.raised - static_cast<int64_t>(nbytes);
 }
 
-void Budget::make_room(size_t nbytes, bool may_fail) {
-  if (try_room(nbytes)) return;
-  Limit& here = limit();
-  const int64_t needed = saved_bytes.live + static_cast<int64_t>(nbytes);
-  const int64_t shortfall = needed - here.bytes;
+void Budget::make_room(size_t nbytes, Device device, bool may_fail) {
+  if (try_room(nbytes, device)) return;
+  const Limit& set = limit();
+  Account& here = limit().on(device);
+  const int64_t needed = saved_bytes_on(device).live + static_cast<int64_t>(nbytes);
+  const int64_t shortfall = needed - set.bytes;
   // What is in the way is noted while it is there, but not for every byte more.
   if (shortfall > here.shortfall + here.shortfall / 8) {
     here.shortfall = shortfall;
-    here.obstacles = irreducible();
+    here.obstacles = irreducible(device);
   }
-  if (here.strict && may_fail)
-    fail<OutOfMemoryError>("budget: the tape needs ", needed, " bytes, which is ", shortfall,
-                           " more than the budget of ", here.bytes,
-                           "; the rest cannot be evicted:", irreducible());
-  if (!here.strict) here.raised = std::max(here.raised, needed);
+  if (set.strict && may_fail)
+    fail<OutOfMemoryError>("budget: the tape needs ", needed, " bytes",
+                           device.is_cpu() ? "" : concat(" on ", to_string(device)), ", which is ",
+                           shortfall, " more than the budget of ", set.bytes,
+                           "; the rest cannot be evicted:", irreducible(device));
+  if (!set.strict) here.raised = std::max(here.raised, needed);
 }
 
 const char* Budget::obstacle(const Storage& storage) {
@@ -340,14 +377,13 @@ const char* Budget::obstacle(const Storage& storage) {
   if (value->locks > 0) return "it is in use";
   Survey survey;
   Recipes::survey(*value, survey);
-  if (!value->recipe && value->is_unsure)
-    return "it was computed from memory that is written unseen: NumPy's, or whose address is out";
+  if (!value->recipe && value->doubt) return value->doubt;
   if (!value->recipe) return "it was not computed under the budget, or written by other means";
   if (!survey.possible) return "what it was computed from is gone";
   return nullptr;
 }
 
-std::string Budget::irreducible() {
+std::string Budget::irreducible(Device device) {
   struct Row {
     size_t nbytes;
     const Node* node;
@@ -355,12 +391,13 @@ std::string Budget::irreducible() {
   };
   std::vector<Row> rows;
   std::unordered_set<const Storage*> seen;
-  int64_t elsewhere = saved_bytes.live;
+  int64_t elsewhere = saved_bytes_on(device).live;
   for (const Node* node : live_nodes())
     for (const SavedValue& value : node->saved_values())
       value.with_stored([&](const Tensor& x) {
         const Storage& storage = x->storage();
-        if (storage.has(Storage::kLeaf | Storage::kEvicted) || !seen.insert(&storage).second)
+        if (storage.device() != device || storage.has(Storage::kLeaf | Storage::kEvicted) ||
+            !seen.insert(&storage).second)
           return;
         elsewhere -= static_cast<int64_t>(storage.nbytes());
         if (const char* reason = obstacle(storage))
@@ -435,8 +472,9 @@ void Budget::end_uncounted(Value& value) noexcept {
   value.uncounted = -1;
 }
 
-Ref<Storage> Budget::empty_storage(size_t nbytes) {
+Ref<Storage> Budget::empty_storage(size_t nbytes, Device device) {
   auto* storage = new (pool_allocate(sizeof(Storage))) Storage(nullptr, nbytes, nullptr);
+  if (!device.is_cpu()) storage->settle_on(device);
   storage->context_.flags =
       (storage->context_.flags & ~uint32_t{Storage::kFresh}) | Storage::kEvicted;
   count_evicted(1);
@@ -444,25 +482,25 @@ Ref<Storage> Budget::empty_storage(size_t nbytes) {
 }
 
 void Budget::take_bytes(Storage& storage) noexcept {
-  if (storage.savers() > 0) saved_bytes.remove(storage.nbytes());
-  deallocate(storage.data_, storage.nbytes());
+  if (storage.savers() > 0) saved_bytes_on(storage.device()).remove(storage.nbytes());
+  Storage::free_bytes(storage.device(), storage.data_, storage.nbytes());
   storage.data_ = nullptr;
   storage.context_.flags |= Storage::kEvicted;
   count_evicted(1);
 }
 
 void Budget::move_bytes(Storage& from, Storage& to) noexcept {
-  if (from.savers() > 0) saved_bytes.remove(from.nbytes());
-  if (to.savers() > 0) saved_bytes.add(to.nbytes());
+  if (from.savers() > 0) saved_bytes_on(from.device()).remove(from.nbytes());
+  if (to.savers() > 0) saved_bytes_on(to.device()).add(to.nbytes());
   to.data_ = std::exchange(from.data_, nullptr);
   from.context_.flags |= Storage::kEvicted;
   to.context_.flags &= ~uint32_t{Storage::kEvicted};
 }
 
 void Budget::give_bytes(Storage& storage) {
-  storage.data_ = allocate(storage.nbytes());
+  storage.data_ = Storage::allocate_bytes(storage.device(), storage.nbytes());
   storage.context_.flags &= ~uint32_t{Storage::kEvicted};
-  if (storage.savers() > 0) saved_bytes.add(storage.nbytes());
+  if (storage.savers() > 0) saved_bytes_on(storage.device()).add(storage.nbytes());
   count_evicted(-1);
 }
 

@@ -9,6 +9,9 @@
 // those whose results are gone already, and those of neighbouring evicted values, kept as sums over
 // components that only ever grow together until everything is back.
 //
+// Each device has memory of its own, so a limit is one for each: what is evicted is on the device that has too
+// little room, whatever it was computed from.
+//
 // Note [A budget that cannot be kept]
 // What is in use, held by the program or not computable stays. Where that is more than the limit, the
 // limit is raised to what was needed: so many bytes were there anyway, and evicting for less would
@@ -38,32 +41,34 @@ class Budget {
     int64_t peak = 0;       // the most bytes that were saved at a time
     int64_t shortfall = 0;  // by how many of them the limit was passed
     std::string obstacles;  // what was irreducible then
+    Device device;          // where that was
   };
 
   // Begins and returns a number that ends it. The limit of the one that began last holds, for the
-  // tapes of all threads: what is counted is the process's.
+  // tapes of all threads: what is counted is the process's. It holds on each device by itself.
   static int64_t start(int64_t limit, bool strict);
   static Outcome stop(int64_t number);
   // The same for the process, since the start or a reset, whatever budgets began meanwhile.
-  static int64_t peak();
-  static void reset_peak();
+  static int64_t peak(Device device);
+  static void reset_peak(Device device);
   // How many storages are without their bytes.
   static uint32_t evicted_count();
   static const Stats& stats();
 
   // A storage is about to be saved: makes room for it.
   static void admit(const Storage& storage) {
-    if (storage.savers() == 0 && !storage.has(Storage::kLeaf)) make_room(storage.nbytes());
+    if (storage.savers() == 0 && !storage.has(Storage::kLeaf))
+      make_room(storage.nbytes(), storage.device());
   }
   // Evicts until this many bytes more may be kept; notes by how much that fell short.
   // Fails under a strict budget, unless the caller is in the middle of something.
-  static void make_room(size_t nbytes, bool may_fail = true);
+  static void make_room(size_t nbytes, Device device, bool may_fail = true);
   // The same; false if it cannot be.
-  static bool try_room(size_t nbytes);
+  static bool try_room(size_t nbytes, Device device);
   // Why a saved storage cannot be evicted; null if it can.
   static const char* obstacle(const Storage& storage);
   // The largest saved values that cannot be evicted, with the reason, one a line.
-  static std::string irreducible();
+  static std::string irreducible(Device device);
 
   // Before a call: this thread takes part in the budgets that are active, or ends that.
   static void join() {
@@ -85,7 +90,7 @@ class Budget {
   static void hold_uncounted(Value& value);
   static void end_uncounted(Value& value) noexcept;
   // A storage whose bytes are absent.
-  static Ref<Storage> empty_storage(size_t nbytes);
+  static Ref<Storage> empty_storage(size_t nbytes, Device device);
   static void take_bytes(Storage& storage) noexcept;
   static void give_bytes(Storage& storage);
   static void move_bytes(Storage& from, Storage& to) noexcept;

@@ -10,6 +10,7 @@
 #include "graph/cost.h"
 #include "graph/grad_mode.h"
 #include "graph/node.h"
+#include "graph/recipe_parts.h"
 #include "graph/write_log.h"
 #include "intercept/host_bytes.h"
 #include "intercept/profile.h"
@@ -26,20 +27,18 @@ constexpr size_t kTiny = 1024;
 // copied only if they are needed.
 constexpr size_t kSmall = size_t{8} << 10;
 constexpr int64_t kExpensive = 100'000;  // see graph/cost.h
-// An overwritten value that takes so many calls is given up, or the history of a buffer that a loop
-// adds to would grow with the loop.
-constexpr size_t kFar = 64;
 
 // As Note [Freeing a long chain]: values that wait to be freed.
 std::vector<Value*> doomed;
 bool draining = false;
+
+}  // namespace
+
 uint64_t visit_number = 0;
 
 // ---- what is needed
 
-// Bytes that the program holds as well cost nothing until it lets go of them. `ours` references are
-// those of the caller.
-void hold(Value& value, uint32_t ours = 0) {
+void hold(Value& value, uint32_t ours) {
   if (value.is_held) return;
   value.is_held = true;
   Storage& storage = *value.storage;
@@ -58,7 +57,6 @@ void let_go(Value& value) noexcept {
   storage->release();
 }
 
-// The inputs of a value are needed from now on: it is wanted, and absent.
 void need_inputs(Value& first) {
   std::vector<Value*> waiting{&first};
   while (!waiting.empty()) {
@@ -74,7 +72,6 @@ void need_inputs(Value& first) {
   }
 }
 
-// They are no longer: it is present again, or nobody wants it.
 void release_inputs(Value& first) noexcept {
   std::vector<Value*> waiting{&first};
   while (!waiting.empty()) {
@@ -89,28 +86,12 @@ void release_inputs(Value& first) noexcept {
   }
 }
 
-// A value that can no longer be computed forgets how it was: so chains that nobody can follow do not
-// stay in memory.
-void drop_if_lost(Value& value) noexcept {
-  if (!value.recipe || value.is_wanted()) return;
-  for (const Recipe::Read& read : value.recipe->read())
-    if (read.value->is_lost()) return value.forget_recipe();
-}
-
 // ---- values and their storages
 
 void attach(Value& value, Storage& storage) {
   value.storage = &storage;
   value.retain();
   storage.set_tracker(&value);
-}
-
-// The value of a storage; a new source if the storage was not known.
-Value& value_of(Storage& storage) {
-  if (Value* known = Recipes::find(storage)) return *known;
-  auto source = Ref<Value>::adopt(new Value(storage.nbytes()));
-  attach(*source, storage);
-  return *source;
 }
 
 void copy_bytes(const Tensor& to, const Tensor& from) {
@@ -123,6 +104,24 @@ void copy_bytes(const Ref<Storage>& to, const Ref<Storage>& from) {
   copy_bytes(part_of_storage(to, 0, nbytes), whole_storage(from));
 }
 
+namespace {
+
+// A value that can no longer be computed forgets how it was: so chains that nobody can follow do not
+// stay in memory.
+void drop_if_lost(Value& value) noexcept {
+  if (!value.recipe || value.is_wanted()) return;
+  for (const Recipe::Read& read : value.recipe->read())
+    if (read.value->is_lost()) return value.forget_recipe();
+}
+
+// The value of a storage; a new source if the storage was not known.
+Value& value_of(Storage& storage) {
+  if (Value* known = Recipes::find(storage)) return *known;
+  auto source = Ref<Value>::adopt(new Value(storage.nbytes(), storage.device()));
+  attach(*source, storage);
+  return *source;
+}
+
 // Memory that is about to get a content.
 Ref<Storage> allocate_like(const Storage& storage, size_t nbytes) {
   Ref<Storage> memory = Storage::allocate(nbytes, storage.device());
@@ -132,10 +131,11 @@ Ref<Storage> allocate_like(const Storage& storage, size_t nbytes) {
 
 // Puts a copy of the bytes in place of the storage, which may be overwritten.
 void keep_copy(Value& value, Storage& storage) {
-  Budget::make_room(storage.nbytes(), false);
+  Budget::make_room(storage.nbytes(), storage.device(), false);
   Ref<Storage> copy = allocate_like(storage, storage.nbytes());
   copy_bytes(copy, Ref<Storage>(&storage));
   attach(value, *copy);
+  value.lane = current_lane;
   hold(value, 1);
 }
 
@@ -192,8 +192,10 @@ Extent extent_of(const TensorImpl& x) {
   return {part_of_storage(x.storage_ref(), range.begin, range.end), x.offset() - begin};
 }
 
-// Whether a snapshot is one of these bytes: found by looking, which changes nothing that is computed.
+// Whether a snapshot is one of these bytes: found by looking, which changes nothing that is computed. Looking at
+// those of another device would mean to wait for it: there every call has a snapshot of its own.
 bool shows(const Value& snapshot, const Extent& extent) {
+  if (!snapshot.device.is_cpu() || !extent.bytes->device().is_cpu()) return false;
   const size_t skipped = extent.misalignment();
   return snapshot.nbytes == skipped + extent.nbytes() &&
          std::memcmp(static_cast<const char*>(snapshot.storage->data()) + skipped, extent.address(),
@@ -206,15 +208,19 @@ void drop_idle_snapshots() {
   std::erase_if(snapshots, [](const Ref<Value>& each) { return each->count() <= kOurs; });
 }
 
-// A source that shows what the bytes show now; null where that is not worth them.
+// A source that shows what the bytes show now; null where that is not worth them. Those that other calls cannot share
+// must be worth twice as much.
 Ref<Value> snapshot_of(const Extent& extent, size_t worth) {
+  if (!extent.bytes->device().is_cpu()) worth /= 2;
   if (!Budget::is_limited() || extent.nbytes() > std::max(worth, kTiny)) return {};
   drop_idle_snapshots();
   for (const Ref<Value>& each : snapshots)
     if (shows(*each, extent)) return each;
   const size_t skipped = extent.misalignment();
-  auto value = Ref<Value>::adopt(new Value(skipped + extent.nbytes()));
-  Budget::make_room(value->nbytes, false);
+  const Device device = extent.bytes->device();
+  auto value = Ref<Value>::adopt(new Value(skipped + extent.nbytes(), device));
+  value->lane = current_lane;
+  Budget::make_room(value->nbytes, device, false);
   Ref<Storage> copy = allocate_like(extent.bytes->storage(), value->nbytes);
   copy_bytes(part_of_storage(copy, skipped, value->nbytes), extent.bytes);
   attach(*value, *copy);
@@ -229,7 +235,7 @@ Ref<Value> snapshot_of(const Extent& extent, size_t worth) {
 
 struct Frame {
   bool is_recording = false;
-  bool reads_unguarded = false;  // and that is why it is not recording
+  const char* doubt = nullptr;  // why it is not recording, if it might
   std::vector<Recipe::Input> inputs;
   std::vector<Recipe::Base> bases;
   std::vector<Ref<Value>> locked;  // present until the call has ended
@@ -291,16 +297,21 @@ size_t bytes_to_note(const OpCall& call) {
 }
 
 // The results are sources, for a reason that a warning can name.
-void note_unsure(const OpCall& call) {
+void note_doubt(const OpCall& call, const char* doubt) {
   for (const TensorImpl* output : call.outputs)
-    if (has_value(output->storage())) value_of(output->storage()).is_unsure = true;
+    if (has_value(output->storage())) value_of(output->storage()).doubt = doubt;
+}
+
+// Whether the call would round differently if it were made again.
+bool is_in_any_order(const OpCall& call) {
+  return (call.op.traits & kAnyOrder) && !call.out().device().is_cpu();
 }
 
 void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
   for (const auto& [value, offset] : frame.inputs)
     if (value && !value->recipe && value->nbytes <= kTiny && value->is_present() &&
         !value->storage->has(Storage::kLeaf) && !value->is_pinned) {
-      Budget::make_room(value->nbytes);
+      Budget::make_room(value->nbytes, value->device);
       hold(*value);
       value->is_pinned = true;
     }
@@ -311,9 +322,10 @@ void note_call(const OpCall& call, const Frame& frame, int64_t cost) {
     if (!has_value(storage)) continue;
     Value* value = Recipes::find(storage);  // two outputs may lie in one storage
     if (!value) {
-      auto made = Ref<Value>::adopt(new Value(storage.nbytes()));
+      auto made = Ref<Value>::adopt(new Value(storage.nbytes(), storage.device()));
       value = made.get();
       value->recipe = recipe;
+      value->lane = recipe->lane();
       value->last_use = Budget::clock();
       attach(*value, storage);
       Budget::add_candidate(*value);
@@ -441,7 +453,8 @@ void open_input(Frame& frame, const TensorImpl& input, size_t worth) {
   Ref<Value> snapshot = snapshot_of(extent, worth);
   if (!snapshot) {
     frame.is_recording = false;
-    frame.reads_unguarded = true;
+    frame.doubt =
+        "it was computed from memory that is written unseen: NumPy's, or whose address is out";
     return;
   }
   const auto skipped = extent.misalignment() / itemsize(input.dtype());
@@ -467,9 +480,13 @@ void Recipes::before(const OpCall& call) {
   Budget::join();
   if (!frames) frames = new Frames();
   Frame& frame = frames->push();
-  frame.reads_unguarded = false;
+  frame.doubt = nullptr;
   const size_t worth = bytes_to_note(call);
   frame.is_recording = is_recording() && worth > 0;
+  if (frame.is_recording && is_in_any_order(call)) {
+    frame.is_recording = false;
+    frame.doubt = "its elements are added in any order, and would round differently again";
+  }
   try {
     for (const TensorImpl* input : call.inputs) open_input(frame, *input, worth);
     for (const TensorImpl* output : call.outputs) {
@@ -479,6 +496,8 @@ void Recipes::before(const OpCall& call) {
     }
     for (size_t i = 0; i < frame.locked.size(); ++i)
       if (!frame.locked[i]->is_present()) bring_back(*frame.locked[i]);
+    for (const Ref<Value>& value : frame.locked)
+      if (value->is_remade) await(*value, current_lane);
     open_outputs(call, frame);
   } catch (...) {
     frames->pop();
@@ -491,7 +510,7 @@ void Recipes::after(const OpCall& call) {
   Budget::advance(cost);
   const Frame& frame = frames->top();
   if (frame.is_recording && can_record(call, frame)) note_call(call, frame, cost);
-  if (frame.reads_unguarded) note_unsure(call);
+  if (frame.doubt) note_doubt(call, frame.doubt);
   frames->pop();
 }
 
@@ -567,221 +586,6 @@ void Recipes::forget(Storage& storage) noexcept {
   value.storage = nullptr;
   drop_if_lost(value);
   value.release();
-}
-
-// ---- making calls again
-
-namespace {
-
-// Whether a call that is made again is to fill in a value.
-bool is_awaited(const Value* value) { return value && !value->is_present() && value->is_wanted(); }
-
-// The storage in which an awaited value will lie, without bytes yet.
-Ref<Storage> place_for(Value& value) {
-  if (value.storage) return Ref<Storage>(value.storage);
-  Ref<Storage> storage = Budget::empty_storage(value.nbytes);
-  attach(value, *storage);
-  return storage;
-}
-
-// The first input of the call, if the first output may be written over it: nobody else needs it now.
-Value* find_donor(const Recipe& recipe) {
-  const Call& call = recipe.call();
-  if (!(recipe.op().traits & kOverwrites) || call.inputs().empty() ||
-      call.inputs()[0].is_literal() || !recipe.bases().empty())
-    return nullptr;
-  const Value* output = recipe.written()[0];
-  Value& donor = recipe.value(call.inputs()[0]);
-  bool suits = donor.recipe && donor.locks == 1 && donor.is_sole() && output &&
-               donor.nbytes == output->nbytes && !donor.storage->has(Storage::kLeaf) &&
-               call.placement(call.inputs()[0]) == call.placement(call.outputs()[0]) &&
-               !Budget::is_too_small(donor.nbytes);
-  if (!suits) return nullptr;
-  Survey survey;
-  Recipes::survey(donor, survey);
-  return survey.possible ? &donor : nullptr;
-}
-
-// A call as it is made again: the storages of its outputs. Awaited values get their bytes, other
-// results go nowhere.
-struct Remade {
-  explicit Remade(const Recipe& recipe) : recipe(recipe) {
-    try {
-      for (size_t i = 0; i < recipe.written().size(); ++i) add(i);
-      for (const Recipe::Read& base : recipe.bases()) {
-        copy_bytes(storages[base.output], Ref<Storage>(base.value->storage));
-      }
-    } catch (...) {
-      undo();
-      throw;
-    }
-  }
-
-  // Where an input is read: memory that the call overwrites is read there, as it was the first time.
-  Ref<Storage> storage_of(const Call::Operand& input) const {
-    if (input.is_literal()) return nullptr;
-    const Value& value = recipe.value(input);
-    if (&value == donor) return storages[0];
-    for (const Recipe::Read& base : recipe.bases())
-      if (base.value == &value) return storages[base.output];
-    return Ref<Storage>(value.storage);
-  }
-
-  void run() {
-    const Call& made = recipe.call();
-    std::vector<Ref<TensorImpl>> tensors;
-    std::vector<TensorImpl*> operands;
-    for (const Call::Operand& input : made.inputs())
-      tensors.push_back(made.tensor(input, storage_of(input)));
-    for (size_t i = 0; i < storages.size(); ++i)
-      tensors.push_back(made.tensor(made.outputs()[i], storages[i]));
-    for (const Ref<TensorImpl>& tensor : tensors) operands.push_back(tensor.get());
-    std::span<TensorImpl* const> all(operands);
-    OpCall call{recipe.op(), all.first(made.inputs().size()), made.attributes(),
-                all.subspan(made.inputs().size())};
-    int64_t start = clock_ticks();
-    try {
-      run_without_interceptors(call);
-    } catch (...) {
-      undo();
-      throw;
-    }
-    Budget::advance(recipe.cost());
-    Budget::count_recomputed(recipe.cost(), clock_ticks() - start);
-    for (Value* value : filled) {
-      value->last_use = Budget::clock();
-      Budget::leave_component(*value);
-      Budget::add_candidate(*value);
-      release_inputs(*value);
-    }
-  }
-
-  const Recipe& recipe;
-  std::vector<Ref<Storage>> storages;
-  std::vector<Value*> filled;
-  Value* donor = nullptr;  // whose bytes became those of the first output
-
- private:
-  void add(size_t output) {
-    Value* value = recipe.written()[output];
-    for (size_t k = 0; value && k < storages.size(); ++k)
-      if (recipe.written()[k] == value) return storages.push_back(storages[k]);
-    if (is_awaited(value)) return fill(*value);
-    const Call& call = recipe.call();
-    // One whose value is gone needs the bytes that it reaches over.
-    size_t nbytes =
-        value ? value->nbytes
-              : static_cast<size_t>(byte_range(call.placement(call.outputs()[output])).end);
-    for (const Recipe::Read& base : recipe.bases())
-      if (base.output == output) nbytes = base.value->nbytes;
-    storages.push_back(Storage::allocate(nbytes, call.outputs()[output].device));
-    storages.back()->clear_fresh();
-  }
-  void fill(Value& value) {
-    bool may_overwrite = storages.empty() && !Budget::try_room(value.nbytes);
-    if (may_overwrite) donor = find_donor(recipe);
-    if (!donor) Budget::make_room(value.nbytes);
-    Ref<Storage> place = place_for(value);
-    if (donor && may_overwrite) give_away(*place);
-    else Budget::give_bytes(*place);
-    if (value.needed > 0) hold(value, 1);
-    filled.push_back(&value);
-    storages.push_back(std::move(place));
-  }
-  // The donor is absent from now on, as if evicted.
-  void give_away(Storage& to) {
-    Ref<Storage> from(donor->storage);
-    Budget::drop_candidate(*donor);
-    Budget::move_bytes(*from, to);
-    need_inputs(*donor);
-    let_go(*donor);
-  }
-  void undo() noexcept {
-    for (Value* value : filled) {
-      Budget::take_bytes(*value->storage);
-      let_go(*value);
-    }
-    filled.clear();
-  }
-};
-
-// A value on the way to be computed. What it is computed from stays until it is there.
-struct Step {
-  Ref<Value> value;
-  Ref<Recipe> opened;
-};
-
-// How many calls it takes to compute a value, as far as they are counted.
-size_t distance(Value& value) {
-  std::vector<Value*> absent{&value};
-  value.visited = ++visit_number;
-  for (size_t at = 0; at < absent.size() && absent.size() < kFar; ++at) {
-    if (!absent[at]->recipe) continue;
-    for (const Recipe::Read& read : absent[at]->recipe->read()) {
-      Value& input = *read.value;
-      if (input.is_present() || input.visited == visit_number) continue;
-      input.visited = visit_number;
-      absent.push_back(&input);
-    }
-  }
-  return absent.size();
-}
-
-// Adds the absent values that a call reads, to be computed from the last on: the farthest first, which
-// takes most memory on its way. A near one that came before it would wait in memory all that time, and
-// so would one for every call on the way.
-void add_absent(std::vector<Step>& steps, const Recipe& recipe) {
-  struct Absent {
-    size_t distance;
-    Value* value;
-  };
-  std::vector<Absent> absent;
-  for (const Recipe::Read& read : recipe.read())
-    if (!read.value->is_present()) absent.push_back({distance(*read.value), read.value});
-  std::stable_sort(absent.begin(), absent.end(),
-                   [](const Absent& a, const Absent& b) { return a.distance < b.distance; });
-  for (const Absent& each : absent) steps.push_back({Ref<Value>(each.value), {}});
-}
-
-void open(Step& step) {
-  step.opened = step.value->recipe;
-  TAPEGRAD_CHECK(step.opened, "budget: an evicted value of ", step.value->nbytes,
-                 " bytes cannot be computed again: its history was lost");
-  for (const Recipe::Read& read : step.opened->read()) ++read.value->locks;
-}
-
-void close(Step& step) noexcept {
-  if (!step.opened) return;
-  for (const Recipe::Read& read : step.opened->read()) --read.value->locks;
-  step.opened = nullptr;
-}
-
-}  // namespace
-
-void Recipes::bring_back(Value& target) {
-  NoBlockingSection keep_lock;  // nobody else may see values half-way
-  std::vector<Step> steps;
-  steps.push_back({Ref<Value>(&target), {}});
-  try {
-    while (!steps.empty()) {
-      if (steps.back().value->is_present()) {
-        close(steps.back());
-        steps.pop_back();
-        continue;
-      }
-      if (!steps.back().opened) open(steps.back());
-      Ref<Recipe> recipe = steps.back().opened;
-      size_t before = steps.size();
-      add_absent(steps, *recipe);
-      if (steps.size() == before) Remade(*recipe).run();
-    }
-  } catch (...) {
-    while (!steps.empty()) {
-      close(steps.back());
-      steps.pop_back();
-    }
-    throw;
-  }
 }
 
 }  // namespace tapegrad

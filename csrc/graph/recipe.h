@@ -19,8 +19,8 @@
 // `needed`; one that is needed and present is held, so that its bytes cannot go away unnoticed.
 // Hence whatever is evicted can always be computed again.
 //
-// Start reading at Recipes::record() for how a call is noted, at Recipes::bring_back() for how it is
-// used. All of it runs under Note [The GIL guards handles].
+// Start reading at Recipes::before() for how a call is noted, at Recipes::bring_back() (remake.cpp) for how
+// it is used. All of it runs under Note [The GIL guards handles].
 #pragma once
 
 #include <algorithm>
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "core/call.h"
+#include "core/lane.h"
 
 namespace tapegrad {
 
@@ -35,7 +36,7 @@ class Recipe;
 
 class Value {
  public:
-  explicit Value(size_t nbytes) : nbytes(nbytes) {}
+  Value(size_t nbytes, Device device) : nbytes(nbytes), device(device) {}
   ~Value();
   Value(const Value&) = delete;
   Value& operator=(const Value&) = delete;
@@ -55,19 +56,22 @@ class Value {
   uint32_t count() const { return count_; }
 
   size_t nbytes;
+  Device device;
+  Lane lane = 0;               // in which the bytes were computed, as far as that is known
   Storage* storage = nullptr;  // that has the bytes, or has had them and waits for them
   Ref<Recipe> recipe;
   uint32_t needed = 0;      // by how many wanted, absent values
   uint32_t locks = 0;       // calls that use it right now
   bool is_held = false;     // by this object, because it is needed
   bool is_pinned = false;   // held for good: too small to be worth evicting
-  bool is_unsure = false;   // a source computed from memory that is written unseen
+  bool is_remade = false;   // the bytes were computed again
   int32_t uncounted = -1;   // its place among those held that the program holds, too
   int32_t place = -1;       // among the candidates for eviction
   int32_t component = -1;   // of neighbouring evicted values, see budget.cpp
   uint32_t generation = 0;  // of components
   int64_t last_use = 0;
   uint64_t visited = 0;
+  const char* doubt = nullptr;  // why a source, though a call wrote it, is one
   struct Dependent {
     Recipe* recipe;
     uint32_t read;  // which of those of the recipe
@@ -105,6 +109,7 @@ class Recipe {
   const Call& call() const { return call_; }
   const Op& op() const { return *call_.op(); }
   int64_t cost() const { return cost_; }
+  Lane lane() const { return lane_; }
   // What the call read: its inputs that are no literals, and then what its outputs showed before.
   std::span<Read> read() const { return {reads(), read_count_}; }
   std::span<Read> bases() const { return read().subspan(input_count_); }
@@ -131,6 +136,7 @@ class Recipe {
   uint32_t count_ = 1;
   uint32_t bytes_ = 0;
   uint32_t input_count_ = 0, read_count_ = 0;
+  Lane lane_ = current_lane;
 };
 
 // What it would take to compute a value again.

@@ -3,7 +3,7 @@
 // Note [What the tape is charged]
 // The bytes of every storage that a saved value shows, once each, and not those of leaves: a model's
 // parameters live whether or not something was recorded. Bytes that are evicted are not there to
-// be counted.
+// be counted. Each device has a count of its own.
 #pragma once
 
 #include "core/tensor.h"
@@ -20,7 +20,14 @@ struct SavedBytes {
   }
   void remove(size_t nbytes) { live -= static_cast<int64_t>(nbytes); }
 };
-inline SavedBytes saved_bytes;
+inline SavedBytes saved_bytes[kDevicePlaces];  // by device
+inline SavedBytes& saved_bytes_on(Device device) { return saved_bytes[place_of(device)]; }
+// On all of them.
+inline int64_t total_saved_bytes() {
+  int64_t total = 0;
+  for (const SavedBytes& each : saved_bytes) total += each.live;
+  return total;
+}
 
 inline bool is_charged(const Storage& storage) {
   return storage.savers() != 0 && !storage.has(Storage::kLeaf | Storage::kEvicted);
@@ -29,15 +36,16 @@ inline bool is_charged(const Storage& storage) {
 inline void add_saver(Storage& storage) {
   const uint32_t before = storage.savers();
   storage.set_savers(before + 1);
-  if (before == 0 && is_charged(storage)) saved_bytes.add(storage.nbytes());
+  if (before == 0 && is_charged(storage)) saved_bytes_on(storage.device()).add(storage.nbytes());
 }
 inline void remove_saver(Storage& storage) {
-  if (storage.savers() == 1 && is_charged(storage)) saved_bytes.remove(storage.nbytes());
+  if (storage.savers() == 1 && is_charged(storage))
+    saved_bytes_on(storage.device()).remove(storage.nbytes());
   storage.set_savers(storage.savers() - 1);
 }
 // A leaf shows these bytes.
 inline void mark_leaf(Storage& storage) {
-  if (is_charged(storage)) saved_bytes.remove(storage.nbytes());
+  if (is_charged(storage)) saved_bytes_on(storage.device()).remove(storage.nbytes());
   storage.mark_leaf();
 }
 

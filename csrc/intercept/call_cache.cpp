@@ -28,6 +28,11 @@ bool makes_outputs(const OpCall& call) {
   return true;
 }
 
+uint64_t drawn_since(RandomStream before, const Generator& generator) {
+  const RandomStream now = generator.state();
+  return before.seed == now.seed && now.offset > before.offset ? now.offset - before.offset : 0;
+}
+
 [[maybe_unused]] const bool installed =
     install(Interceptor::Reuse, [](const OpCall& call, const Next& next) {
   if (reusing->begin(call)) return;
@@ -71,11 +76,11 @@ void CallCache::note_writes(const OpCall& call) {
 
 bool CallCache::decide(const OpCall& call, Result& result) {
   if (!chooser_.decides) return true;
-  RandomStream before = default_generator().state();
+  const Generator &host = default_generator(), &device = default_generator(call.out().device());
+  const RandomStream before = host.state(), beside = device.state();
   bool is_kept = chooser_.decides(chooser_.state, call);
-  RandomStream after = default_generator().state();
-  if (before.seed == after.seed && after.offset > before.offset)
-    result.drawn = after.offset - before.offset;
+  result.drawn = drawn_since(before, host);
+  if (&device != &host) result.drawn_beside = drawn_since(beside, device);
   return is_kept;
 }
 
@@ -99,6 +104,7 @@ bool CallCache::begin(const OpCall& call) {
   const Result& result = calls.results[number];
   // What the function draws next must be what it drew the first time.
   if (result.drawn) default_generator().reserve(result.drawn);
+  if (result.drawn_beside) default_generator(call.out().device()).reserve(result.drawn_beside);
   return take(call, number, result);
 }
 

@@ -82,7 +82,8 @@ class CallCache {
     Call call;                    // if it is kept
     std::vector<Output> outputs;  // none if the call is to run again
     std::vector<uint32_t> versions;
-    uint64_t drawn = 0;           // random numbers that were drawn for the decision
+    uint64_t drawn = 0;           // random numbers that were drawn for the decision,
+    uint64_t drawn_beside = 0;    // and from the generator of the call's device
     bool is_overwritten = false;  // by a later call of the first run
   };
   struct Calls {

@@ -23,7 +23,8 @@ class CaptureScope {
   Program* outer_;
 };
 
-void capture_read(const Tensor& x);
+// `host` shows the same elements on the CPU.
+void capture_read(const Tensor& x, const Tensor& host);
 void capture_constant(const Tensor& x);
 void capture_shared(const Tensor& x, bool is_seen);
 
@@ -55,9 +56,10 @@ class HostElements {
 // Elements go to the host, to Python or for a shape: the one way there.
 template <class T>
 HostElements<T> read_on_host(const Tensor& x) {
+  HostElements<T> elements(x);
   if (captures) [[unlikely]]
-    capture_read(x);
-  return HostElements<T>(x);
+    capture_read(x, elements.tensor());
+  return elements;
 }
 // Fresh memory, to be filled with what comes from the host. note_constant() when that is done.
 template <class T>

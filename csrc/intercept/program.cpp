@@ -188,19 +188,19 @@ void Program::check_shared(const OpCall& call) {
           "as a NumPy array");
   for (TensorImpl* input : call.inputs) {
     auto found = shared_.find(&input->storage());
-    if (found != shared_.end() && found->second.is_seen) append_read(Tensor(input));
+    if (found != shared_.end() && found->second.is_seen) append_read(Tensor(input), Tensor(input));
   }
 }
 
-void Program::append_read(const Tensor& x) {
+void Program::append_read(const Tensor& x, const Tensor& host) {
   const Call::Named named[] = {name(*x.impl(), false)};
   note_tensor(x.impl(), named[0].memory);
-  push({Call(nullptr, named, {}, {}), bytes_of(*x.impl())});
+  push({Call(nullptr, named, {}, {}), bytes_of(host)});
 }
 
 void Program::append_constant(const Tensor& x) {
   const Call::Named named[] = {name(*x.impl(), true)};
-  push({Call(nullptr, {}, {}, named), bytes_of(*x.impl())});
+  push({Call(nullptr, {}, {}, named), bytes_of(x)});
 }
 
 // All of the memory of a value.
@@ -209,7 +209,7 @@ void Program::append_constant_of(uint32_t number) {
 }
 
 void Program::append_shared(const Tensor& x, bool is_seen) {
-  if (is_seen) append_read(x);
+  if (is_seen) append_read(x, x);
   Shared& shared =
       shared_.try_emplace(&x->storage(), Shared{alias_of(x.impl()), is_seen}).first->second;
   shared.is_seen |= is_seen;
@@ -241,8 +241,8 @@ void Program::note_elsewhere(std::span<TensorImpl* const> inputs,
 
 // ---- what the rest of the library tells (intercept/capture.h)
 
-void capture_read(const Tensor& x) {
-  if (capturing) capturing->append_read(x);
+void capture_read(const Tensor& x, const Tensor& host) {
+  if (capturing) capturing->append_read(x, host);
   TensorImpl* const looked_at[] = {x.impl()};
   Program::note_elsewhere(looked_at, {});
 }

@@ -82,7 +82,8 @@ class Program {
   void stop() noexcept;
 
   void append(const OpCall& call);
-  void append_read(const Tensor& x);
+  // `host` shows the same elements on the CPU.
+  void append_read(const Tensor& x, const Tensor& host);
   void append_constant(const Tensor& x);
   // The bytes of a storage were copied to other memory, which is its memory from now on.
   void append_move(Storage& storage, const Placement& before, const Placement& after);

@@ -45,11 +45,38 @@ void check_operand(const char* op, const std::vector<Program::Value>& values, co
                     " bytes of value ", operand.memory);
 }
 
+// Whether the elements lie in one piece from the first on: then they can be moved as bytes.
+bool is_one_piece(const char* op, const Placement& placement) {
+  const ByteRange range = byte_range(placement);
+  const auto item = static_cast<int64_t>(itemsize(placement.dtype));
+  return range.is_empty() || (range.begin == placement.offset * item &&
+                              range.end - range.begin == checked_bytes(op, placement));
+}
+
+void check_move(const Call& call) {
+  const char* op = call.op()->name;
+  TAPEGRAD_CHECK_AS(ValueError, call.inputs().size() == 1 && !call.inputs()[0].is_literal(), op,
+                    ": expected one tensor, got ", call.inputs().size(), " operands");
+  const Placement from = call.placement(call.inputs()[0]), to = call.placement(call.outputs()[0]);
+  const bool fits = from.dtype == to.dtype && same_sizes(from.sizes, to.sizes) &&
+                    is_one_piece(op, from) && is_one_piece(op, to);
+  TAPEGRAD_CHECK_AS(ValueError, fits, op, ": an operand of shape ", to_string(from.sizes),
+                    " does not fit a result of shape ", to_string(to.sizes));
+}
+
+Device kernel_device_of(const Call& call) {
+  const Device output = call.outputs()[0].device;
+  const Device input = call.inputs().empty() ? output : call.inputs()[0].device;
+  return kernel_device(*call.op(), input, output);
+}
+
 // What can be told of a call without knowing what its op does.
-void check_call(const Call& call, Device device) {
+void check_call(const Call& call) {
   const Op& op = *call.op();
   TAPEGRAD_CHECK_AS(ValueError, op.takes(call.attributes().size()), op.name, ": ",
                     call.attributes().size(), " attributes do not fit those of the op");
+  if (op.traits & kMoves) check_move(call);
+  const Device device = kernel_device_of(call);
   TAPEGRAD_CHECK_AS(ValueError, device.is_meta() || op.kernels[static_cast<int>(device.type)],
                     op.name, ": no kernel for device '", to_string(device), "'");
   if (!(op.traits & kAnyRank) || (op.traits & kContracts)) return;
@@ -77,7 +104,7 @@ void Program::add_step(Step step) {
     TAPEGRAD_CHECK_AS(ValueError, !output.is_literal(), name, ": a literal cannot be written");
   if (call.op()) {
     TAPEGRAD_CHECK_AS(ValueError, !call.outputs().empty(), name, ": expected an output, got none");
-    check_call(call, call.outputs()[0].device);
+    check_call(call);
   } else {
     TAPEGRAD_CHECK_AS(ValueError, call.all().size() == 1 && !call.all()[0].is_literal(), name,
                       ": expected one operand, got ", call.all().size());
@@ -130,8 +157,7 @@ class Run {
 
  private:
   struct Saved {
-    Tensor place;
-    std::vector<char> bytes;
+    Tensor place, content;
   };
 
   // What is written before the last guard may have to be put back.
@@ -145,11 +171,13 @@ class Run {
       if (value.used.is_empty() || value.device.is_meta()) continue;
       const auto& [storage, shift] = memory_[i];
       Tensor place = part_of_storage(storage, value.used.begin + shift, value.used.end + shift);
-      saved_.push_back({place, bytes_of(*place.impl())});
+      const Tensor content = empty_like(place);
+      copy_unseen(place, content);
+      saved_.push_back({place, content});
     }
   }
-  void restore() noexcept {
-    for (const Saved& each : saved_) put_bytes(*each.place.impl(), each.bytes);
+  void restore() {
+    for (const Saved& each : saved_) copy_unseen(each.content, each.place);
   }
 
   void step(const Program::Step& step) {
@@ -171,7 +199,7 @@ class Run {
       return dispatch(*call.op(), all.first(inputs), call.attributes(), all.subspan(inputs));
     const Tensor operand(operands_[0]);
     if (step.is_guard()) return check(step, operand);
-    put_bytes(*operand.impl(), step.bytes);
+    put_bytes(operand, step.bytes);
     note_constant(operand);
   }
 
@@ -192,8 +220,9 @@ class Run {
   }
 
   void check(const Program::Step& step, const Tensor& x) {
-    if (captures) capture_read(x);
-    TAPEGRAD_CHECK(bytes_of(*x.impl()) == step.bytes, who_,
+    const Tensor host = x->device().is_cpu() ? x : copy_to_host(x);
+    if (captures) capture_read(x, host);
+    TAPEGRAD_CHECK(bytes_of(host) == step.bytes, who_,
                    ": a guard does not hold: ", step.line.empty() ? "" : "at ", step.line,
                    step.line.empty() ? "" : ", ", "the program looked at a tensor of shape ",
                    to_string(x.sizes()),

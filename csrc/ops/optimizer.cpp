@@ -18,7 +18,7 @@ namespace {
 
 OptimizerInfo describe(const char* name, std::vector<const char*> options,
                        std::vector<const char*> states, std::vector<const char*> counts) {
-  return {{name, "optimizer_step", {"which", "count", "options*"}, kUnrecorded},
+  return {{name, "optimizer_step", {"which", "count", "options*"}, kUnrecorded | kHostNumbers},
           std::move(options),
           std::move(states),
           std::move(counts)};

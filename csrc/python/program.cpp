@@ -105,7 +105,10 @@ nb::object result(const Program& program) {
 Device device_named(const std::string& text) {
   if (text == "cpu") return {};
   if (text == "meta") return {DeviceType::Meta, 0};
-  fail<ValueError>("program: expected device 'cpu' or 'meta', got '", text, "'");
+  TAPEGRAD_CHECK_AS(ValueError, text.starts_with("cuda:"),
+                    "program: expected device 'cpu', 'meta' or one such as 'cuda:0', got '", text,
+                    "'");
+  return device_of(nb::str(text.c_str()));
 }
 
 Call::Named named(const Place& place) {
@@ -165,6 +168,25 @@ void check_place(const Program& program, const Place& place) {
       wanted.placement.device == value.device && lies_within(wanted.placement, value.nbytes),
       "program: a tensor of shape ", to_string(wanted.placement.sizes), " does not lie within the ",
       value.nbytes, " bytes of value ", wanted.memory);
+}
+
+// For what is no call of the program and changes no version: elements of another tensor, of the same dtype and
+// shape and on the same device.
+void copy_elements_unseen(const Tensor& to, const Tensor& from) {
+  TAPEGRAD_CHECK_AS(ValueError,
+                    to.dtype() == from.dtype() && to->device() == from->device() &&
+                        same_sizes(to.sizes(), from.sizes()),
+                    "program: expected tensors of one dtype, shape and device, got ",
+                    to_string(to.sizes()), " and ", to_string(from.sizes()));
+  if (to->device().is_meta())
+    fail("replay: expected tensors with elements, got one on the meta device");
+  if (captures) {
+    TensorImpl* const read[] = {from.impl()};
+    TensorImpl* const written[] = {to.impl()};
+    Program::note_elsewhere(read, written);
+  }
+  to->storage().use();  // and their recipe, if there is one, is no longer how they were computed
+  copy_unseen(from, to);
 }
 
 // Elements of the memory that another tensor shows.
@@ -340,6 +362,8 @@ void bind_program(Binder& b) {
            "Whether it has the same steps.");
   b.function("_tensor_at", tensor_at, "memory"_a, "dtype"_a, "size"_a, "stride"_a,
              "storage_offset"_a, "A tensor of any dtype over the memory of another.");
+  b.function("_copy_unseen", copy_elements_unseen, "to"_a, "source"_a,
+             "Copies elements between tensors of one dtype, shape and device; no version changes.");
 }
 
 }  // namespace tapegrad::python

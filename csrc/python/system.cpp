@@ -29,8 +29,10 @@ nb::dict stats_dict() {
   result["allocations"] = stats.allocations;
   result["system_allocations"] = stats.system_allocations;
   result["live_allocations"] = stats.live_allocations;
-  result["saved_bytes"] = saved_bytes.live;
-  result["peak_saved_bytes"] = Budget::peak();
+  result["saved_bytes"] = total_saved_bytes();
+  int64_t peak = 0;
+  for (int place = 0; place < kDevicePlaces; ++place) peak += Budget::peak(device_at(place));
+  result["peak_saved_bytes"] = peak;
   return result;
 }
 
@@ -75,7 +77,8 @@ nb::list ops_list() {
   static constexpr TraitName kTraits[] = {
       {kAnyRank, "elementwise"},        {kRandom, "random"},         {kOverwrites, "overwrites"},
       {kContracts, "contracts"},        {kHostRead, "host_read"},    {kAnyOrder, "any_order"},
-      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}, {kMoves, "moves"}};
+      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}, {kMoves, "moves"},
+      {kHostNumbers, "host_numbers"}};
   nb::list result;
   for (const Op* op : all_ops()) {
     nb::list attributes, traits, devices;
@@ -121,7 +124,7 @@ void bind_system(Binder& b) {
              "the tape.");
   b.function("reset_peak_memory_stats", [] {
     reset_peak_memory_stats();
-    Budget::reset_peak();
+    for (int place = 0; place < kDevicePlaces; ++place) Budget::reset_peak(device_at(place));
   }, "Makes the peaks start again at the bytes that are live now.");
   b.function("empty_cache", empty_cache, "Returns cached memory to the system.");
   b.function("build_info", build_info, "Compiler, instruction set, BLAS and threads.");

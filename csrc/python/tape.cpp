@@ -10,6 +10,7 @@
 #include "graph/budget.h"
 #include "graph/coding.h"
 #include "graph/record.h"
+#include "graph/tape_memory.h"
 #include "intercept/batch.h"
 #include "intercept/profile.h"
 #include "python/binding.h"
@@ -109,7 +110,15 @@ nb::object inputs_of(const SavedName& saved) {
   return nb::tuple(inputs);
 }
 
-// (name, inputs, role, state, shape, dtype, bytes, storage, bytes of the storage) of each saved value.
+// One string for each device, whatever the number of entries.
+nb::object device_name(Device device) {
+  static PyObject* names[kDevicePlaces] = {};
+  PyObject*& found = names[place_of(device)];
+  if (!found) found = PyUnicode_InternFromString(to_string(device).c_str());
+  return nb::borrow(found);
+}
+
+// (name, inputs, role, state, shape, dtype, bytes, storage, bytes of the storage, device) of each saved value.
 void describe_saved(Node& node, nb::list& result) {
   std::span<SavedValue> values = node.saved_values();
   for (size_t i = 0; i < values.size(); ++i) {
@@ -118,19 +127,20 @@ void describe_saved(Node& node, nb::list& result) {
     nb::object inputs = inputs_of(node.kind().saved_at(node.saved_place(i)));
     const char* role = value.is_number() ? "number" : kRoles[static_cast<int>(value.history())];
     if (value.packed()) {
-      result.append(nb::make_tuple(name, inputs, role, "packed", nb::none(), nb::none(), 0, 0, 0));
+      result.append(nb::make_tuple(name, inputs, role, "packed", nb::none(), nb::none(), 0, 0, 0,
+                                   nb::none()));
     } else if (!value.defined()) {
       if (node.released())
-        result.append(
-            nb::make_tuple(name, inputs, role, "dropped", nb::none(), nb::none(), 0, 0, 0));
+        result.append(nb::make_tuple(name, inputs, role, "dropped", nb::none(), nb::none(), 0, 0, 0,
+                                     nb::none()));
       continue;
     }
     value.with_tensor([&](const Tensor& x) {
       const Storage& storage = x->storage();
-      result.append(nb::make_tuple(name, inputs, role, state_of(storage),
-                                   IntList{DimVector(x.sizes())}, x.dtype(),
-                                   static_cast<size_t>(x.numel()) * itemsize(x.dtype()),
-                                   reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
+      result.append(nb::make_tuple(
+          name, inputs, role, state_of(storage), IntList{DimVector(x.sizes())}, x.dtype(),
+          static_cast<size_t>(x.numel()) * itemsize(x.dtype()),
+          reinterpret_cast<uintptr_t>(&storage), storage.nbytes(), device_name(storage.device())));
     });
     const Coded* coded = value.coded();
     for (size_t part = 0; coded && part < coded->payload->parts.size(); ++part) {
@@ -138,7 +148,8 @@ void describe_saved(Node& node, nb::list& result) {
       const std::string part_name = name + " (" + tapegrad::name(coded->payload->codec) + ")";
       result.append(nb::make_tuple(part_name, inputs, role, state_of(storage),
                                    IntList{coded->sizes}, coded->payload->dtype, storage.nbytes(),
-                                   reinterpret_cast<uintptr_t>(&storage), storage.nbytes()));
+                                   reinterpret_cast<uintptr_t>(&storage), storage.nbytes(),
+                                   device_name(storage.device())));
     }
   }
   if (Node* inner = node.inner_entry()) describe_saved(*inner, result);
@@ -152,7 +163,8 @@ nb::tuple describe(Node& node, const std::unordered_map<const Node*, int64_t>& p
                                 edge.output_number));
   }
   for (size_t i = 0; i < node.output_count(); ++i)
-    outputs.append(nb::make_tuple(IntList{DimVector(node.output_sizes(i))}, node.output_dtype(i)));
+    outputs.append(nb::make_tuple(IntList{DimVector(node.output_sizes(i))}, node.output_dtype(i),
+                                  device_name(node.output_device(i))));
   describe_saved(node, saved);
   nb::object leaf = nb::none();
   if (node.is_accumulator()) leaf = nb::steal(wrap(leaf_of(node)));
@@ -243,6 +255,17 @@ void bind_stepped_sweep(Binder& b) {
            "Replaces what has arrived for an output of an entry that is still to run.");
 }
 
+// (device, bytes that are saved there, the most at a time), where there are any or have been.
+nb::list saved_bytes_by_device() {
+  nb::list result;
+  for (int place = 0; place < kDevicePlaces; ++place) {
+    const Device device = device_at(place);
+    const int64_t peak = Budget::peak(device);
+    if (peak > 0) result.append(nb::make_tuple(device_name(device), saved_bytes[place].live, peak));
+  }
+  return result;
+}
+
 nb::dict budget_stats() {
   const Budget::Stats& stats = Budget::stats();
   nb::dict result;
@@ -305,10 +328,13 @@ void bind_tape(Binder& b) {
   b.function("_budget_stop",
              [](int64_t number) {
     Budget::Outcome outcome = Budget::stop(number);
-    return std::tuple(outcome.peak, outcome.shortfall, outcome.obstacles);
+    return std::tuple(outcome.peak, outcome.shortfall, outcome.obstacles,
+                      to_string(outcome.device));
   }, "number"_a,
-             "Ends a budget; returns the most bytes saved at a time, by how many the limit was "
-             "passed, and what was irreducible then.");
+             "Ends a budget; returns the most bytes saved at a time on a device, by how many the "
+             "limit was passed there, what was irreducible then, and the device.");
+  b.function("_saved_bytes", saved_bytes_by_device,
+             "(device, bytes that saved values show there, the most at a time) of each device.");
   b.function("_budget_stats", budget_stats, "What the budget did since it began.");
   b.function("_storage_uses", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->use_count();
@@ -316,9 +342,6 @@ void bind_tape(Binder& b) {
   b.function("_storage_is_evicted", [](uintptr_t id) {
     return reinterpret_cast<const Storage*>(id)->has(Storage::kEvicted);
   }, "storage"_a, "Whether a budget has evicted the memory with this number, likewise.");
-  b.function("_storage_device", [](uintptr_t id) {
-    return to_string(reinterpret_cast<const Storage*>(id)->device());
-  }, "storage"_a, "The name of the device that the memory with this number is on, likewise.");
   b.function("_is_charged", [](const Tensor& x) {
     return x->storage().savers() == 0 && !x->storage().has(Storage::kLeaf);
   }, "tensor"_a, "Whether the tape will be charged for a tensor's memory when it saves it.");

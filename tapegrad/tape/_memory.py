@@ -1,61 +1,37 @@
-"""Bytes of tensors, read and written unseen by versions and by the tape."""
+"""Contents of tensors, read and written unseen by versions and by the tape, on any device."""
 
-import ctypes
 from collections.abc import Sequence
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._composed.compare import equal
 
-__all__ = ["bytes_of", "check_agreement", "dense_bytes", "put", "restore"]
+__all__ = ["check_agreement", "content_of", "put", "restore", "same_elements"]
 
-
-def bytes_of(tensor: Tensor) -> bytes:
-    """Return all bytes of the memory that a tensor shows."""
-    storage = tensor.untyped_storage()
-    return ctypes.string_at(storage._address(), storage.nbytes())
+_INTEGERS = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}
 
 
-def restore(tensor: Tensor, content: bytes) -> None:
-    """Put bytes back that `bytes_of` returned."""
-    ctypes.memmove(tensor.untyped_storage()._address(), content, len(content))
+def content_of(tensor: Tensor) -> Tensor:
+    """Return a copy of all bytes of the memory that a tensor shows."""
+    whole = _whole(tensor)
+    copy = _C.empty(whole.shape, dtype=_C.uint8, device=tensor.device)
+    _C._copy_unseen(copy, whole)
+    return copy
+
+
+def restore(tensor: Tensor, content: Tensor) -> None:
+    """Put a content back that `content_of` returned."""
+    _C._copy_unseen(_whole(tensor), content)
 
 
 def put(old: Tensor, new: Tensor) -> None:
     """Write the elements of a tensor over those of another, unseen by its version."""
-    _write(old, new, old.untyped_storage()._address())
+    _put(old, old, new)
 
 
-def _write(old: Tensor, new: Tensor, address: int) -> None:
-    """Write elements to where those of `old` would be if its memory began at the address."""
-    if old.numel() == 0:
-        return
-    if old.is_meta or new.is_meta:
-        raise RuntimeError("replay: expected tensors with elements, got one on the meta device")
-    size = old.element_size()
-    if old.is_contiguous():
-        source = new.detach().contiguous()
-        start = address + old.storage_offset() * size
-        ctypes.memmove(start, source.data_ptr(), source.numel() * size)
-        return
-    whole, shape, new = _elements(old, address), list(old.shape), new.detach()
-    for dim, stride in enumerate(old.stride()):
-        if stride == 0:  # one element stands for all of them
-            shape[dim], new = 1, new.narrow(dim, 0, 1)
-    whole.as_strided(shape, old.stride(), old.storage_offset()).copy_(new)
-    ctypes.memmove(address, whole.data_ptr(), whole.numel() * size)
-
-
-def _elements(old: Tensor, address: int) -> Tensor:
-    """Return a copy of as many elements as the memory of `old` has, from an address on."""
-    size = old.element_size()
-    whole = _C.empty(old.untyped_storage().nbytes() // size, dtype=old.dtype, device="cpu")
-    ctypes.memmove(whole.data_ptr(), address, whole.numel() * size)
-    return whole
-
-
-def dense_bytes(tensor: Tensor) -> bytes:
-    """Return the bytes of a tensor's elements in order."""
-    return bytes_of(tensor.detach().contiguous().clone())
+def same_elements(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one dtype and shape have the same bytes."""
+    return equal(_as_integers(one), _as_integers(other))
 
 
 def check_agreement(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -66,16 +42,36 @@ def check_agreement(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
     for group in by_storage.values():
         if len(group) == 1 and (group[0][0].is_contiguous() or 0 not in group[0][0].stride()):
             continue
-        scratch = ctypes.create_string_buffer(bytes_of(group[0][0]))
-        address = ctypes.addressof(scratch)
+        scratch = content_of(group[0][0])
         for old, new in group:
-            _write(old, new, address)
+            _put(scratch, old, new)
         for old, new in group:
-            found = _elements(old, address)
-            found = found.as_strided(old.shape, old.stride(), old.storage_offset())
-            if dense_bytes(found) != dense_bytes(new):
+            found = _C._tensor_at(scratch, old.dtype, old.shape, old.stride(), old.storage_offset())
+            if not same_elements(found, new):
                 raise ValueError(
                     "replay: recorded inputs share memory, and the new ones differ there: no "
                     f"tensor of shape {tuple(old.shape)} can hold what is given for it; pass one "
                     "of them, or record the block with inputs of their own"
                 )
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """Return all bytes of the memory that a tensor shows, as a tensor on it."""
+    nbytes = tensor.untyped_storage().nbytes()
+    return _C._tensor_at(tensor, _C.uint8, [nbytes], [1], 0)
+
+
+def _put(memory: Tensor, old: Tensor, new: Tensor) -> None:
+    """Write elements to where those of `old` would be if its memory were that of another tensor."""
+    if old.numel() == 0:
+        return
+    shape, new = list(old.shape), new.detach()
+    for dim, stride in enumerate(old.stride()):
+        if stride == 0:  # one element stands for all of them
+            shape[dim], new = 1, new.narrow(dim, 0, 1)
+    place = _C._tensor_at(memory, old.dtype, shape, old.stride(), old.storage_offset())
+    _C._copy_unseen(place, new)
+
+
+def _as_integers(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().view(_INTEGERS[tensor.element_size()])

@@ -145,6 +145,8 @@ def _parsed(content: bytes, names: Names) -> tuple[Any, list[Any], list[Any]]:
     native = _C.Program()
     devices = []
     for nbytes, device, is_made in header["values"]:
+        if device not in devices:
+            _expect_device(device)
         native.add_value(_whole(nbytes), device, is_made)
         devices.append(device)
     for step in header["steps"]:
@@ -153,6 +155,19 @@ def _parsed(content: bytes, names: Names) -> tuple[Any, list[Any], list[Any]]:
     outputs = [_argument(native, each, devices) for each in header["outputs"]]
     _check_arguments(native, inputs, outputs)
     return native, inputs, outputs
+
+
+def _expect_device(name: Any) -> None:
+    """Refuse a CUDA device that is not there; what is no device at all is refused natively."""
+    if not str(name).startswith("cuda:"):
+        return
+    try:
+        _C.empty(0, device=name)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"the program runs on device '{name}', which is not there: {error}; load it where it "
+            "is, or record the program on a device of this machine"
+        ) from None
 
 
 def _split(content: bytes) -> tuple[Any, bytes]:

@@ -26,16 +26,22 @@ class budget:
     it computed again, by the calls that made it, with the same random numbers: the gradients are
     the same, bit for bit. A value that the program still holds stays.
 
-    What is counted is ``torch.memory_stats()["saved_bytes"]``: the memory that saved values show,
-    once each, without parameters. Values that cannot be computed again stay, such as those made
+    What is counted is the memory that saved values show, once each, without parameters:
+    ``torch.memory_stats()["saved_bytes"]``. Each device has memory of its own, and the limit holds
+    on each of them: a model on ``"cuda"`` has its tape there, and its budget is one of the GPU's
+    memory; what little the same model saves on the CPU counts there. On a GPU what is evicted goes
+    back to the caching allocator in the order of its stream, and is computed again on the stream
+    that it was computed on, so that nothing waits. Memory that is used on several streams
+    (``record_stream``) stays.
+
+    Values that cannot be computed again stay, such as those made
     outside the block. If they alone are more than the limit, the limit gives way to what they need,
     and to no more; a `BudgetWarning` at the end of the block names the largest, with op and line,
     and says why. It also gives way, by a quarter at a time, once computing again has cost eight
     times what the calls themselves cost: a step takes longer under a small limit, but not without
     bound. The same program evicts the same values each time it runs.
 
-    The limit is one for the process: what other threads record meanwhile counts, and is evicted,
-    too.
+    The limit is one for all threads: what others record meanwhile counts, and is evicted, too.
 
     Args:
         limit: bytes, a size such as "300 MiB", or a fraction between 0 and 1 of what the tape
@@ -46,10 +52,11 @@ class budget:
 
     Attributes:
         limit: the bytes in force, None while a first step measures.
-        peak: the most bytes that were saved at a time in the last block.
+        peak: the most bytes that were saved at a time in the last block, on the device where that
+            was most.
         evictions: how many values were evicted in it.
         recomputed: how many calls were made again.
-        recompute_seconds: how long that took.
+        recompute_seconds: how long that took; on a GPU, how long it took to launch.
         shortfall: by how many bytes the limit was passed, 0 if it was kept.
 
     Example:
@@ -97,19 +104,20 @@ class budget:
     ) -> None:
         self._entered = False
         now = _C._budget_stats()
-        self.peak, shortfall, irreducible = _C._budget_stop(self._number)
+        self.peak, shortfall, irreducible, device = _C._budget_stop(self._number)
         for name in ("evictions", "recomputed", "recompute_seconds"):
             setattr(self, name, now[name] - self._before[name])
         self.shortfall = shortfall if self.limit is not None else 0
         if self._fraction is not None and self.limit is None and kind is None and self.peak > 0:
             self.limit = max(1, int(self._fraction * self.peak))
         if self.shortfall and kind is None:
-            self._warn(irreducible)
+            self._warn(irreducible, device)
 
-    def _warn(self, irreducible: str) -> None:
+    def _warn(self, irreducible: str, device: str) -> None:
         assert self.limit is not None
+        where = "" if device == "cpu" else f" on {device}"
         warnings.warn(
-            f"budget: the tape needed {human_bytes(self.limit + self.shortfall)}, "
+            f"budget: the tape needed {human_bytes(self.limit + self.shortfall)}{where}, "
             f"{human_bytes(self.shortfall)} more than the budget of {human_bytes(self.limit)}; "
             f"the rest cannot be evicted{':' if irreducible else ''}{irreducible}",
             BudgetWarning,

@@ -57,6 +57,8 @@ class Saved(NamedTuple):
             ``"dropped"`` by a sweep that has passed; ``"later"``, saved after the moment that a
             recorded block shows.
         inputs: the numbers of the inputs whose gradients are computed from it; None for all.
+        device: where the memory is, such as ``"cpu"`` or ``"cuda:0"``; None where only a pack
+            hook's object is left.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Saved(NamedTuple):
     storage: int
     state: str
     inputs: tuple[int, ...] | None = None
+    device: str | None = "cpu"
 
     @property
     def why(self) -> str:
@@ -85,10 +88,11 @@ class Input(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Shape and dtype of an output."""
+    """Shape, dtype and device of an output."""
 
     shape: tuple[int, ...]
     dtype: Any
+    device: str = "cpu"
 
 
 class Entry:
@@ -177,6 +181,11 @@ class Entry:
         return self.outputs[0].dtype if self.outputs else None
 
     @property
+    def device(self) -> str:
+        """The device of the first output, such as ``"cpu"`` or ``"cuda:0"``."""
+        return self.outputs[0].device if self.outputs else "cpu"
+
+    @property
     def where(self) -> str:
         """Line and function, as errors print them."""
         return f"{self.line}, in {self.function}" if self.function else self.line
@@ -205,7 +214,7 @@ def list_entries(nodes: Sequence[Any]) -> list[Entry]:
         entry.inputs = tuple(
             Input(entries[place] if place >= 0 else None, number) for place, number in edges
         )
-        entry.outputs = tuple(Output(tuple(shape), dtype) for shape, dtype in outputs)
+        entry.outputs = tuple(Output(tuple(shape), *rest) for shape, *rest in outputs)
         entry.saved = tuple(_saved(*each) for each in saved)
         entry.tensor, entry.released = leaf, released
         if line not in lines:
@@ -226,9 +235,10 @@ def _saved(
     nbytes: int,
     storage: int,
     whole: int,
+    device: str | None,
 ) -> Saved:
     sizes = None if shape is None else tuple(shape)
-    return Saved(name, role, sizes, dtype, whole, nbytes, storage, state, inputs)
+    return Saved(name, role, sizes, dtype, whole, nbytes, storage, state, inputs, device)
 
 
 def _split_line(line: str, folder: str) -> tuple[str, int, str, str]:

@@ -64,8 +64,7 @@ def _live_entries(first: int = 0, last: int = _EVER) -> list[Entry]:
 def _describe(device: str) -> str:
     entries = _live_entries()
     for entry in entries:
-        held = (value for value in entry.saved if value.bytes)
-        entry.bytes = sum(v.bytes for v in held if _C._storage_device(v.storage) == device)
+        entry.bytes = sum(value.bytes for value in entry.saved if value.device == device)
     total = sum(entry.bytes for entry in entries)
     if not total:
         return ""

@@ -35,8 +35,9 @@ class Tape(Sequence[Entry]):
 
     Attributes:
         title: what it is a tape of.
-        memory: the allocator's ``live_bytes``, ``saved_bytes`` and ``peak_saved_bytes`` when the
-            entries were listed.
+        memory: the CPU allocator's ``live_bytes``, and the ``saved_bytes`` and ``peak_saved_bytes``
+            of all devices, when the entries were listed; the same of each GPU that the tape uses,
+            as ``"cuda:0 saved_bytes"`` and so on.
     """
 
     def __init__(
@@ -514,7 +515,15 @@ def _show() -> Any:
 def memory_now() -> dict[str, int]:
     """Return what the allocator says now of the memory that a tape is about."""
     stats = _C.memory_stats()
-    return {name: stats[name] for name in ("live_bytes", "saved_bytes", "peak_saved_bytes")}
+    memory = {name: stats[name] for name in ("live_bytes", "saved_bytes", "peak_saved_bytes")}
+    for device, saved, peak in _C._saved_bytes():
+        if device.startswith("cuda"):
+            from tapegrad.cuda.memory import memory_allocated
+
+            live = memory_allocated(device)
+            numbers = {"live_bytes": live, "saved_bytes": saved, "peak_saved_bytes": peak}
+            memory |= {f"{device} {name}": number for name, number in numbers.items()}
+    return memory
 
 
 def _is_inside(path: str | None, module: str) -> bool:
@@ -559,6 +568,7 @@ def _entry_to_dict(
             "bytes": value.bytes,
             "storage": storages.setdefault(value.storage, len(storages)),
             "state": value.state,
+            "device": value.device,
         }
         for value in entry.saved
     ]
@@ -571,7 +581,11 @@ def _entry_to_dict(
         "module": entry.module,
         "inputs": inputs,
         "outputs": [
-            {"shape": list(output.shape), "dtype": _dtype_name(output.dtype)}
+            {
+                "shape": list(output.shape),
+                "dtype": _dtype_name(output.dtype),
+                "device": output.device,
+            }
             for output in entry.outputs
         ],
         "saved": saved,

@@ -14,7 +14,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._ops import ops
 from tapegrad.tape._arguments import expect_type
-from tapegrad.tape._memory import dense_bytes
+from tapegrad.tape._memory import same_elements
 from tapegrad.tape._program_file import read_program, write_program
 
 __all__ = ["Argument", "Operand", "Program", "Step", "load_program"]
@@ -46,7 +46,9 @@ class Operand(NamedTuple):
         text = f"%{self.value} {name}[{', '.join(map(str, self.shape))}]"
         if self.stride != _dense_strides(self.shape):
             text += f" strides ({', '.join(map(str, self.stride))})"
-        return f"{text} from {self.offset}" if self.offset else text
+        if self.offset:
+            text += f" from {self.offset}"
+        return text if self.device == "cpu" else f"{text} on {self.device}"
 
 
 class Step(NamedTuple):
@@ -255,9 +257,9 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     """Load a program that `Program.save` wrote, perhaps in another process.
 
     Neither the model nor any other code of the recorded block is needed. A file that is damaged,
-    of another version, or that names ops or attributes which this build does not have is refused,
-    and so is a call whose operands do not lie within the memory of their values. Beyond that a
-    program is code: run only those of people whom you trust.
+    of another version, or that names ops, attributes or devices which are not there is refused, and
+    so is a call whose operands do not lie within the memory of their values. Beyond that a program
+    is code: run only those of people whom you trust.
 
     Args:
         path: of the file.
@@ -359,7 +361,7 @@ def _gathered(value: Any, tensors: list[tuple[Argument, Tensor]]) -> tuple[int, 
     begin, end = value[-1]
     begin -= begin % 64
     first = tensors[0][0].operand
-    scratch = _C.empty(end - begin, dtype=_C.uint8, device="cpu")
+    scratch = _C.empty(end - begin, dtype=_C.uint8, device=first.device)
     shown = []
     for argument, tensor in tensors:
         place = argument.operand
@@ -367,7 +369,7 @@ def _gathered(value: Any, tensors: list[tuple[Argument, Tensor]]) -> tuple[int, 
         view = _C._tensor_at(scratch, place.dtype, place.shape, place.stride, offset)
         view.copy_(tensor.detach())
         shown.append((view, tensor))
-    if any(dense_bytes(view) != dense_bytes(tensor) for view, tensor in shown):
+    if not all(same_elements(view, tensor) for view, tensor in shown):
         raise ValueError(
             f"run: inputs {names} shared memory when they were recorded, and the tensors that are "
             "given for them differ there"

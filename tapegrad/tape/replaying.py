@@ -26,7 +26,7 @@ from tapegrad._C import Tensor
 from tapegrad.nn.modules.module import Module
 from tapegrad.tape._arguments import expect_type
 from tapegrad.tape._assumptions import Assumptions
-from tapegrad.tape._memory import bytes_of, check_agreement, put, restore
+from tapegrad.tape._memory import check_agreement, content_of, put, restore
 from tapegrad.tape._program_names import named_inputs, named_outputs
 from tapegrad.tape.program import Program
 
@@ -172,7 +172,7 @@ class Replay:
         pairs = self._pairs(inputs)
         wanted = self._wanted(outputs)
         self._assumptions.check()
-        before = [(old, bytes_of(old)) for old, _ in pairs] if self._program.has_guards else []
+        before = [(old, content_of(old)) for old, _ in pairs] if self._program.has_guards else []
         memory = self._memory + [old for old, _ in pairs]
         try:
             for old, new in pairs:
@@ -185,7 +185,7 @@ class Replay:
         results = [tensor.detach().clone() for tensor in wanted]
         return results if isinstance(outputs, Sequence) else results[0]
 
-    def _undo(self, error: BaseException, before: Sequence[tuple[Tensor, bytes]]) -> BaseException:
+    def _undo(self, error: BaseException, before: Sequence[tuple[Tensor, Tensor]]) -> BaseException:
         """Put the inputs back; return the error with what follows from it."""
         for tensor, content in before:
             restore(tensor, content)

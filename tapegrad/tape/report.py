@@ -68,17 +68,36 @@ def table(
         largest_first: whether to show the entries with the most bytes instead.
     """
     timed = any(entry.forward_us is not None for entry in entries)
+    devices = bytes_by_device(entries)
     header = ["index", "op", "output", "saved", "module", "line"]
     if timed:
         header[4:4] = ["forward", "backward"]
+    if set(devices) - {"cpu"}:
+        header.insert(3, "device")
     shown, hidden = _choose(entries, rows, largest_first)
-    body = [_row(entry, timed) for entry in shown]
+    body = [_row(entry, timed, "device" in header) for entry in shown]
     lines = _layout(header, body, (1, 2, len(header) - 2, len(header) - 1))
     if hidden:
         rest = f"({len(hidden):,} more, {human_bytes(sum(entry.bytes for entry in hidden))})"
         lines.insert(len(lines) if largest_first else 1 + rows // 2, f"  {rest}")
     counted = f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
-    return "\n".join([f"{title}: {counted}, {human_bytes(total)} saved", *lines])
+    saved = f"{human_bytes(total)} saved"
+    if "device" in header:
+        parts = (f"{human_bytes(size)} on {device}" for device, size in devices.items() if size)
+        saved = f"{saved} ({', '.join(parts)})" if total else saved
+    return "\n".join([f"{title}: {counted}, {saved}", *lines])
+
+
+def bytes_by_device(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return what entries are charged, by device; devices of which nothing is saved have 0."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        for output in entry.outputs:
+            found.setdefault(output.device, 0)
+        for value in entry.saved:
+            if value.device is not None:
+                found[value.device] = found.get(value.device, 0) + value.bytes
+    return dict(sorted(found.items()))
 
 
 def _choose(
@@ -94,7 +113,7 @@ def _choose(
     return [*entries[:first], *entries[last:]], list(entries[first:last])
 
 
-def _row(entry: Entry, timed: bool) -> list[str]:
+def _row(entry: Entry, timed: bool, with_device: bool) -> list[str]:
     shape = ", ".join(str(list(output.shape)) for output in entry.outputs)
     saved = human_bytes(entry.bytes) if entry.bytes else "-"
     if any(value.state in ("evicted", "packed", "dropped", "later") for value in entry.saved):
@@ -105,7 +124,8 @@ def _row(entry: Entry, timed: bool) -> list[str]:
         for time in (entry.forward_us, entry.backward_us):
             times.append(format_time(time) if time else "-")
     op = f"leaf {entry.leaf}" if entry.leaf else entry.op
-    return [str(entry.index), op, shape, saved, *times, entry.module or "-", entry.line]
+    device = [entry.device] if with_device else []
+    return [str(entry.index), op, shape, *device, saved, *times, entry.module or "-", entry.line]
 
 
 # ---- sums

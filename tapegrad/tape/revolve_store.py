@@ -47,6 +47,7 @@ class _Bytes(NamedTuple):
     shape: Any
     strides: tuple[int, ...]
     dtype: Any
+    device: Any
     needs_grad: bool
     nbytes: int
     checksum: int
@@ -182,11 +183,11 @@ def _dump(tensor: Tensor, file: Any) -> _Bytes:
     flat = tensor.detach().contiguous().reshape(-1)
     found = 0
     if flat.numel():  # as integers, because NumPy does not know all dtypes
-        data = flat.view(_INTEGERS[flat.element_size()]).numpy()
+        data = flat.view(_INTEGERS[flat.element_size()]).cpu().numpy()
         file.write(data)
         found = checksum(data)
     return _Bytes(
-        tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad,
+        tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad,
         flat.numel() * flat.element_size(), found,
     )  # fmt: skip
 
@@ -199,12 +200,14 @@ def _load(kept: _Bytes, file: Any) -> Tensor:
     if data and checksum(data) != kept.checksum:
         raise OSError(None, "the bytes are not those that were written")
     if not data:
-        return _C.empty(kept.shape, dtype=kept.dtype, device="cpu", requires_grad=kept.needs_grad)
+        return _C.empty(
+            kept.shape, dtype=kept.dtype, device=kept.device, requires_grad=kept.needs_grad
+        )
     tensor = _C.frombuffer(data, dtype=kept.dtype).reshape(kept.shape)
     if tensor.stride() != kept.strides and _is_dense(kept):  # ops may round by layout
         laid_out = _C.empty_strided(kept.shape, kept.strides, dtype=kept.dtype, device="cpu")
         tensor = laid_out.copy_(tensor)
-    return tensor.requires_grad_(kept.needs_grad)
+    return tensor.to(kept.device).requires_grad_(kept.needs_grad)
 
 
 def _is_dense(kept: _Bytes) -> bool:

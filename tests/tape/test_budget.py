@@ -37,7 +37,7 @@ def quiet_budget(limit):
     """A budget whose warning does not matter to the test."""
 
     class Quiet(tape.budget):
-        def _warn(self, irreducible):
+        def _warn(self, irreducible, device):
             self.text = irreducible
 
     return Quiet(limit)

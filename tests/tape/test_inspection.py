@@ -32,7 +32,7 @@ class TestEntries:
         accumulate, mm, tanh = tape.of(y)
         assert [mm.index, mm.op, mm.name] == [1, "mm", "MmBackward0"]
         assert mm.sequence < tanh.sequence
-        assert mm.outputs[0] == ((5, 2), torch.float32)
+        assert mm.outputs[0] == ((5, 2), torch.float32, "cpu")
         assert mm.shape == (5, 2) and mm.dtype is torch.float32
         assert [each.producer for each in mm.inputs] == [None, accumulate]
         assert tanh.inputs == ((mm, 0),)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tapegrad.tape.show.labels import type_text
 from tapegrad.utils._units import human_bytes
 
 __all__ = ["dot_text", "write_dot"]
@@ -76,7 +77,7 @@ def _attributes(index: int, entry: Mapping[str, Any], most: int) -> str:
     if entry.get("leaf") is not None:
         label = entry["leaf"] or "leaf"
         return f'label={_quoted(label)}, shape=ellipse, fillcolor="#eef1f5"'
-    shapes = [f"{o['dtype']}[{', '.join(map(str, o['shape']))}]" for o in entry["outputs"]]
+    shapes = [type_text(output) for output in entry["outputs"]]
     label = [f"{index}: {entry['op']}", *shapes]
     if entry["bytes"]:
         label.append(human_bytes(entry["bytes"]))

@@ -78,7 +78,9 @@ def _pack(document: Mapping[str, Any]) -> dict[str, Any]:
 
     def type_of(value: Mapping[str, Any]) -> int:
         # What hooks packed or a sweep dropped has no type any more.
-        return types((strings(value["dtype"] or "unknown"), *(value["shape"] or ())))
+        dtype = value["dtype"] or "unknown"
+        device = value.get("device") or "cpu"
+        return types((strings(dtype), strings(device), *(value["shape"] or ())))
 
     saved = [value for entry in entries for value in entry["saved"]]
     source = document.get("source") or {}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tapegrad.tape.show.labels import type_text
 from tapegrad.tape.show.timeline import timeline
 
 __all__ = ["trace_events", "write_perfetto"]
@@ -133,7 +134,7 @@ def _common(a: list[str], b: list[str]) -> int:
 
 
 def _arguments(index: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    shapes = [f"{o['dtype']}[{', '.join(map(str, o['shape']))}]" for o in entry["outputs"]]
+    shapes = [type_text(output) for output in entry["outputs"]]
     known = {
         "index": index,
         "line": entry.get("line"),

@@ -24,7 +24,10 @@ class Tape {
     this.memory = p.memory || {};
     this.count = p.op.length;
     this.strings = p.strings;
-    this.types = p.types.map(([dtype, ...shape]) => `${p.strings[dtype]}[${shape.join(", ")}]`);
+    this.types = p.types.map(([dtype, device, ...shape]) => {
+      const type = `${p.strings[dtype]}[${shape.join(", ")}]`;
+      return p.strings[device] === "cpu" ? type : `${type} on ${p.strings[device]}`;
+    });
     for (const name of ["op", "name", "module", "line", "leaf"]) this[name] = asArray(Int32Array, p[name]);
     this.sequence = new Float64Array(this.count);
     for (let i = 0, sum = 0; i < this.count; i++) this.sequence[i] = sum += p.sequence[i];
