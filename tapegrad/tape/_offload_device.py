@@ -45,6 +45,7 @@ from tapegrad.utils._units import human_bytes
 __all__ = ["DeviceStore"]
 
 _MOST_WAITING = 2**28  # bytes of a device that may wait for copies
+_AHEAD = 2**26  # bytes that keep the copies busy while the sweep is at one entry
 
 
 class _DeviceRecord(Record):
@@ -83,6 +84,7 @@ class DeviceStore(Tracker):
     """
 
     alignment = 512  # as the allocator's
+    bytes_ahead = _AHEAD
 
     def __init__(
         self,
@@ -360,6 +362,13 @@ class DeviceStore(Tracker):
         record.counted = record.length
         self._count(record.length)
         self.stats.returned_bytes += record.length
+
+    def _is_crowded(self) -> bool:
+        if not super()._is_crowded():
+            return False
+        found = (ref() for ref in self.ready)
+        nbytes = sum(record.length for record in found if record is not None)
+        return nbytes > 2 * self.bytes_ahead
 
     def _join(self, record: _DeviceRecord) -> None:
         """Let the current stream, and the one that the memory belongs to, wait for the copy."""

@@ -75,6 +75,7 @@ class Tracker:
     """
 
     alignment = 64  # bytes: kernels find values aligned as they were
+    bytes_ahead = 0  # to be brought back ahead of the sweep, if the values are small
 
     def __init__(
         self,
@@ -244,12 +245,14 @@ class Tracker:
         """Return the records that the sweep will come to after this position."""
         seen: dict[weakref.ref[Record], Record] = {}
         last = max(0, position - self.prefetch - _LONGEST_SEARCH)
-        while position > last and len(seen) < self.prefetch:
+        nbytes = 0 if self.prefetch else self.bytes_ahead
+        while position > last and (len(seen) < self.prefetch or nbytes < self.bytes_ahead):
             position -= 1
             ref = self.order.get(position)
             handle = ref() if ref is not None else None
-            if handle is not None and handle.kept is None:
+            if handle is not None and handle.kept is None and handle.record.ref not in seen:
                 seen[handle.record.ref] = handle.record
+                nbytes += handle.record.length
         return list(seen.values())
 
     def _drop(self, record: Record) -> None:
@@ -264,6 +267,10 @@ class Tracker:
         """Return whether so many bytes more are too many."""
         return False
 
+    def _is_crowded(self) -> bool:
+        """Return whether more has been brought back than is needed ahead of the sweep."""
+        return len(self.ready) > 2 * self.prefetch + 2
+
     def _drop_idle(self, room: int = 0, spent_only: bool = False) -> None:
         """Drop bytes that were brought back and that nobody uses now, to make room for others.
 
@@ -271,8 +278,7 @@ class Tracker:
         entry, which frees them when it is through, unless the graph is retained. Then those that
         the sweep comes to last.
         """
-        most = 2 * self.prefetch + 2
-        if len(self.ready) <= most and not self._is_over(room):
+        if not self._is_crowded() and not self._is_over(room):
             return
         idle = []
         for ref in list(self.ready):
@@ -285,7 +291,7 @@ class Tracker:
                 if spent or not spent_only:
                     idle.append((not spent, max((h.position for h in live), default=0), record))
         idle.sort(key=lambda place: place[:2], reverse=True)
-        while idle and (len(self.ready) > most or self._is_over(room)):
+        while idle and (self._is_crowded() or self._is_over(room)):
             self._drop(idle.pop()[2])
 
     def _forget(self, counted: int, positions: list[int]) -> None:

@@ -97,8 +97,8 @@ class offload:
     Values of a GPU go to page-locked memory of the host, and from there to the file, if there is
     one. Streams of their own copy them while the device goes on computing; nothing waits on the
     host, and the device waits only where copies are more than 256 MiB behind. Memory on the GPU is
-    used again when the copy is done. The sweep finds the next values copied back. The last values
-    before the sweep stay on the GPU, as many as `prefetch` says.
+    used again when the copy is done. The sweep finds the next values copied back, as many as
+    `prefetch` says and at least 64 MiB. The last values before the sweep stay on the GPU.
 
     Args:
         where: a folder, in which a file without a name is made; or the path of a file that does not

@@ -10,6 +10,7 @@ from library import torch
 
 from tapegrad import tape
 from tapegrad.tape import _offload_device
+from tapegrad.tape._offload_device import DeviceStore
 from tapegrad.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 cuda = torch.cuda
@@ -88,6 +89,7 @@ def test_memory_of_the_device_is_given_back(monkeypatch):
     steps = 60
     side = 256 * 1024
     monkeypatch.setattr(_offload_device, "_MOST_WAITING", 0)
+    monkeypatch.setattr(DeviceStore, "bytes_ahead", 0)
 
     def peak(block):
         cuda.reset_peak_memory_stats()
@@ -210,7 +212,9 @@ def test_values_of_both_places(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["cpu", "folder"])
-def test_several_sweeps(place, tmp_path):
+def test_several_sweeps(place, tmp_path, monkeypatch):
+    """What one sweep was the last to use is dropped, and comes back for the next."""
+    monkeypatch.setattr(DeviceStore, "bytes_ahead", 0)
     x = leaf()
     with tape.offload("cpu" if place == "cpu" else tmp_path, prefetch=1, min_bytes=1) as o:
         y = chain(x).sum()
@@ -220,6 +224,20 @@ def test_several_sweeps(place, tmp_path):
         assert torch.equal(x.grad.cpu(), plain_chain())
     assert o.copied_bytes > 0 and o.returned_bytes >= 2 * o.copied_bytes
     del y
+
+
+@pytest.mark.parametrize(("least", "values"), [(0, 1), (3 * VALUE, 3), (1 << 20, 8)])
+def test_small_values_come_back_together(least, values, monkeypatch):
+    """As many as `prefetch` says, and more where they are small."""
+    monkeypatch.setattr(DeviceStore, "bytes_ahead", least)
+    x = leaf()
+    with tape.offload("cpu", prefetch=1, min_bytes=1) as o:
+        y = chain(x)
+    assert o.copied_bytes == 8 * VALUE and o.returned_bytes == 0
+    assert y.grad_fn._saved_result.shape == y.shape  # the last one, which is there
+    assert o.returned_bytes == values * VALUE
+    y.sum().backward()
+    assert o.returned_bytes == 8 * VALUE and torch.equal(x.grad.cpu(), plain_chain())
 
 
 def test_second_derivatives():
