@@ -328,7 +328,7 @@ BAD_TENSORS = {
     "no such storage": {"key": "1"},
     "a way out of the archive": {"key": "../data.pkl"},
     "no storage type": {"kind": b"collections\nOrderedDict\n"},
-    "a device that there is not": {"location": "cuda:0"},
+    "a device that there is not": {"location": "cuda:40"},
     "a device of no kind": {"location": "moon"},
 }  # fmt: skip
 
