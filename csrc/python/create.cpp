@@ -26,10 +26,15 @@ std::optional<DType> given_dtype(const ParsedArguments& a, int i) {
   return a.has(i) ? std::optional(a.dtype(i, DType::Float32)) : std::nullopt;
 }
 
-// Where asarray() and as_tensor() put something: a tensor stays where it is, other data goes to the default.
+// Where asarray(), as_tensor() and tensor() put something.
 Device given_device(const ParsedArguments& a, int i, const Tensor& result, bool stays) {
   if (a.has(i)) return device_of(a.object(i));
   return stays ? result->device() : default_device;
+}
+
+// Data that came from a GPU is not fetched from there unless somebody asks for it, or has chosen a default.
+bool stays_where_it_is(const Tensor& data) {
+  return !data->device().is_cpu() && default_device.is_cpu();
 }
 
 // ---- zeros, ones, empty, full
@@ -188,28 +193,32 @@ void warn_copy_construct(const char* function) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
-Tensor copy_of_data(const ParsedArguments& a, const char* spelling, std::optional<DType> dtype,
-                    const CreationOptions& options) {
+Tensor copy_of_data(const ParsedArguments& a, const char* spelling, std::optional<DType> dtype) {
   PyObject* data = a.object(0);
   if (!data) a.fail_missing(0);
   if (is_tensor(data)) warn_copy_construct(spelling);
-  Tensor out = to_device(tensor_from_data(a.function(), data, dtype), options.device);
-  return options.finish(std::move(out));
+  return tensor_from_data(a.function(), data, dtype);
 }
 
 Tensor make_tensor(const ParsedArguments& a) {
   // The default dtype is only a placeholder here: the true one is known after reading.
-  return copy_of_data(a, "torch.tensor", given_dtype(a, 1), {a, 1, default_dtype()});
+  const CreationOptions options(a, 1, default_dtype());
+  Tensor out = copy_of_data(a, "torch.tensor", given_dtype(a, 1));
+  const Device device = given_device(a, 3, out, stays_where_it_is(out));
+  return options.finish(to_device(out, device));
 }
 
 Tensor new_tensor(const ParsedArguments& a) {
-  return copy_of_data(a, "tensor.new_tensor", a.dtype(1, a.self().dtype()), {a, 1, a.self()});
+  const CreationOptions options(a, 1, a.self());
+  Tensor out = copy_of_data(a, "tensor.new_tensor", a.dtype(1, a.self().dtype()));
+  return options.finish(to_device(out, options.device));
 }
 
 Tensor as_tensor(const ParsedArguments& a) {
   if (!a.object(0)) a.fail_missing(0);
   Tensor result = tensor_over_data("as_tensor", a.object(0), given_dtype(a, 1));
-  return to_device(result, given_device(a, 2, result, is_tensor(a.object(0))));
+  const bool stays = is_tensor(a.object(0)) || stays_where_it_is(result);
+  return to_device(result, given_device(a, 2, result, stays));
 }
 
 // What asarray(obj) shares memory with, or an undefined tensor when it must read elements.
@@ -242,8 +251,7 @@ Tensor as_array(const ParsedArguments& a) {
   } else {
     result = must_copy ? clone(source) : source;
   }
-  // What is shared from a GPU stays there; the CPU's arrays go to the default, as other data does.
-  const bool stays = is_tensor(object) || (source.defined() && !source->device().is_cpu());
+  const bool stays = is_tensor(object) || stays_where_it_is(result);
   const Device device = given_device(a, 2, result, stays);
   TAPEGRAD_CHECK_AS(ValueError, !must_share || device == result->device(),
                     "asarray: can't alias tensor from device '", to_string(result->device()),

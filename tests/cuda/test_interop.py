@@ -424,10 +424,15 @@ def test_arrays_become_tensors(dtype):
 
 
 def test_where_arrays_go():
-    """As in PyTorch, to the default device, which as_tensor copies for."""
+    """As in PyTorch they stay where they are, unless a device is named or a default is chosen."""
     array = Described(values())
-    assert torch.as_tensor(array).device.type == torch.tensor(array).device.type == "cpu"
-    assert torch.as_tensor(array).tolist() == values().tolist()
+    assert torch.as_tensor(array).data_ptr() == array.tensor.data_ptr()
+    assert torch.tensor(array).device == array.tensor.device
+    assert torch.as_tensor(array, device="cpu").tolist() == values().tolist()
+    with torch.device("meta"):
+        assert torch.as_tensor(array).is_meta and torch.asarray(array).is_meta
+    with pytest.warns(UserWarning, match="To copy construct from a tensor"):
+        assert torch.tensor(array.tensor).device == array.tensor.device
     with torch.device("cuda"):
         assert torch.as_tensor(array).data_ptr() == array.tensor.data_ptr()
     assert torch.as_tensor(array, dtype=torch.float64, device="cuda").dtype is torch.float64
