@@ -13,8 +13,6 @@ coding policy nor hooks are in force while it is made. That is also what `compre
 values that hooks take.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from tapegrad import _C
@@ -76,25 +74,19 @@ class Kept:
         return found
 
 
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    """Record, and save the tensors themselves: see Note [What is kept is kept whole]."""
+def _save_outside_graphs(tensor: Tensor) -> Any:
+    # Record, and save the tensor itself: see Note [What is kept is kept whole].
     grad_enabled = _C.is_grad_enabled()
     packing = _C._set_packing(False)
     coding = _C._set_coding(None)
     try:
         _C.set_grad_enabled(True)
-        yield
-    finally:
-        _C.set_grad_enabled(grad_enabled)
-        _C._set_coding(coding)
-        _C._set_packing(packing)
-
-
-def _save_outside_graphs(tensor: Tensor) -> Any:
-    with _as_it_is():
         marker = _C.empty(0, requires_grad=True)
         (result,) = _C._record_function(
             _no_context, _NAME, _C._EntryLink(), [marker], [_C.empty(0)], [True], [], [tensor]
         )
         return result.grad_fn
+    finally:
+        _C.set_grad_enabled(grad_enabled)
+        _C._set_coding(coding)
+        _C._set_packing(packing)

@@ -307,6 +307,17 @@ def test_a_sweep_on_another_stream_than_the_forward():
     assert torch.equal(x.grad.cpu(), plain_chain())
 
 
+def test_two_devices(two_devices):
+    """Each has streams of its own, whichever is the current device."""
+    x, w = leaf(), leaf().detach().to("cuda:1").requires_grad_()
+    with tape.offload("cpu", min_bytes=1, prefetch=1) as o:
+        y, z = chain(x).sum(), chain(w).sum()
+        loss = y + z.to("cuda:0")
+    assert o.copied_bytes > 12 * VALUE
+    loss.backward()
+    assert torch.equal(x.grad.cpu(), plain_chain()) and torch.equal(w.grad.cpu(), plain_chain())
+
+
 def test_several_threads():
     found = [None] * 3
     o = tape.offload("cpu", min_bytes=1, prefetch=1)
