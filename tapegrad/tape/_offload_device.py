@@ -31,6 +31,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.tape._offload_records import (
     Handle,
+    Holder,
     Record,
     Small,
     State,
@@ -295,31 +296,33 @@ class DeviceStore(Tracker):
         assert isinstance(record, _DeviceRecord)
         store: DeviceStore = record.store
         sweep = current_sweep()
-        base = store._bring_back(packed, record)
+        kept, base = store._bring_back(packed, record)
         with locked:
             self.stats.unpacked += 1
-            if base is None or (sweep is not None and record.sweep == sweep):
+            if kept is not None or (sweep is not None and record.sweep == sweep):
                 self.stats.reused += 1
             packed.taken = record.sweep = sweep
             store._drop_idle()
             ahead = store._ahead_of(packed.position)
         store._prefetch(ahead)
-        if base is not None:
-            return packed.view_of(base)
-        assert packed.kept is not None
-        return packed.kept.get()
+        if kept is not None:
+            return kept.get()
+        assert base is not None
+        return packed.view_of(base)
 
-    def _bring_back(self, handle: Handle, record: _DeviceRecord) -> Tensor | None:
-        """Return a record's bytes on the device, for the current stream; None if kept there."""
+    def _bring_back(
+        self, handle: Handle, record: _DeviceRecord
+    ) -> tuple[Holder | None, Tensor | None]:
+        """Return what keeps a value on the device, or its bytes there for the current stream."""
         while True:
             with locked:
                 if handle.kept is not None:
-                    return None
+                    return handle.kept, None
                 if record.base is not None and not record.is_base_intact():
                     self._drop(record)  # somebody wrote into it
                 if record.base is not None:
                     self._join(record)
-                    return record.base
+                    return None, record.base
                 host, filed = record.host, record.filed
             if host is None and filed is not None:
                 assert self.file is not None

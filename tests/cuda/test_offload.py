@@ -284,6 +284,19 @@ def test_with_compression():
         assert_same(gradients(tape.compress("exact")), exact)
 
 
+@pytest.mark.parametrize("outer", ["offload", "budget"])
+def test_with_a_budget(outer):
+    """Between them they keep the limit, and neither undoes what the other did."""
+    o, b = tape.offload("cpu", min_bytes=1, prefetch=0), tape.budget(9 * VALUE)
+    first, second = (o, b) if outer == "offload" else (b, o)
+    x = leaf()
+    with first, second:
+        y = chain(x, 30).sum()
+        y.backward()
+    assert torch.equal(x.grad.cpu(), plain_chain(30))
+    assert o.copied_bytes > 0 and b.peak <= 9 * VALUE
+
+
 def test_on_another_stream():
     side = cuda.Stream()
     x = leaf()
