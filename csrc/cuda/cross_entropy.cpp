@@ -94,8 +94,9 @@ void find_losses(const TensorImpl& x, const LossArguments& arguments) {
   RowShape shape;
   if (arguments.inner == 1) {
     shape.width = row_width(arguments.classes, x.dtype(), {arguments.x});
-    const RowShape held = RowShape::of(arguments.classes, shape.width,
-                                       x.dtype() == DType::Float64 ? kMostDoubles : kMostFloats);
+    const int most = x.dtype() == DType::Float64 ? kMostDoubles : kMostFloats;
+    const RowShape held =
+        RowShape::of(arguments.classes, shape.width, most, RowShape::kMostThreads, most);
     if (held.fits())
       return launch_with(find_kernel(x, LossKernel::Rows, held), device,
                          held.blocks(arguments.lines), held.threads, arguments);

@@ -17,14 +17,15 @@ struct Meeting {
   DType dtype;  // in which values are combined: one of the same size where they are only moved
   ScatterMode mode;
   int64_t count;
-  uint64_t limit;  // more than any place
+  uint64_t limit;                // more than any place
+  bool has_wide_places = false;  // of 64 bits, although they may fit into 32
 
   // `extent` is the greatest place.
   Meeting(const char* op, const TensorImpl& out, ScatterMode mode, int64_t count, int64_t extent);
   bool is_few() const { return count <= kFewValues; }
   // Whether every value may go to its place by itself, by an atomic operation or a plain store. See Note [Any order].
   bool may_come_in_any_order() const;
-  KeyType places() const { return KeyType::place(limit > UINT32_MAX); }
+  KeyType places() const { return KeyType::place(has_wide_places || limit > UINT32_MAX); }
   // "kAdd" in kernels.
   const char* mode_text() const;
   // Five bits that tell the instances apart.

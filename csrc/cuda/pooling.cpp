@@ -6,7 +6,9 @@
 #include "cuda/elements.h"
 #include "cuda/kernel_errors.h"
 #include "cuda/launch.h"
+#include "cuda/meet.h"
 #include "cuda/move.h"
+#include "cuda/settings.h"
 
 namespace tapegrad::cuda {
 
@@ -212,7 +214,24 @@ void plane_gather(const OpCall& call) {
                      y.data(), nullptr, place_errors(call.op.name, device, plane_size(x, rank))});
 }
 
-// What goes to one place is added up, in any order.
+// What goes to one place is added up in the order in which it comes.
+void plane_add_in_order(const OpCall& call) {
+  const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
+  static auto& cache = *new KernelCache;
+  const int device = y.device().index;
+  const int64_t rank = call.integer(0);
+  Meeting meeting(call.op.name, y, ScatterMode::Add, x.numel(), y.numel() - 1);
+  meeting.has_wide_places = true;
+  Placed placed(meeting);
+  launch_each(find_plane_kernel(cache, "plane_places", &x, &places, device), device, x.numel(),
+              false,
+              PlaneArguments{x.numel(), plane_size(x, rank), plane_size(y, rank), x.data(),
+                             places.data(), placed.values->data(), placed.places->data(),
+                             place_errors(call.op.name, device, plane_size(y, rank))});
+  meet(meeting, std::move(placed));
+}
+
+// The same in any order: see Note [Any order].
 void plane_scatter(const OpCall& call) {
   const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
   if (y.numel() == 0) return;
@@ -220,6 +239,7 @@ void plane_scatter(const OpCall& call) {
   const bool knows_windows = call.integer(2) != 0;
   if (knows_windows) return max_pool_backward(call);
   fill_bytes(y, 0);
+  if (deterministic_algorithms) return plane_add_in_order(call);
   static auto& cache = *new KernelCache;
   const int device = y.device().index;
   const int64_t rank = call.integer(0);

@@ -11,9 +11,10 @@ namespace tapegrad::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kFewChunks = 32;    // as in radix.cu
-constexpr int64_t kBlocks = 384;  // that run at a time; more work makes longer chunks
+constexpr int kDigits = 256;  // as in radix.cu, like the next two
+constexpr int kThreads = 512;
+constexpr int kFewChunks = 32;
+constexpr int64_t kBlocks = 264;  // that run at a time; more work makes longer chunks
 
 // As radix.cu has it.
 struct RadixArguments {
@@ -42,19 +43,19 @@ template <class Describe>
 FunctionHandle find_kernel(int device, uint64_t key, const Describe& describe) {
   static auto& cache = *new KernelCache;
   return cache.find(device, key, [&] {
-    return concat("file radix.cu\nRadixArguments\n", describe(), "\n256, 3");
+    return concat("file radix.cu\nRadixArguments\n", describe(), "\n512, 2");
   });
 }
 
 class Passes {
  public:
   Passes(const RadixSort& sort, Device device) : sort_(sort), device_(device) {
-    const int64_t tile = kThreads * (sort.type.nbytes + sort.item_nbytes <= 8 ? 16 : 8);
+    const int64_t tile = kThreads * (std::max(sort.type.nbytes, sort.item_nbytes) <= 4 ? 12 : 6);
     const int64_t tiles = sort.rows * ((sort.length + tile - 1) / tile);
     chunk_length_ = tile * ((tiles + kBlocks - 1) / kBlocks);
     chunks_ = (sort.length + chunk_length_ - 1) / chunk_length_;
-    counts_ = scratch(sort.rows * chunks_ * kThreads * 4, device);
-    if (chunks_ > kFewChunks) totals_ = scratch(sort.rows * kThreads * 4, device);
+    counts_ = scratch(sort.rows * chunks_ * kDigits * 4, device);
+    if (chunks_ > kFewChunks) totals_ = scratch(sort.rows * kDigits * 4, device);
   }
 
   void run() {
@@ -100,8 +101,8 @@ class Passes {
         find_kernel(device, type | 1, [&] { return concat("radix_count<", key_text, ">"); }),
         device, blocks, kThreads, arguments);
     if (chunks_ > kFewChunks)
-      launch_with(find_kernel(device, 2, [] { return "radix_scan"; }), device,
-                  sort_.rows * kThreads, kThreads, arguments);
+      launch_with(find_kernel(device, 2, [] { return "radix_scan"; }), device, sort_.rows * kDigits,
+                  kDigits, arguments);
     const uint64_t items = static_cast<uint64_t>(sort_.item_nbytes) << 4 | uint64_t{numbers} << 3 |
                            uint64_t{widens} << 2;
     const FunctionHandle move = find_kernel(device, type | items | 3, [&] {

@@ -29,8 +29,10 @@ struct RowShape {
   int items = 0;  // pieces of `width` elements that a thread holds; 0 where the row does not fit
   int threads = kMostThreads;
 
-  // `most` is how many elements a thread has registers for; single ones take more, for their addresses.
-  static RowShape of(int64_t length, int width, int most, int most_threads = kMostThreads) {
+  // `most` is how many elements a thread has registers for; single ones take more, for their addresses. Of a block
+  // each thread holds at least `least`.
+  static RowShape of(int64_t length, int width, int most, int most_threads = kMostThreads,
+                     int least = 16) {
     RowShape shape;
     shape.width = width;
     if (width == 1) most /= 2;
@@ -38,7 +40,7 @@ struct RowShape {
       if (elements > most) break;
       shape.by_warp = length <= elements * kWarp;
       // Threads of a block that hold few elements wait for each other more than they read.
-      const bool by_block = elements >= std::min(16, most) && length <= elements * most_threads;
+      const bool by_block = elements >= std::min(least, most) && length <= elements * most_threads;
       if (!shape.by_warp && !by_block) continue;
       shape.items = elements / width;
       shape.threads = shape.by_warp ? kWarpThreads

@@ -17,8 +17,10 @@ constexpr int64_t kLeastPart = 8 * 1024, kLeastColumnPart = 64;
 constexpr int64_t kMostColumnParts = 256;  // every part adds up those before
 constexpr int64_t kStateBytes = 16;
 constexpr int kThreads = 256, kMostWidth = 4;
-// Of rows that are read once: as in scan.cu, and how many, since every part looks at all before.
-constexpr int64_t kSweepsAtOnce = 8, kMostPartsAtOnce = 4096;
+// Of rows that are read once, each part by a large block, so that there are few: every part looks at all before. The sweeps
+// are those of scan.cu.
+constexpr int kThreadsAtOnce = 1024;
+constexpr int64_t kSweepsAtOnce = 4, kMostPartsAtOnce = 4096;
 
 // As in tapegrad/cuda/kernels/scan.cu.
 struct ScanArguments {
@@ -60,7 +62,7 @@ FunctionHandle find_kernel(const Scan& scan, Passes passes) {
                                               : "scan_rows<";
     const std::string start = concat("file scan.cu\nScanArguments\n", walk, type, ", ",
                                      kRules[static_cast<int>(scan.kind)], "<", type, ">, ");
-    if (passes == Passes::Once) return concat(start, scan.width, ">");
+    if (passes == Passes::Once) return concat(start, scan.width, ">\n", kThreadsAtOnce);
     const char* which = kPasses[static_cast<int>(passes)];
     if (scan.by_columns) return concat(start, which, ">");
     return concat(start, scan.by_warp ? "true" : "false", ", ", scan.width, ", ", which, ">");
@@ -97,7 +99,7 @@ void run(const Scan& scan, ScanArguments& arguments) {
 
 // Whether it was done.
 bool run_rows_once(const Scan& scan, ScanArguments& arguments) {
-  arguments.part_length = kThreads * kSweepsAtOnce * scan.width;
+  arguments.part_length = kThreadsAtOnce * kSweepsAtOnce * scan.width;
   arguments.parts = divide_up(arguments.length, arguments.part_length);
   if (scan.kind == Kind::Recurrence || arguments.parts > kMostPartsAtOnce) return false;
   const int64_t blocks = arguments.outer * arguments.parts;
@@ -107,7 +109,8 @@ bool run_rows_once(const Scan& scan, ScanArguments& arguments) {
   arguments.told = memory->data();
   arguments.states = static_cast<char*>(memory->data()) + words * 4;
   fill_with_zeros(arguments.told, static_cast<size_t>(words) * 4, scan.device.index);
-  launch_with(find_kernel(scan, Passes::Once), scan.device.index, blocks, kThreads, arguments);
+  launch_with(find_kernel(scan, Passes::Once), scan.device.index, blocks, kThreadsAtOnce,
+              arguments);
   return true;
 }
 

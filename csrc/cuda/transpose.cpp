@@ -1,12 +1,14 @@
 #include "cuda/transpose.h"
 
+#include <algorithm>
+
 #include "cuda/launch.h"
 
 namespace tapegrad::cuda {
 
 namespace {
 
-constexpr int kTile = 64, kThreads = 256, kMostOuter = 6;
+constexpr int kThreads = 128, kMostOuter = 6;
 constexpr int64_t kShortest = 16;  // a dimension that tiles pay for
 
 // As in tapegrad/cuda/kernels/transpose.cu.
@@ -28,6 +30,20 @@ int source_order(const LoopNest& nest) {
   return -1;
 }
 
+// How many elements can be moved at a time, on both sides.
+int vector_width(const TransposeArguments& arguments, size_t item) {
+  const auto width = static_cast<int64_t>(std::min<size_t>(16 / item, 4));
+  const auto addresses =
+      reinterpret_cast<uintptr_t>(arguments.from) | reinterpret_cast<uintptr_t>(arguments.to);
+  bool fits = addresses % (static_cast<size_t>(width) * item) == 0;
+  for (const int64_t number :
+       {arguments.width, arguments.height, arguments.from_stride, arguments.to_stride})
+    fits = fits && number % width == 0;
+  for (int64_t d = 0; d < arguments.outer; ++d)
+    fits = fits && arguments.from_strides[d] % width == 0 && arguments.to_strides[d] % width == 0;
+  return fits ? static_cast<int>(width) : 1;
+}
+
 }  // namespace
 
 bool copy_transposed(const TensorImpl& to, const TensorImpl& from, const LoopNest& nest) {
@@ -45,8 +61,10 @@ bool copy_transposed(const TensorImpl& to, const TensorImpl& from, const LoopNes
                                {},
                                {},
                                {}};
-  arguments.tiles_across = (arguments.width + kTile - 1) / kTile;
-  arguments.tiles_down = (arguments.height + kTile - 1) / kTile;
+  const size_t item = itemsize(to.dtype());
+  const int64_t tile = item <= 2 ? 64 : 32;
+  arguments.tiles_across = (arguments.width + tile - 1) / tile;
+  arguments.tiles_down = (arguments.height + tile - 1) / tile;
   int64_t blocks = arguments.tiles_across * arguments.tiles_down;
   for (int d = 1; d < nest.rank(); ++d) {
     if (d == second) continue;
@@ -58,14 +76,15 @@ bool copy_transposed(const TensorImpl& to, const TensorImpl& from, const LoopNes
   }
   if (blocks > INT32_MAX) return false;
   static auto& cache = *new KernelCache;
-  const size_t item = itemsize(to.dtype());
   const int device = to.device().index;
-  const FunctionHandle kernel = cache.find(device, item, [&] {
+  const int width = vector_width(arguments, item);
+  const FunctionHandle kernel = cache.find(device, item << 4 | static_cast<size_t>(width), [&] {
     const char* word = item == 1   ? "unsigned char"
                        : item == 2 ? "unsigned short"
                        : item == 4 ? "unsigned"
                                    : "uint64";
-    return concat("file transpose.cu\nTransposeArguments\ntranspose<", word, ">");
+    return concat("file transpose.cu\nTransposeArguments\ntranspose<", word, ", ", width, ", ",
+                  tile, ">");
   });
   launch_with(kernel, device, blocks, kThreads, arguments);
   return true;

@@ -101,15 +101,27 @@ def test_large_windows(size):
     assert torch.equal(F.adaptive_max_pool2d(x.cuda(), 1, return_indices=True)[1].cpu(), wanted)
 
 
-def test_scatter_without_windows():
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_scatter_without_windows(deterministic):
     """The derivative of the gather that is the derivative of the scatter of a gradient."""
 
-    def gather(x, grad, other):
-        y = F.max_pool2d(x, 3, 2)
-        (scattered,) = torch.autograd.grad(y, x, grad, create_graph=True)
-        return torch.autograd.grad(scattered, grad, other, create_graph=True)
+    def gather(stride):
+        def function(x, grad, other):
+            y = F.max_pool2d(x, 3, stride)
+            (scattered,) = torch.autograd.grad(y, x, grad, create_graph=True)
+            return torch.autograd.grad(scattered, grad, other, create_graph=True)
 
-    compare(gather, torch.randn(1, 2, 6, 6), torch.randn(1, 2, 2, 2), torch.randn(1, 2, 6, 6))
+        return function
+
+    torch.use_deterministic_algorithms(deterministic)
+    try:
+        compare(
+            gather(2), torch.randn(1, 2, 6, 6), torch.randn(1, 2, 2, 2), torch.randn(1, 2, 6, 6)
+        )
+        x, other = torch.randn(1, 2, 30, 30), torch.randn(1, 2, 30, 30)
+        compare(gather(1), x, torch.randn(1, 2, 28, 28), other)
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_unpool():

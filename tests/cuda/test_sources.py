@@ -264,6 +264,7 @@ INSTANCES = {
             "PlaneArguments",
             *(f"plane_gather<{s}, {p}>" for s in FLOATS for p in ("int", "int64")),
             *(f"plane_add<{s}, {p}>" for s in FLOATS for p in ("int", "int64")),
+            *(f"plane_places<{s}, {p}>" for s in FLOATS for p in ("int", "int64")),
             *(f"plane_compete<{p}>" for p in ("int", "int64")),
             *(f"plane_take<{s}>" for s in FLOATS),
         ),
@@ -383,6 +384,13 @@ INSTANCES = {
         "scan_rows<float, ScanRecurrence<float>, false, 4, kBoth>",
         "scan_rows<double, ScanRecurrence<double>, true, 1, kBoth>",
         "scan_columns<Half, ScanRecurrence<Half>, kBoth>",
+    ),
+    "transpose.cu": each(
+        "TransposeArguments",
+        *(f"transpose<{word}, 1, {64 if k < 2 else 32}>" for k, word in enumerate(WORDS)),
+        "transpose<unsigned short, 4, 64>",
+        "transpose<unsigned, 4, 32>",
+        "transpose<uint64, 2, 32>",
     ),
     "clip.cu": [
         *each(

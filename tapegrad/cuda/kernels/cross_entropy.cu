@@ -129,18 +129,34 @@ struct Line {
     return target == a.ignore_index || target < 0 || target >= a.classes ? A(0) : weight(target);
   }
 
-  // By one thread.
-  __device__ A finish(A top, A log_sum, A surprises) const {
-    static_cast<S*>(a.top)[number] = Storage<S>::store(top);
-    static_cast<S*>(a.log_sum)[number] = Storage<S>::store(log_sum);
-    const int64 target = a.target[number];
-    if (target == a.ignore_index) return 0;
-    if (target < 0 || target >= a.classes) {  // see Note [Errors of kernels]
-      a.errors.report(target);
-      return 0;
+};
+
+// What a line's loss needs of its target: read before the line is, so that nobody waits for it.
+template <class S>
+struct Target {
+  using A = typename Storage<S>::Compute;
+  A x = 0, weight = 0;
+  bool counts = false;
+
+  __device__ explicit Target(const Line<S>& line) {
+    const int64 target = line.a.target[line.number];
+    if (target == line.a.ignore_index) return;
+    if (target < 0 || target >= line.a.classes) {  // see Note [Errors of kernels]
+      line.a.errors.report(target);
+      return;
     }
+    x = line.at(target);
+    weight = line.weight(target);
+    counts = true;
+  }
+  // By one thread.
+  __device__ A loss(const Line<S>& line, A top, A log_sum, A surprises) const {
+    const LossArguments& a = line.a;
+    static_cast<S*>(a.top)[line.number] = Storage<S>::store(top);
+    static_cast<S*>(a.log_sum)[line.number] = Storage<S>::store(log_sum);
+    if (!counts) return 0;
     const A smoothing = static_cast<A>(a.smoothing);
-    const A own = (A(1) - smoothing) * weight(target) * -(at(target) - top - log_sum);
+    const A own = (A(1) - smoothing) * weight * -(x - top - log_sum);
     return smoothing > 0 ? own + smoothing / static_cast<A>(a.classes) * surprises : own;
   }
 };
@@ -149,10 +165,11 @@ template <class S, class Owner, int kWidth>
 __device__ inline typename Storage<S>::Compute loss_of_line(const LossArguments& a, int64 number) {
   using A = typename Storage<S>::Compute;
   const Line<S> line(a, number);
+  const Target<S> target(line);
   const ExpSum<A> sum = line.template measure<Owner, kWidth>();
   const A log_sum = math::log(sum.sum);
   const A surprises = a.smoothing > 0 ? line.template surprises<Owner>(sum.top, log_sum) : A(0);
-  return Owner::lane() == 0 ? line.finish(sum.top, log_sum, surprises) : A(0);
+  return Owner::lane() == 0 ? target.loss(line, sum.top, log_sum, surprises) : A(0);
 }
 
 // A line for each block or thread.
@@ -175,6 +192,7 @@ __device__ void loss_of_rows(const LossArguments& a) {
   const int64 number = Owner::number();
   if (number >= a.lines) return;
   const Line<S> line(a, number);
+  const Target<S> target(line);
   Row x;
   x.load(line.x, a.classes, lowest_number<A>());
   A top = lowest_number<A>();
@@ -189,7 +207,7 @@ __device__ void loss_of_rows(const LossArguments& a) {
   A surprises = 0;
   if (a.smoothing > 0) surprises = line.template surprises<Owner>(top, log_sum);
   if (Owner::lane() != 0) return;
-  static_cast<S*>(a.losses)[number] = Storage<S>::store(line.finish(top, log_sum, surprises));
+  static_cast<S*>(a.losses)[number] = Storage<S>::store(target.loss(line, top, log_sum, surprises));
 }
 
 // ---- all together

@@ -244,7 +244,8 @@ struct PlaneArguments {
   int64 in, out;  // elements of a plane
   const void *x, *places;
   void* y;
-  void* winners;  // of each place of y, the number of the last element that goes there, or -1
+  // Of each place of y, the number of the last element that goes there, or -1; or places in y, see plane_places.
+  void* winners;
   ErrorPlace errors;
 };
 
@@ -274,6 +275,18 @@ __device__ void plane_add(const PlaneArguments& a) {
   if (!is_inside(a, place, a.out)) return;
   atomicAdd(static_cast<S*>(a.y) + element / a.in * a.out + place,
             static_cast<const S*>(a.x)[element]);
+}
+
+// Where the order matters they are sorted by their places: meet.cuh. y becomes their values.
+template <class S, class P>
+__device__ void plane_places(const PlaneArguments& a) {
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (element >= a.count) return;
+  const P place = static_cast<const P*>(a.places)[element];
+  const int64 plane = element / a.in, limit = a.count / a.in * a.out;
+  static_cast<uint64*>(a.winners)[element] =
+      is_inside(a, place, a.out) ? plane * a.out + place : limit;
+  static_cast<S*>(a.y)[element] = static_cast<const S*>(a.x)[element];
 }
 
 template <class P>

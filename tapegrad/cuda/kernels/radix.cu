@@ -5,13 +5,14 @@
 // A pass is made of three kernels. The row is cut into chunks, one for each block. radix_count counts the digits of each
 // chunk; radix_scan adds the counts of one digit up over the chunks (where there are few of them the
 // next kernel does that by itself); radix_move takes its chunk tile by tile: it ranks the elements of the
-// tile by their digits, brings them into that order in shared memory, and writes them from there, so
-// that neighbours in the output are written together.
+// tile by their digits, brings first the keys and then the items into that order in shared memory, and writes them from
+// there, so that neighbours in the output are written together.
 //
 // Keys are moved as they are: what orders them is computed for each digit (keys.cuh). So what a key does not
 // tell apart (the two zeros, NaNs) comes back unchanged.
 
-inline constexpr int kRadixThreads = 256;  // one for each value of a digit
+inline constexpr int kRadixDigits = 256;
+inline constexpr int kRadixThreads = 512;  // that count or move a chunk
 inline constexpr int kRadixWarps = kRadixThreads / 32;
 inline constexpr int kFewChunks = 32;
 
@@ -29,15 +30,13 @@ struct RadixArguments {
   int descending;
 };
 
-// The lanes with the same digit.
-__device__ inline unsigned lanes_with(unsigned digit) {
-  unsigned lanes = ~0u;
-#pragma unroll
-  for (int bit = 0; bit < 8; ++bit) {
-    const bool set = digit >> bit & 1;
-    const unsigned with_bit = __ballot_sync(~0u, set);
-    lanes &= set ? with_bit : ~with_bit;
-  }
+// The lanes of the warp with the same digit. `masks` has a word for each digit, all zero before and, when the first of the
+// lanes has cleared its word, behind.
+__device__ inline unsigned lanes_with(unsigned digit, unsigned* masks) {
+  atomicOr(&masks[digit], 1u << threadIdx.x % 32);
+  __syncwarp();
+  const unsigned lanes = masks[digit];
+  __syncwarp();
   return lanes;
 }
 
@@ -63,7 +62,7 @@ __device__ void radix_count(const RadixArguments& a) {
   __shared__ unsigned counts[kRadixWarps][256];
   const RadixChunk chunk(a);
   const int thread = threadIdx.x, warp = thread / 32;
-  for (int w = 0; w < kRadixWarps; ++w) counts[w][thread] = 0;
+  for (int k = thread; k < kRadixWarps * 256; k += kRadixThreads) counts[k / 256][k % 256] = 0;
   __syncthreads();
   const KeyBits<S>* keys = static_cast<const KeyBits<S>*>(a.keys) + chunk.row * a.length;
   for (int64 first = chunk.begin; first < chunk.end; first += kRadixThreads * kAtOnce) {
@@ -80,6 +79,7 @@ __device__ void radix_count(const RadixArguments& a) {
     }
   }
   __syncthreads();
+  if (thread >= kRadixDigits) return;
   unsigned count = 0;
 #pragma unroll
   for (int w = 0; w < kRadixWarps; ++w) count += counts[w][thread];
@@ -92,7 +92,7 @@ __device__ inline void radix_scan(const RadixArguments& a) {
   const int digit = blockIdx.x % 256;
   unsigned* counts = a.counts + row * a.chunks * 256 + digit;
   unsigned before = 0;
-  for (int first = 0; first < a.chunks; first += kRadixThreads) {
+  for (int first = 0; first < a.chunks; first += blockDim.x) {
     const int chunk = first + threadIdx.x;
     const unsigned count = chunk < a.chunks ? counts[static_cast<int64>(chunk) * 256] : 0;
     unsigned total;
@@ -103,11 +103,12 @@ __device__ inline void radix_scan(const RadixArguments& a) {
   if (threadIdx.x == 0) a.totals[blockIdx.x] = before;
 }
 
-// Where the chunk's elements with the thread's digit go to in the row.
+// Where the chunk's elements with the thread's digit go to in the row; threads beyond the digits have none.
 __device__ inline unsigned radix_start(const RadixArguments& a, const RadixChunk& chunk) {
   const int digit = threadIdx.x;
   unsigned before = 0, total = 0;
-  if (a.chunks > kFewChunks) {
+  if (digit >= kRadixDigits) {
+  } else if (a.chunks > kFewChunks) {
     before = a.counts[static_cast<int64>(blockIdx.x) * 256 + digit];
     total = a.totals[chunk.row * 256 + digit];
   } else {
@@ -128,15 +129,20 @@ __device__ void radix_move(const RadixArguments& a) {
   constexpr bool kNumbers = kSame<ItemIn, Numbered>;
   using Bits = KeyBits<S>;
   using Item = typename Choose<kNumbers, unsigned, ItemIn>::type;
-  constexpr int kPerThread = sizeof(Bits) + sizeof(Item) <= 8 ? 16 : 8;
+  constexpr int kLarger = sizeof(Bits) > sizeof(Item) ? sizeof(Bits) : sizeof(Item);
+  constexpr int kPerThread = kLarger <= 4 ? 12 : 6;  // as in csrc/cuda/radix.cpp
   constexpr int kTile = kRadixThreads * kPerThread;
   __shared__ unsigned counts[kRadixWarps][256];
   __shared__ unsigned shifts[256];  // from places in the tile to places in the row
-  __shared__ Bits sorted_keys[kTile];
-  __shared__ Item sorted_items[kTile];
+  // The tile in its new order, first the keys, then the items; while it is ranked, the masks of the warps.
+  __shared__ __align__(16) unsigned char memory[kTile * 4 > kTile * kLarger ? kTile * 4 : kTile * kLarger];
+  static_assert(sizeof(memory) >= sizeof(counts), "masks have a word for each digit of each warp");
 
   const RadixChunk chunk(a);
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+  unsigned* masks = reinterpret_cast<unsigned*>(memory) + warp * 256;
+  Bits* sorted_keys = reinterpret_cast<Bits*>(memory);
+  Item* sorted_items = reinterpret_cast<Item*>(memory);
   const int64 row_start = chunk.row * a.length;
   const Bits* keys = static_cast<const Bits*>(a.keys) + row_start;
   Bits* keys_out = static_cast<Bits*>(a.keys_out) + row_start;
@@ -146,7 +152,7 @@ __device__ void radix_move(const RadixArguments& a) {
   for (int64 tile = chunk.begin; tile < chunk.end; tile += kTile) {
     const int valid = chunk.end - tile < kTile ? static_cast<int>(chunk.end - tile) : kTile;
     Bits key[kPerThread];
-    unsigned ranked[kPerThread];  // the digit, and below it the rank among equal ones of the warp
+    unsigned ranked[kPerThread];  // the digit, and below it the rank among equal ones of the warp; then the place
     // A warp takes neighbours, so that ranks follow the order of the row.
     const int first = warp * 32 * kPerThread + lane;
 #pragma unroll
@@ -154,16 +160,20 @@ __device__ void radix_move(const RadixArguments& a) {
       const int at = first + i * 32;
       key[i] = at < valid ? keys[tile + at] : Bits(0);
     }
-    for (int w = 0; w < kRadixWarps; ++w) counts[w][thread] = 0;
-    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < 256; k += 32) counts[warp][k + lane] = masks[k + lane] = 0;
+    __syncwarp();
     // What lies behind the end gets the greatest digit, and so the last ranks.
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const unsigned digit = first + i * 32 < valid ? digit_of<S>(key[i], a) : 255u;
-      const unsigned equal = lanes_with(digit), lower = equal & ((1u << lane) - 1);
+      const unsigned equal = lanes_with(digit, masks), lower = equal & ((1u << lane) - 1);
       const unsigned before = counts[warp][digit];
       __syncwarp();
-      if (lower == 0) counts[warp][digit] = before + __popc(equal);
+      if (lower == 0) {
+        counts[warp][digit] = before + __popc(equal);
+        masks[digit] = 0;
+      }
       __syncwarp();
       ranked[i] = digit << 16 | (before + __popc(lower));
     }
@@ -176,33 +186,44 @@ __device__ void radix_move(const RadixArguments& a) {
     }
     __syncthreads();
     unsigned count = 0, all;
+    if (thread < kRadixDigits) {
 #pragma unroll
-    for (int w = 0; w < kRadixWarps; ++w) {
-      const unsigned of_warp = counts[w][thread];
-      counts[w][thread] = count;
-      count += of_warp;
+      for (int w = 0; w < kRadixWarps; ++w) {
+        const unsigned of_warp = counts[w][thread];
+        counts[w][thread] = count;
+        count += of_warp;
+      }
     }
     const unsigned start = scan_block_before<Plus>(count, 0u, all);
+    if (thread < kRadixDigits) {
 #pragma unroll
-    for (int w = 0; w < kRadixWarps; ++w) counts[w][thread] += start;
-    shifts[thread] = next - start;
-    next += count;
+      for (int w = 0; w < kRadixWarps; ++w) counts[w][thread] += start;
+      shifts[thread] = next - start;
+      next += count;
+    }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      const unsigned place = counts[warp][ranked[i] >> 16] + (ranked[i] & 0xffffu);
-      sorted_keys[place] = key[i];
-      sorted_items[place] = item[i];
+      ranked[i] = counts[warp][ranked[i] >> 16] + (ranked[i] & 0xffffu);
+      sorted_keys[ranked[i]] = key[i];
     }
+    __syncthreads();
+    unsigned to[kPerThread];
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int place = i * kRadixThreads + thread;
+      const Bits bits = sorted_keys[place];
+      to[i] = shifts[digit_of<S>(bits, a)] + place;
+      if (place < valid) keys_out[to[i]] = bits;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) sorted_items[ranked[i]] = item[i];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int place = i * kRadixThreads + thread;
-      if (place >= valid) break;
-      const Bits bits = sorted_keys[place];
-      const unsigned to = shifts[digit_of<S>(bits, a)] + place;
-      keys_out[to] = bits;
-      items_out[to] = static_cast<ItemOut>(sorted_items[place]);
+      if (place < valid) items_out[to[i]] = static_cast<ItemOut>(sorted_items[place]);
     }
     __syncthreads();
   }

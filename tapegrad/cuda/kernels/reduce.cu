@@ -251,7 +251,7 @@ struct Moments : Elements<S> {
   template <int n, class PlaceOf>
   __device__ static void fold(State& state, const A (&values)[n], PlaceOf) {
     if (!kLooksAhead && state.count == 0) look_ahead(state, values[0]);
-    constexpr int kChains = n < 4 ? n : 4;  // that do not wait for each other
+    constexpr int kChains = n < 2 ? n : 2;  // that do not wait for each other
     double sums[kChains] = {}, squares[kChains] = {};
 #pragma unroll
     for (int k = 0; k < n; ++k) {

@@ -312,7 +312,7 @@ __device__ void scan_rows(const ScanArguments& a) {
 
 // ---- rows that are read once
 
-inline constexpr int kSweepsAtOnce = 8;
+inline constexpr int kSweepsAtOnce = 4;
 
 // By another block, while this one runs: not from the cache of the multiprocessor.
 template <class T>
@@ -327,19 +327,35 @@ __device__ inline T read_fresh(const T* from) {
   return value;
 }
 
-// What the parts before come to, in their order, as soon as all of them are told.
+// What the parts before come to, in their order, as soon as all of them are told. A thread asks for some parts at a time:
+// an answer takes as long as many steps of the scan.
 template <class Rule>
 __device__ inline typename Rule::State await_parts(const ScanArguments& a, int64 row, int64 part) {
+  constexpr int kAtOnce = 2;
   const volatile unsigned* told = a.told + 1 + row * a.parts;
   const int64 share = (part + blockDim.x - 1) / blockDim.x;
   const int64 begin = threadIdx.x * share;
   const int64 end = begin + share < part ? begin + share : part;
-  for (int64 p = begin; p < end; ++p)
-    while (!told[p]) __nanosleep(20);
-  __threadfence();
   typename Rule::State state = Rule::identity();
-  for (int64 p = begin; p < end; ++p)
-    state = Rule::combine(state, read_fresh(states_of<Rule>(a, row) + p));
+  for (int64 first = begin; first < end; first += kAtOnce) {
+    for (bool is_told = false; !is_told;) {
+      unsigned answers[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) answers[k] = first + k < end ? told[first + k] : 1;
+      is_told = true;
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) is_told = is_told && answers[k];
+      if (!is_told) __nanosleep(20);
+    }
+    __threadfence();
+    typename Rule::State states[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k)
+      if (first + k < end) states[k] = read_fresh(states_of<Rule>(a, row) + first + k);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k)
+      if (first + k < end) state = Rule::combine(state, states[k]);
+  }
   return reduce_block<Rule>(state, Rule::identity());
 }
 
