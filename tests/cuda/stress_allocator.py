@@ -86,8 +86,6 @@ class Stress:
         self.bytes -= each.tensor.nbytes
         shares = self.draw.random() < 0.2
         self.compare(each, self.draw.randrange(4) if shares else each.stream)
-        with self.streams[self.draw.randrange(4)]:  # whichever is current when it is freed
-            del each
 
     def free_some(self, count):
         for _ in range(count):
@@ -98,12 +96,13 @@ class Stress:
         draw, most = self.draw, 50
         while self.allocations < count:
             if draw.random() < 0.0005:
-                most = draw.choice((10, 50, 200, 800))
-            if len(self.live) < most and (not self.live or draw.random() < 0.6):
+                most = draw.choice((10, 50, 100, 200)) if draw.random() < 0.98 else 1600
+            hurry = 0.9 if len(self.live) < most // 2 else 0.5
+            if not self.live or (len(self.live) < most and draw.random() < hurry):
                 self.allocate()
-            elif self.live:
+            else:
                 self.free()
-            if draw.random() < 0.00005 * max(1, 20_000 / count):
+            if draw.random() < max(0.00005, 5 / count):
                 self.flushes += 1
                 cuda.empty_cache()
         self.free_some(len(self.live))
@@ -111,7 +110,7 @@ class Stress:
         return sum(int(wrong) for wrong in self.wrong)
 
 
-def run(count, seed=0, largest=100_000_000, limit=2 << 30, forgets=False):
+def run(count, seed=0, largest=100_000_000, limit=4 << 30, forgets=False):
     """Run a stress with at most so many bytes of the device; return it and the wrong elements."""
     total = cuda.get_device_properties().total_memory
     cuda.set_per_process_memory_fraction(min(1.0, limit / total))
@@ -127,7 +126,7 @@ def main():
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--largest", type=int, default=100_000_000)
-    parser.add_argument("--limit", type=int, default=2 << 30)
+    parser.add_argument("--limit", type=int, default=4 << 30)
     options = parser.parse_args()
     start = time.perf_counter()
     stress, wrong = run(options.count, options.seed, options.largest, options.limit)

@@ -9,7 +9,7 @@ KIB = 1 << 10
 
 
 def test_contents_stay():
-    stress, wrong = stress_allocator.run(300, largest=3 << 20, limit=24 << 20)
+    stress, wrong = stress_allocator.run(300, largest=3 << 20, limit=16 << 20)
     assert wrong == 0 and stress.allocations == 300
     assert stress.shared > 10 and stress.flushes > 0 and stress.out_of_memory > 0
     assert not stress.live and torch.cuda.memory_allocated() <= 4 * 512
