@@ -456,8 +456,8 @@ def test_we_wait_for_the_arrays_stream(emulator):
     with cuda.stream(producer):
         array = Described(x)
     assert torch.as_tensor(array, device="cuda")[3].item() == 7
-    x = busy(producer)
-    array = Described(x, stream=None)
+    y = busy(producer)
+    array = Described(y, stream=None)
     assert torch.as_tensor(array, device="cuda")[3].item() == 0  # nobody said that there is work
     producer.synchronize()
 
