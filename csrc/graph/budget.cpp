@@ -9,6 +9,7 @@
 #include "graph/node.h"
 #include "graph/write_log.h"
 #include "intercept/call_cache.h"
+#include "intercept/host_bytes.h"
 
 namespace tapegrad {
 
@@ -263,6 +264,7 @@ void run_in_budget(const OpCall& call, const Next& next) {
 [[maybe_unused]] const bool installed = [] {
   install(Interceptor::Budget, run_in_budget);
   add_storage_listener({Storage::kTracked, Recipes::forget, Recipes::settle, Recipes::expose});
+  before_unseen_read = Recipes::note_read;
   keep_hooks = {[](TensorImpl& result) {
     Budget::admit(result.storage());
     add_saver(result);

@@ -561,6 +561,11 @@ void Recipes::settle(Storage& storage) {
   value.forget_recipe();
 }
 
+void Recipes::note_read(const Storage& storage) {
+  const Value& value = *find(storage);
+  if (value.is_remade && value.is_present()) await(value, current_lane);
+}
+
 void Recipes::expose(Storage& storage) {
   Value& value = *find(storage);
   if (storage.has(Storage::kEvicted)) bring_back(value);

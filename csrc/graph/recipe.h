@@ -166,6 +166,8 @@ class Recipes {
   static void bring_back(Value& target);
   // The bytes are used outside of calls: they are there, and stay.
   static void settle(Storage& storage);
+  // The bytes are read outside of calls.
+  static void note_read(const Storage& storage);
   // Somebody may write the storage unseen from now on.
   static void expose(Storage& storage);
   // No more calls will be noted for now.

@@ -26,8 +26,13 @@ void each_element(const TensorImpl& x, Visit&& visit) {
   }
 }
 
+void tell_read(const Tensor& x) {
+  if (x->storage().has(Storage::kTracked)) before_unseen_read(x->storage());
+}
+
 // Between the host and a device: contiguous tensors of one dtype and size.
 void move_unseen(const Tensor& from, const Tensor& to) {
+  tell_read(from);
   static const Op& move = *find_op("move");
   TensorImpl* const inputs[] = {from.impl()};
   TensorImpl* const outputs[] = {to.impl()};
@@ -102,6 +107,7 @@ Tensor copy_to_host(const Tensor& x) {
 }
 
 void copy_unseen(const Tensor& from, const Tensor& to) {
+  tell_read(from);
   TensorImpl* const inputs[] = {from.impl()};
   TensorImpl* const outputs[] = {to.impl()};
   run_without_interceptors({registered_copy(), inputs, {}, outputs});

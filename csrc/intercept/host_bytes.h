@@ -16,6 +16,9 @@ void put_bytes(const Tensor& x, const std::vector<char>& bytes);
 Tensor whole_storage(const Ref<Storage>& storage);
 Tensor part_of_storage(const Ref<Storage>& storage, int64_t begin, int64_t end);
 
+// Set by the graph layer: bytes that a budget knows are about to be read beside calls, in the thread's lane.
+inline void (*before_unseen_read)(const Storage& storage) = nullptr;
+
 // The op that copies elements, and its kernel alone: for copies that are no call of the program. Both tensors
 // are on one device.
 const Op& registered_copy();

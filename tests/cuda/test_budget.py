@@ -357,6 +357,38 @@ def test_streams_take_turns(emulator):
     assert same_elements(x.grad, expected[0])
 
 
+@pytest.mark.parametrize("who", ["call", "host", "later host", "address"])
+def test_who_asks_waits(emulator, who):
+    """What is computed again on one stream may be asked for on a second, and read on a third."""
+    x = torch.randn(64, 64, device="cuda", requires_grad=True)
+    made, asking, reading = (torch.cuda.Stream() for _ in range(3))
+    made.wait_stream(torch.cuda.current_stream())
+    with quiet_budget("40 KiB"):
+        with torch.cuda.stream(made):
+            y, nodes = x, []
+            for _ in range(6):
+                y = y.sin()
+                nodes.append(y.grad_fn)
+        for stream in (asking, reading):
+            stream.wait_stream(made)
+        states = [tape.of(y)[number + 1].saved[0].state for number in range(6)]
+        before = states.index("evicted")
+        saved = nodes[before]._saved_self
+        with torch.cuda.stream(asking):
+            if who == "address":
+                saved.data_ptr()
+            copy = saved if who == "host" else saved * 1
+            found = None if who == "later host" else copy.tolist()
+        if who == "later host":
+            with torch.cuda.stream(reading):
+                found = saved.tolist()
+        expected = x.detach()
+        for _ in range(before):
+            expected = expected.sin()
+        assert found == expected.tolist()
+        del copy, saved, nodes, y
+
+
 def _chain(x):
     y = x
     for _ in range(6):
