@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "core/error.h"
 #include "core/fresh_memory.h"
@@ -80,6 +81,8 @@ class DeviceMemory {
   void release_cached();
   void set_limit(double fraction);
   void append_snapshot(std::vector<SegmentSnapshot>& segments) const;
+  // Puts back the block that was freed last: before anybody looks.
+  void settle();
 
   AllocatorStatistics statistics;
   double fraction = 1;
@@ -105,6 +108,7 @@ class DeviceMemory {
   Block* fetch_segment(StreamBlocks& own, PoolKind pool, size_t size);
   Block* join(Block* left, Block* right);
   void release(Block* block);
+  void put_back(Block* block);
   void give_back() noexcept;
   void wait_for_users(Block* block);
   void end_first_wait(std::deque<Waiting>& queue);
@@ -114,6 +118,7 @@ class DeviceMemory {
 
   const int device_;
   size_t limit_ = std::numeric_limits<size_t>::max();
+  Block* kept_ = nullptr;         // the small block that was freed last
   StreamBlocks* last_ = nullptr;  // the stream of the last request: mostly that of the next
   std::unordered_map<StreamHandle, std::unique_ptr<StreamBlocks>> streams_;
   BlockTable live_;
@@ -162,11 +167,17 @@ void* DeviceMemory::allocate(size_t nbytes) {
   const size_t size = is_caching ? round_up(nbytes, kUnit) : nbytes;
   const PoolKind pool = pool_for(size);
   StreamBlocks& own = blocks_of(current_stream(device_));
-  Block* block = own.of(pool).find(size);
-  if (!block) [[unlikely]]
-    block = find_or_fetch(own, pool, size, nbytes);
-  remove_free(block);
-  if (is_worth_splitting(pool, block->size - size)) keep_rest(block, size);
+  Block* block;
+  if (kept_ && kept_->size == size && kept_->owner == &own) {
+    block = std::exchange(kept_, nullptr);
+    block->is_kept = false;
+  } else {
+    block = own.of(pool).find(size);
+    if (!block) [[unlikely]]
+      block = find_or_fetch(own, pool, size, nbytes);
+    remove_free(block);
+    if (is_worth_splitting(pool, block->size - size)) keep_rest(block, size);
+  }
   block->is_live = true;
   block->requested = nbytes;
   live_.add(block);
@@ -207,6 +218,8 @@ void DeviceMemory::keep_rest(Block* block, size_t size) {
 
 // A free block where there is none yet: from the driver, or by waiting for those that were used on other streams.
 Block* DeviceMemory::find_or_fetch(StreamBlocks& own, PoolKind pool, size_t size, size_t nbytes) {
+  settle();
+  if (Block* block = own.of(pool).find(size)) return block;
   if (Block* block = fetch_segment(own, pool, size)) return block;
   ++statistics.retries;
   wait_for_events();
@@ -268,13 +281,31 @@ Block* DeviceMemory::join(Block* left, Block* right) {
   return left;
 }
 
-// Nothing uses the block any more: it can be handed out again.
+// Nothing uses the block any more: it can be handed out again. A small one is kept as it is until the next is freed: the next
+// request often has its size.
 void DeviceMemory::release(Block* block) {
   const auto taken = static_cast<int64_t>(block->size);
   count(block->pool, [&](PoolStatistics& all) {
     all.active.decrease(1);
     all.active_bytes.decrease(taken);
   });
+  if (is_caching && block->pool == PoolKind::Small) {
+    block->is_kept = true;
+    block = std::exchange(kept_, block);
+    if (!block) return;
+    block->is_kept = false;
+  }
+  put_back(block);
+}
+
+void DeviceMemory::settle() {
+  if (!kept_) return;
+  kept_->is_kept = false;
+  put_back(std::exchange(kept_, nullptr));
+}
+
+// Among the free blocks, as one with free neighbours.
+void DeviceMemory::put_back(Block* block) {
   if (Block* left = block->before; left && left->is_free()) {
     remove_free(left);
     block = join(left, block);
@@ -380,6 +411,7 @@ void DeviceMemory::wait_for_events() {
 
 void DeviceMemory::release_cached() {
   collect_events();
+  settle();
   auto is_unused = [](const auto& segment) {
     return segment.second->is_free() && segment.second->is_whole_segment();
   };
@@ -521,14 +553,20 @@ void set_memory_fraction(int device, double fraction) {
 }
 double memory_fraction(int device) { return memory_of(device).fraction; }
 
-const AllocatorStatistics& statistics(int device) { return memory_of(device).statistics; }
+const AllocatorStatistics& statistics(int device) {
+  DeviceMemory& memory = memory_of(device);
+  memory.settle();
+  return memory.statistics;
+}
 
 void reset_peaks(int device) {
+  memory_of(device).settle();
   change_statistics(memory_of(device).statistics,
                     [](Statistic& each) { each.peak = each.current; });
 }
 
 void reset_sums(int device) {
+  memory_of(device).settle();
   AllocatorStatistics& all = memory_of(device).statistics;
   change_statistics(all, [](Statistic& each) { each.allocated = each.freed = 0; });
   all.retries = all.out_of_memory = all.device_allocations = all.device_frees = 0;
@@ -536,8 +574,11 @@ void reset_sums(int device) {
 
 std::vector<SegmentSnapshot> snapshot() {
   std::vector<SegmentSnapshot> segments;
-  for (const DeviceMemory* memory : memories)
-    if (memory) memory->append_snapshot(segments);
+  for (DeviceMemory* memory : memories) {
+    if (!memory) continue;
+    memory->settle();
+    memory->append_snapshot(segments);
+  }
   return segments;
 }
 

@@ -10,7 +10,8 @@
 //
 // Blocks are multiples of 512 bytes. Those of up to 1 MiB come from segments of 2 MiB (the small pool), larger ones from
 // segments of 20 MiB, or of their own size from 10 MiB on (the large pool). The smallest free block that is large
-// enough is taken, the rest of it becomes a free block, and a freed block is joined with free neighbours.
+// enough is taken, the rest of it becomes a free block, and a freed block is joined with free neighbours; but the small
+// block that was freed last stays as it is, since the next request often has its size.
 // When the driver has no memory left, segments without a live block go back to it.
 //
 // All of it runs under Note [The GIL guards handles], freeing included: storages are handles.

@@ -28,7 +28,10 @@ struct Block {
   bool is_recorded = false;                    // and the program said so
   uint32_t waits = 0;                          // for so many events, after it was freed
 
-  bool is_free() const { return !is_live && waits == 0; }
+  bool is_kept =
+      false;  // freed last: neither joined with its neighbours nor among the free ones yet
+
+  bool is_free() const { return !is_live && waits == 0 && !is_kept; }
   bool is_whole_segment() const { return !before && !after; }
 };
 

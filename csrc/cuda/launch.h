@@ -30,17 +30,24 @@ class KernelCache {
  public:
   template <class Describe>
   FunctionHandle find(int device, uint64_t key, Describe&& describe) {
-    auto& kernels = of_device_[device];
-    auto found = kernels.find(key);
-    if (found != kernels.end()) [[likely]]
-      return found->second;
-    const FunctionHandle function = load_kernel(describe(), device);
-    kernels.emplace(key, function);
-    return function;
+    OfDevice& known = of_device_[device];
+    if (known.last && known.last_key == key) [[likely]]
+      return known.last;
+    auto found = known.kernels.find(key);
+    if (found == known.kernels.end()) [[unlikely]]
+      found = known.kernels.emplace(key, load_kernel(describe(), device)).first;
+    known.last_key = key;
+    known.last = found->second;
+    return known.last;
   }
 
  private:
-  std::unordered_map<uint64_t, FunctionHandle> of_device_[kMostDevices];
+  struct OfDevice {
+    uint64_t last_key = 0;  // mostly that of the next call
+    FunctionHandle last = nullptr;
+    std::unordered_map<uint64_t, FunctionHandle> kernels;
+  };
+  OfDevice of_device_[kMostDevices];
 };
 
 // The arguments of a launch, put in one by one.
