@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import cuda_first_step
+
 REPEATS = 15
 LIBRARIES = ("tapegrad", "torch")
 
@@ -50,6 +52,7 @@ class Bench:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.cuda = torch.device("cuda")
+        self.started: dict[str, float] = {}
 
     def short(self, call: Callable[[], Any], count: int = 1000) -> tuple[float, float]:
         """Time calls that the host takes longer to make than the device to run."""
@@ -138,6 +141,21 @@ class Bench:
             optimizer.step()
 
         return Measured(*self.short(step, 50))
+
+    def starts(self) -> dict[str, Callable[[], Measured]]:
+        """The first training step of a process, with an empty cache of kernels and a full one."""
+        name = self.torch.__name__
+
+        def measure() -> dict[str, float]:
+            if not self.started:
+                found = cuda_first_step.cold_and_warm(name)
+                self.started = {when: parts["process"] for when, parts in found.items()}
+            return self.started
+
+        return {
+            f"start/first_step_of_gpt.{when}": lambda w=when: Measured(measure()[w], 0.0)
+            for when in ("cold", "warm")
+        }
 
     # ---- what the device takes
 
@@ -239,7 +257,8 @@ class Bench:
 
     def groups(self) -> list[Callable[[], dict[str, Callable[[], Measured]]]]:
         return [
-            self.small, self.steps, self.bandwidth, self.backward, self.elements, self.products,
+            self.starts, self.small, self.steps, self.bandwidth, self.backward, self.elements,
+            self.products,
         ]  # fmt: skip
 
 
@@ -280,6 +299,8 @@ def shown(result: dict[str, Any] | None) -> str:
         return f"{result['bytes'] / result['seconds'] / 1e12:.2f} TB/s"
     if result["flops"] > 1e11:
         return f"{result['flops'] / result['seconds'] / 1e12:.0f} TFLOP/s"
+    if result["seconds"] > 0.1:
+        return f"{result['seconds']:.2f} s"
     return f"{result['seconds'] * 1e6:.2f} us"
 
 
