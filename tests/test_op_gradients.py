@@ -9,6 +9,7 @@ from checks import (
     check_gradient,
     check_second_gradient,
     leaves_of,
+    to_numpy,
 )
 from library import torch
 from op_db.row import results
@@ -76,7 +77,7 @@ def backward_of(function, rebuild, leaves):
 def same(a, b):
     if a is None or b is None:
         return a is b
-    return np.allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
+    return np.allclose(to_numpy(a), to_numpy(b), rtol=1e-12, atol=1e-12)
 
 
 @each_op("test_no_gradient", having=lambda op: op.gradient_order == 0 and "float64" in op.dtypes)
@@ -92,7 +93,7 @@ def test_no_gradient(op):
                 result.sum().backward()
             except RuntimeError as error:
                 assert "derivative" in str(error) or op.name in str(error)
-            assert not any(np.any(leaf.grad.numpy()) for leaf in leaves if leaf.grad is not None)
+            assert not any(np.any(to_numpy(leaf.grad)) for leaf in leaves if leaf.grad is not None)
 
 
 @each_op("test_no_grad_mode", having=lambda op: op.gradient_order >= 1)
@@ -145,7 +146,7 @@ def run_in_place(op, target, args, kwargs):
 
 def check_same_gradients(ours, wanted, leaves, order, context):
     """Check that two results have the same gradients, up to an order."""
-    assert np.allclose(ours.detach().numpy(), wanted.detach().numpy()), context
+    assert np.allclose(to_numpy(ours), to_numpy(wanted)), context
     weights = torch.linspace(0.5, 1.5, ours.numel(), dtype=ours.dtype).reshape(ours.shape)
     sums = [(y * weights).sum() for y in (ours, wanted)]
     for _ in range(order):
@@ -164,7 +165,7 @@ def check_same_gradients(ours, wanted, leaves, order, context):
 
 def same_or_zero(a, b):
     """Compare gradients of which None means zero, as what is overwritten has none or zeros."""
-    a, b = (None if g is None else g.detach().numpy() for g in (a, b))
+    a, b = (None if g is None else to_numpy(g) for g in (a, b))
     if a is None or b is None:
         return not np.any(0 if a is None else a) and not np.any(0 if b is None else b)
     return np.allclose(a, b, rtol=1e-10, atol=1e-12)

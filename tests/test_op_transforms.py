@@ -191,7 +191,7 @@ def batch_of(leaf, random):
     """Return three tensors like a leaf, stacked: near it, so that they stay in the op's domain."""
     values = to_numpy(leaf)
     near = [values * (1 + 1e-3 * random.uniform(size=values.shape)) for _ in range(BATCH)]
-    return torch.from_numpy(np.stack(near))
+    return torch.from_numpy(np.stack(near)).to(leaf.device)
 
 
 @each_op("test_gradcheck", having=differentiable)

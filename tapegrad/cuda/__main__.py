@@ -18,10 +18,9 @@ __all__ = ["main"]
 _DESCRIPTION = "Look at what CUDA finds on this machine, and compile kernels ahead of time."
 _ABOUT_WARM = """\
 Kernels are compiled when a program first needs them, a tenth of a second or so each, and then
-kept on disk; the common ones are compiled beside the program then, by processes of their own.
-This compiles them now, so that the first step of a training does not wait: those of layers,
-losses and optimizers in float32, bfloat16 and float16. It needs NVRTC, and no GPU: in the image
-of a container, name the architecture.
+kept on disk. This compiles the common ones now, on all cores, so that the first step of a
+training does not wait: those of layers, losses and optimizers in float32, bfloat16 and float16.
+It needs NVRTC, and no GPU: in the image of a container, name the architecture.
 
   python -m tapegrad.cuda warm                      for the GPUs of this machine
   python -m tapegrad.cuda warm --arch sm_90         for an H100 or H200, wherever this runs

@@ -21,7 +21,10 @@ def find_cublaslt() -> list[str]:
         return [chosen]
     if os.environ.get("TAPEGRAD_CUDA_DRIVER"):
         return []
-    found = [*_wheels(), *filter(_is_loadable, (f"libcublasLt.so.{n}" for n in _VERSIONS))]
+    found, names = _wheels(), [f"libcublasLt.so.{number}" for number in _VERSIONS]
+    if found:
+        return found + names  # which are loaded one after the other until one can be used
+    found = [*filter(_is_loadable, names)]
     if not found:
         warnings.warn(
             "cuda: cuBLASLt was not found, and matrix products are slower by far without it; "

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tapegrad import __version__
 from tapegrad.cuda._nvrtc import Nvrtc, write_whole
@@ -69,9 +70,19 @@ def cache_folder() -> Path:
     return Path(base) / "tapegrad"
 
 
+@cache
+def _identity() -> tuple[Any, ...]:
+    """Return which NVRTC this is; one in a file is not loaded for that, which takes a while."""
+    path = find_nvrtc()
+    if path is None or not os.path.isfile(path):
+        return path, nvrtc_version()
+    facts = os.stat(path)
+    return path, facts.st_size, facts.st_mtime_ns
+
+
 def path_of(text: str, architecture: str, options: tuple[str, ...]) -> Path:
     """Return the file that keeps the image of a program."""
-    parts = (__version__, find_nvrtc(), nvrtc_version(), architecture, options, text)
+    parts = (__version__, _identity(), architecture, options, text)
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()
     return cache_folder() / "kernels" / digest[:2] / f"{digest[2:]}.cubin"
 

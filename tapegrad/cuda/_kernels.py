@@ -54,9 +54,4 @@ def image(description: str, device: int) -> bytes:
     """Return the image of a kernel for a device."""
     properties = _C._cuda_properties(device)
     architecture = f"sm_{properties['major']}{properties['minor']}"
-    text, options = source(description), pointwise_source.COMPILE_OPTIONS
-    if not _compiler.path_of(text, architecture, options).exists():
-        from tapegrad.cuda import _workers
-
-        _workers.prepare(description, architecture)
-    return _compiler.compiled(text, architecture, options)
+    return _compiler.compiled(source(description), architecture, pointwise_source.COMPILE_OPTIONS)

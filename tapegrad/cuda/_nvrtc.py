@@ -73,7 +73,6 @@ def write_whole(path: Path, image: bytes) -> None:
 
 def _serve(library: str) -> None:
     """Compile until the input ends, which it does when the process that asks is gone."""
-    os.nice(5)  # who asks comes first
     nvrtc = Nvrtc(library)
     for line in sys.stdin:
         job = json.loads(line)

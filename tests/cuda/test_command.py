@@ -1,5 +1,7 @@
 """``python -m tapegrad.cuda``: what it tells, and kernels that are there before they are needed."""
 
+import re
+
 import pytest
 from library import torch
 
@@ -26,7 +28,7 @@ def test_common_kernels_can_be_written():
     for description in descriptions:
         text = _kernels.source(description)
         assert text.startswith(pointwise_source.prelude())
-        assert "TAPEGRAD_KERNEL(kernel, " in text
+        assert re.search(r"TAPEGRAD_KERNEL\((__launch_bounds__\(.*\) )?kernel, ", text)
 
 
 def test_warm_compiles_into_the_cache(capsys, tmp_path, monkeypatch):
@@ -50,39 +52,16 @@ def test_warm_tells_what_does_not_compile(capsys, tmp_path, monkeypatch):
     assert "warm: cuda: a kernel does not compile" in capsys.readouterr().err
 
 
-def test_a_missing_kernel_brings_the_common_ones(tmp_path, monkeypatch):
-    """They are compiled beside the program; what it asks for meanwhile is not compiled twice."""
+def test_a_full_cache_needs_no_compiler(tmp_path, monkeypatch):
+    """NVRTC is not even loaded where every kernel is there."""
     monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("TAPEGRAD_CUDA_AHEAD", "2")
-    monkeypatch.setattr(_workers, "_beside", {})
-    some = [each for each in command.common_kernels() if _workers._kinds(each) == [""]][:FEW]
-    monkeypatch.setattr(_workers, "common_kernels", lambda: some)
-    compiled = []
-    compile_here = _compiler._compile
-    monkeypatch.setattr(
-        _compiler,
-        "_compile",
-        lambda text, options: compiled.append(text) or compile_here(text, options),
-    )
-    first = _kernels.image("empty", 0)
-    (workers,) = _workers._beside.values()
-    images = [_kernels.image(each, 0) for each in reversed(some)]
-    workers.join()
-    assert first and all(images)
-    assert len(list(tmp_path.glob("kernels/*/*.cubin"))) == FEW + 1
-    assert len(compiled) == len(set(compiled)) < FEW + 1  # the rest by others
+    image = _kernels.image("empty", 0)
 
+    def refuse():
+        raise AssertionError("was loaded")
 
-def test_halves_are_compiled_for_those_who_use_them():
-    common = command.common_kernels()
-    groups = {
-        kind: [e for e in common if kind in _workers._kinds(e, alone=True)]
-        for kind in ("", "float16", "bfloat16")
-    }
-    assert all(len(group) > 20 for group in groups.values())
-    assert not any("float16" in each for each in groups[""])
-    assert _workers._kinds("pointwise 3 -1 float32") == [""]
-    assert _workers._kinds("file x.cu\nA\nf<BFloat16>") == ["", "bfloat16"]
+    monkeypatch.setattr(_compiler, "_library", refuse)
+    assert _kernels.image("empty", 0) == image
 
 
 @pytest.mark.parametrize("name", ["90", "compute_90", "sm_", "sm_x"])

@@ -118,9 +118,6 @@ def library() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables with which a new process uses the emulator.
-
-    It compiles slowly, so that nothing is compiled that no test asks for.
-    """
+    """Return the environment variables with which a new process uses the emulator."""
     path = str(library())
-    return {"TAPEGRAD_CUDA_DRIVER": path, "TAPEGRAD_NVRTC": path, "TAPEGRAD_CUDA_AHEAD": "0"}
+    return {"TAPEGRAD_CUDA_DRIVER": path, "TAPEGRAD_NVRTC": path}
