@@ -90,9 +90,9 @@ class Workers:
                 if error:
                     self._waiting.clear()
                 self._told(error)
-        if process is not None and process.stdin:
-            process.stdin.close()
-            process.wait()
+        if process is not None:
+            with process:  # closes its input, which ends it, and waits
+                pass
 
 
 def _start() -> "subprocess.Popen[str]":
