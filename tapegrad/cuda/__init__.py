@@ -5,7 +5,7 @@ import the package. Where no device can be used, `is_available` returns False, a
 raises RuntimeError that says what is missing.
 """
 
-from tapegrad.cuda import memory, nvtx, random
+from tapegrad.cuda import memory, nvtx, profiler, random
 from tapegrad.cuda.devices import (
     can_device_access_peer,
     current_device,
@@ -122,6 +122,7 @@ __all__ = [
     "memory_stats_as_nested_dict",
     "memory_summary",
     "nvtx",
+    "profiler",
     "random",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",

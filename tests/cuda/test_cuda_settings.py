@@ -132,6 +132,17 @@ def test_versions():
         version.cudnn  # noqa: B018
 
 
+def test_profiler_range(monkeypatch):
+    """The driver is told where it begins and ends, also when the block fails."""
+    profiler = torch.cuda.profiler
+    profiler.start(), profiler.stop()  # nothing happens where no profiler listens
+    told = []
+    monkeypatch.setattr(profiler, "_tell", told.append)
+    with pytest.raises(KeyError), profiler.profile():
+        raise KeyError
+    assert told == ["cuProfilerStart", "cuProfilerStop"]
+
+
 def test_profiler_marks():
     """They do nothing where the library is not installed, and nothing else where it is."""
     nvtx = torch.cuda.nvtx
