@@ -400,13 +400,17 @@ void DeviceMemory::collect_events() {
 
 void DeviceMemory::wait_for_events() {
   if (waits_ == 0) return;
-  note_wait();
   const DeviceGuard guard(device_);
-  for (auto& [stream, queue] : waiting_)
-    while (!queue.empty()) {
-      check(driver().synchronize_event(queue.front().event), "cuda: waiting for an event");
-      end_first_wait(queue);
-    }
+  const NoBlockingSection keeps_lock;  // the queues must not change
+  wait_by([&] {
+    for (auto& [stream, queue] : waiting_)
+      while (!queue.empty()) {
+        const Result result = driver().synchronize_event(queue.front().event);
+        if (result != kSuccess) return result;
+        end_first_wait(queue);
+      }
+    return kSuccess;
+  }, "cuda: waiting for an event");
 }
 
 void DeviceMemory::release_cached() {
@@ -416,11 +420,10 @@ void DeviceMemory::release_cached() {
     return segment.second->is_free() && segment.second->is_whole_segment();
   };
   if (std::none_of(segments_.begin(), segments_.end(), is_unused)) return;
-  note_wait();
   const DeviceGuard guard(device_);
-  // Kernels that were launched before blocks were freed may still use them. Python's lock is kept: segments must
-  // not change.
-  check(driver().synchronize_context(), "cuda: waiting for a device");
+  const NoBlockingSection keeps_lock;  // segments must not change
+  // Kernels that were launched before blocks were freed may still use them.
+  wait_by([] { return driver().synchronize_context(); }, "cuda: waiting for a device");
   for (auto it = segments_.begin(); it != segments_.end();) {
     Block* block = it->second;
     if (!is_unused(*it)) {

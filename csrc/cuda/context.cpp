@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "cuda/foreign.h"
 #include "cuda/kernel_errors.h"
 
@@ -169,12 +168,8 @@ void note_wait() {
 }
 
 void synchronize(int device) {
-  note_wait();
   const DeviceGuard guard(device);
-  {
-    const BlockingSection section;
-    check(driver().synchronize_context(), "cuda: waiting for a device");
-  }
+  wait_by([] { return driver().synchronize_context(); }, "cuda: waiting for a device");
   collect_foreign();
   throw_kernel_errors(device);
 }

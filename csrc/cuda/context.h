@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/parallel.h"
 #include "cuda/driver.h"
 
 namespace tapegrad::cuda {
@@ -99,6 +100,15 @@ inline int64_t unasked_waits = 0;         // so far
 
 // Before the host waits; throws where that is refused.
 void note_wait();
+
+// The way of all calls of the driver that wait. Other threads run meanwhile, unless the caller has a
+// NoBlockingSection.
+template <class Call>
+void wait_by(Call&& call, const char* what) {
+  note_wait();
+  const BlockingSection section;
+  check(call(), what);
+}
 
 // The program asks for the waits of this thread while it lives.
 class AskedWait {

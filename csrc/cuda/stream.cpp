@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/lane.h"
-#include "core/parallel.h"
 #include "cuda/allocator.h"
 #include "cuda/foreign.h"
 #include "cuda/kernel_errors.h"
@@ -122,12 +121,8 @@ bool is_done(int device, StreamHandle stream) {
 }
 
 void synchronize(int device, StreamHandle stream) {
-  note_wait();
   const DeviceGuard guard(device);
-  {
-    const BlockingSection section;
-    check(driver().synchronize_stream(stream), "cuda: waiting for a stream");
-  }
+  wait_by([&] { return driver().synchronize_stream(stream); }, "cuda: waiting for a stream");
   collect_foreign();
   throw_kernel_errors(device);
 }
@@ -179,12 +174,8 @@ bool Event::is_done() const {
 
 void Event::synchronize() const {
   if (!handle_) return;
-  note_wait();
   const DeviceGuard guard(device_);
-  {
-    const BlockingSection section;
-    check(driver().synchronize_event(handle_), "cuda: waiting for an event");
-  }
+  wait_by([&] { return driver().synchronize_event(handle_); }, "cuda: waiting for an event");
   collect_foreign();
   throw_kernel_errors(device_);
 }
