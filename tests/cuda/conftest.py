@@ -52,7 +52,7 @@ DEVICE, REASON = choose()
 IS_SHORT = DEVICE == "emulator" and "TAPEGRAD_TEST_CUDA" not in os.environ
 LONG = ("test_other_dtypes", "test_random_programs", "sm_80", "sm_100", "sm_120")
 ALWAYS = ("test_a_few_programs", "test_the_run_of_the_cpu")
-SHARE, SHARE_OF_SUITES = 10, 2000
+SHARE, SHARE_OF_SUITES = 10, 150
 
 
 def is_long(item):

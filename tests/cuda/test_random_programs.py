@@ -5,7 +5,7 @@ import warnings
 import pytest
 from autograd.random_programs import check
 
-FEW, BATCHES, PROGRAMS_IN_BATCH = 3, 20, 50
+FEW, BATCHES, PROGRAMS_IN_BATCH = 2, 20, 50
 
 
 def run(seeds):

@@ -3,6 +3,12 @@
 import pytest
 from library import torch as library
 
+from cuda.conftest import IS_SHORT
+
+# Ten thousand tests, which take a while to be collected: test_op_db.py has the rows in short.
+ROWS = ("ops", "op_checkpoints", "op_gradients", "op_transforms", "compositions")
+collect_ignore = [f"test_{name}.py" for name in ROWS] if IS_SHORT else []
+
 OF_THE_CPU = "is about the memory of the CPU"
 LATER = "an index out of range is an error of the next synchronisation, not of the call"
 # Tests that say something else of a device, and why.
