@@ -104,6 +104,8 @@ struct Slice {
 // The operand with the batch as leading dimensions, aligned to `rank` dimensions of its own.
 Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, size_t rank) {
   Storage& storage = operand->storage();
+  // A number stays one: it may be on the CPU, whatever device the others are on.
+  if (operand->dim() == 0 && !storage.is_batched()) return Tensor(operand);
   std::span<const BatchDim> own = Batches::of(storage);
   auto item = static_cast<int64_t>(itemsize(operand->dtype()));
   DimVector sizes, strides;

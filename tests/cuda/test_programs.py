@@ -146,6 +146,23 @@ def test_inputs_that_share_memory():
         program.run({"input0": new, "input1": apart.zero_()})
 
 
+def test_batches_of_a_vmap(tmp_path):
+    """They lie in the device's memory, and numbers that meet them on the CPU."""
+
+    def each(row):
+        total = torch.zeros(6, device="cuda")
+        total += row.sin() * torch.tensor(1.5)
+        total[1:3] = row[:2] * 2
+        return total * row.sum() + row.cumsum(0)
+
+    def function(x):
+        return torch.func.vmap(each)(x) + torch.func.vmap(torch.func.grad(lambda r: r.sin().sum()))(
+            x
+        )
+
+    check_runs_again(function, tmp_path, (5, 6))
+
+
 OPTIMIZERS = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1),
