@@ -193,9 +193,11 @@ void put_operand(Arguments& arguments, const Plan& plan, int number) {
   else arguments.put(operand.tensor->data());
 }
 
+// What fills a tensor is converted to its dtype: a half is True as a bool.
 void put_params(Arguments& arguments, const Plan& plan) {
   const DType compute = dtype_of_compute(compute_type(plan.dtype));
-  for (const Scalar& param : plan.params) put_number(arguments, param, compute, compute);
+  const DType through = plan.line.id == kFill.id ? plan.dtype : compute;
+  for (const Scalar& param : plan.params) put_number(arguments, param, through, compute);
 }
 
 void run(const Plan& plan, KernelCache& cache, const uint8_t* slots) {

@@ -178,7 +178,7 @@ const char* plain_obstacle(const Storage& storage) {
   if (storage.is_unguarded()) return "its address is known outside: numpy(), DLPack or data_ptr()";
   if (storage.is_batched()) return "it is a batch of vmap";
   // Who uses what is computed again would not be known any more.
-  if (lanes_in_use && lane_calls.is_shared(storage)) return "it is used on several streams";
+  if (lane_calls.is_shared && lane_calls.is_shared(storage)) return "it is used on several streams";
   if (storage.use_count() != storage.savers()) return "the program still holds it";
   return nullptr;
 }

@@ -99,10 +99,13 @@ struct LogcumsumexpBackward final : Entry<logcumsumexp_entry> {
     // Up to the first finite x, y is -inf: these elements have no weight. Differences of
     // infinities are kept out of both branches, so that no NaN enters a derivative.
     Tensor nothing = isneginf(y);
-    Tensor own = where(nothing, 0.0, y);
-    Tensor next = where(nothing, 0.0, previous(y, axis.reversed(), 0));
+    // Thousands of factors are multiplied, and their roundings with them: in a wider dtype.
+    const DType wide = itemsize(x.dtype()) < 4 ? DType::Float32 : DType::Float64;
+    Tensor own = cast(where(nothing, 0.0, y), wide);
+    Tensor next = where(nothing, 0.0, cast(previous(y, axis.reversed(), 0), wide));
     Tensor factors = where(nothing, 0.0, exp(own - next));
-    grad_inputs[0] = exp(x - own) * recurrence(factors, grads[0], axis.reversed());
+    Tensor sums = recurrence(factors, cast(grads[0], wide), axis.reversed());
+    grad_inputs[0] = cast(exp(cast(x, wide) - own) * sums, x.dtype());
   }
   ScanAxis axis;
 };

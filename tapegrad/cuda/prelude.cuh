@@ -299,6 +299,16 @@ __device__ inline T floor_divide(T a, T b, T rest) {
   return quotient - floored > T(0.5) ? floored + 1 : floored;
 }
 
+// CUDA's own pow may be off by a unit where the result is exact, as of 3^1, which derivatives of squares ask for.
+template <class T>
+__device__ inline T power(T base, T exponent) {
+  if (exponent == 1) return base;
+  if (exponent == 2) return base * base;
+  if (exponent == 3) return base * base * base;
+  if (exponent == -1) return 1 / base;
+  return pow(base, exponent);
+}
+
 // base^exponent modulo the word; a negative exponent gives the truncated fraction.
 template <class N>
 __device__ inline typename N::T integer_power(typename N::T base, typename N::T exponent) {
@@ -400,7 +410,7 @@ struct Num {
     else return (a.v < 0) == (b.v < 0) ? a : -a;
   }
   __device__ friend Num pow(Num a, Num b) {
-    if constexpr (kFloating) return math::pow(a.v, b.v);
+    if constexpr (kFloating) return math::power(a.v, b.v);
     else return math::integer_power<Num>(a.v, b.v);
   }
   __device__ friend Num div_trunc(Num a, Num b) {

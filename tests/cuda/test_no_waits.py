@@ -18,9 +18,10 @@ def refusing():
 
 def count_waits():
     """Return how often the host has waited: unasked, and as the driver saw it on the emulator."""
-    unasked = torch._C._cuda_unasked_waits()
-    emulator = os.environ.get("TAPEGRAD_CUDA_DRIVER")
-    return unasked, ctypes.CDLL(emulator).tapegradEmulatorWaits() if emulator else 0
+    counts = [torch._C._cuda_unasked_waits()]
+    if emulator := os.environ.get("TAPEGRAD_CUDA_DRIVER"):
+        counts.append(ctypes.CDLL(emulator).tapegradEmulatorWaits())
+    return counts
 
 
 def tokens(*shape, most):

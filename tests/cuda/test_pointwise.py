@@ -50,3 +50,27 @@ def test_several_dtypes_and_layouts(length):
 
     compare(written, x, wide)
     compare(lambda x, y: (x + y).t().relu(), x, y, units=64)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, *DTYPES], ids=str)
+def test_numbers_that_fill(dtype):
+    """A half is True as a bool, and nothing as an integer."""
+    for number in (0.5, 0.0, 1, True, 3.7, *([] if dtype == torch.uint8 else [-0.3, -2])):
+        for where in (slice(None), slice(1, 3), torch.tensor([0, 2])):
+            results = []
+            for device in ("cpu", "cuda"):
+                x = torch.zeros(4, dtype=dtype, device=device)
+                x[where if isinstance(where, slice) else where.to(device)] = number
+                results.append(x.tolist() + torch.full_like(x, number).tolist())
+            assert results[0] == results[1], number
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_small_powers_are_exact(dtype):
+    x = torch.arange(-50, 51, dtype=dtype)[torch.arange(101) != 50].cuda().requires_grad_()
+    for exponent in (1, 2, 3):
+        y = x**exponent
+        (grad,) = torch.autograd.grad(y.sum(), x)
+        assert y.tolist() == [v**exponent for v in x.tolist()]
+        assert grad.tolist() == [exponent * v ** (exponent - 1) for v in x.tolist()]
+    assert (x**-1).tolist() == (1 / x).tolist()

@@ -8,6 +8,8 @@ import random
 import pytest
 from library import torch
 
+from .comparing import assert_close
+
 cuda = torch.cuda
 
 
@@ -144,11 +146,13 @@ def random_value(seed, streams):
     loss = sum(x.sum() for x, _ in values[-4:])
     del values, inputs, x
     loss.backward()
-    return [None if x.grad is None else x.grad.tolist() for x in given]
+    return [x.grad for x in given if x.grad is not None]
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs(block):
     streams = [cuda.Stream() for _ in range(3)]
     for seed in range(block * 10, block * 10 + 10):
-        assert random_value(seed, streams) == random_value(seed, [])
+        for got, expected in zip(random_value(seed, streams), random_value(seed, []), strict=True):
+            # A gradient that crosses streams is dense, and cuBLASLt may round products of it otherwise.
+            assert_close(got, expected.cpu(), units=64)
