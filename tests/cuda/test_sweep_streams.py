@@ -154,5 +154,5 @@ def test_random_programs(block):
     streams = [cuda.Stream() for _ in range(3)]
     for seed in range(block * 10, block * 10 + 10):
         for got, expected in zip(random_value(seed, streams), random_value(seed, []), strict=True):
-            # A gradient that crosses streams is dense, and cuBLASLt may round products of it otherwise.
+            # What crosses streams is dense, and cuBLASLt may round products of it otherwise.
             assert_close(got, expected.cpu(), units=64)
