@@ -3,7 +3,6 @@
 
 #include "core/registry.h"
 #include "cuda/launch.h"
-#include "cuda/move.h"
 #include "cuda/rows.h"
 
 namespace tapegrad::cuda {
@@ -17,10 +16,6 @@ constexpr int64_t kLeastPart = 8 * 1024, kLeastColumnPart = 64;
 constexpr int64_t kMostColumnParts = 256;  // every part adds up those before
 constexpr int64_t kStateBytes = 16;
 constexpr int kThreads = 256, kMostWidth = 4;
-// Of rows that are read once, each part by a large block, so that there are few: every part looks at all before. The sweeps
-// are those of scan.cu.
-constexpr int kThreadsAtOnce = 1024;
-constexpr int64_t kSweepsAtOnce = 4, kMostPartsAtOnce = 4096;
 
 // As in tapegrad/cuda/kernels/scan.cu.
 struct ScanArguments {
@@ -29,14 +24,13 @@ struct ScanArguments {
   void* out;
   int64_t* places;
   void* states;
-  void* told;
   int64_t outer, length, inner;
   int64_t parts, part_length;
   int reverse, unused;
 };
 
 enum class Kind : uint8_t { Sum, Prod, LogSumExp, Max, Min, Recurrence };
-enum class Passes : uint8_t { Both, OnlyStates, OnlyResults, Once };
+enum class Passes : uint8_t { Both, OnlyStates, OnlyResults };
 
 struct Scan {
   Kind kind;
@@ -57,12 +51,9 @@ FunctionHandle find_kernel(const Scan& scan, Passes passes) {
                                       "ScanMax", "ScanMin",  "ScanRecurrence"};
     constexpr const char* kPasses[] = {"kBoth", "kOnlyStates", "kOnlyResults"};
     const char* type = kernel_type(scan.dtype);
-    const char* walk = passes == Passes::Once ? "scan_rows_once<"
-                       : scan.by_columns      ? "scan_columns<"
-                                              : "scan_rows<";
-    const std::string start = concat("file scan.cu\nScanArguments\n", walk, type, ", ",
-                                     kRules[static_cast<int>(scan.kind)], "<", type, ">, ");
-    if (passes == Passes::Once) return concat(start, scan.width, ">\n", kThreadsAtOnce);
+    const std::string start =
+        concat("file scan.cu\nScanArguments\n", scan.by_columns ? "scan_columns<" : "scan_rows<",
+               type, ", ", kRules[static_cast<int>(scan.kind)], "<", type, ">, ");
     const char* which = kPasses[static_cast<int>(passes)];
     if (scan.by_columns) return concat(start, which, ">");
     return concat(start, scan.by_warp ? "true" : "false", ", ", scan.width, ", ", which, ">");
@@ -97,32 +88,14 @@ void run(const Scan& scan, ScanArguments& arguments) {
   launch_passes(Passes::OnlyResults);
 }
 
-// Whether it was done.
-bool run_rows_once(const Scan& scan, ScanArguments& arguments) {
-  arguments.part_length = kThreadsAtOnce * kSweepsAtOnce * scan.width;
-  arguments.parts = divide_up(arguments.length, arguments.part_length);
-  if (scan.kind == Kind::Recurrence || arguments.parts > kMostPartsAtOnce) return false;
-  const int64_t blocks = arguments.outer * arguments.parts;
-  const int64_t words = divide_up(1 + blocks, 4) * 4;
-  const Tensor memory =
-      empty("scan", DimVector{words * 4 + blocks * kStateBytes}, DType::UInt8, scan.device);
-  arguments.told = memory->data();
-  arguments.states = static_cast<char*>(memory->data()) + words * 4;
-  fill_with_zeros(arguments.told, static_cast<size_t>(words) * 4, scan.device.index);
-  launch_with(find_kernel(scan, Passes::Once), scan.device.index, blocks, kThreadsAtOnce,
-              arguments);
-  return true;
-}
-
 void run_rows(Scan& scan, ScanArguments& arguments) {
   scan.by_columns = false;
   scan.by_warp = arguments.length <= kShortRow;
   const int width =
       row_width(arguments.length, scan.dtype, {arguments.in, arguments.second, arguments.out});
   scan.width = std::min(width, kMostWidth);
-  const int64_t parts = std::min(kEnoughParts / arguments.outer, arguments.length / kLeastPart);
-  if (parts > 1 && !scan.by_warp && run_rows_once(scan, arguments)) return;
-  cut(arguments, scan, parts);
+  const int64_t most = arguments.length / kLeastPart;
+  cut(arguments, scan, std::min(kEnoughParts / arguments.outer, most));
   run(scan, arguments);
 }
 

@@ -4,10 +4,8 @@
 // Rows are taken in tiles by a warp or by a block: a lane folds the few neighbouring elements that it reads at a
 // time, lanes and warps scan those, and each element is then combined with what lies before it. Columns are walked by
 // a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts: one
-// launch finds what the parts come to, a second begins each part with those before. Rows of not too many parts are
-// read only once: a block keeps its part in registers, tells what it comes to, and waits until all parts before have
-// done so. Blocks take parts in the order in which they start, so that those that are waited for are running. In either
-// way what lies before a part is added up in the same order whoever was first: results do not depend on timing.
+// launch finds what the parts come to, a second begins each part with those before. So results do not depend on
+// timing.
 
 struct ScanArguments {
   const void* in;
@@ -15,7 +13,6 @@ struct ScanArguments {
   void* out;
   int64* places;       // of an extreme
   void* states;        // of parts: [lines][parts]
-  unsigned* told;      // zero before: how many blocks have started, then for each part whether its state is there
   int64 outer, length, inner;
   int64 parts, part_length;
   int reverse, unused;
@@ -307,102 +304,6 @@ __device__ void scan_rows(const ScanArguments& a) {
       if constexpr (kPasses == kOnlyResults) carry = before_part<Rule>(a, row, part);
       scan_range<S, Rule, false, kWidth>(a, row, begin, end, carry);
     }
-  }
-}
-
-// ---- rows that are read once
-
-inline constexpr int kSweepsAtOnce = 4;
-
-// By another block, while this one runs: not from the cache of the multiprocessor.
-template <class T>
-__device__ inline T read_fresh(const T* from) {
-  static_assert(sizeof(T) % 8 == 0, "a struct of double words");
-  uint64 words[sizeof(T) / 8];
-#pragma unroll
-  for (int i = 0; i < int(sizeof(T) / 8); ++i)
-    words[i] = __ldcg(reinterpret_cast<const uint64*>(from) + i);
-  T value;
-  memcpy(&value, words, sizeof(T));
-  return value;
-}
-
-// What the parts before come to, in their order, as soon as all of them are told. A thread asks for some parts at a time:
-// an answer takes as long as many steps of the scan.
-template <class Rule>
-__device__ inline typename Rule::State await_parts(const ScanArguments& a, int64 row, int64 part) {
-  constexpr int kAtOnce = 2;
-  const volatile unsigned* told = a.told + 1 + row * a.parts;
-  const int64 share = (part + blockDim.x - 1) / blockDim.x;
-  const int64 begin = threadIdx.x * share;
-  const int64 end = begin + share < part ? begin + share : part;
-  typename Rule::State state = Rule::identity();
-  for (int64 first = begin; first < end; first += kAtOnce) {
-    for (bool is_told = false; !is_told;) {
-      unsigned answers[kAtOnce];
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) answers[k] = first + k < end ? told[first + k] : 1;
-      is_told = true;
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) is_told = is_told && answers[k];
-      if (!is_told) __nanosleep(20);
-    }
-    __threadfence();
-    typename Rule::State states[kAtOnce];
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k)
-      if (first + k < end) states[k] = read_fresh(states_of<Rule>(a, row) + first + k);
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k)
-      if (first + k < end) state = Rule::combine(state, states[k]);
-  }
-  return reduce_block<Rule>(state, Rule::identity());
-}
-
-// A part is a tile: what the threads of a block hold.
-template <class S, class Rule, int kWidth>
-__device__ void scan_rows_once(const ScanArguments& a) {
-  using State = typename Rule::State;
-  using Piece = ScanPiece<S, Rule, kWidth>;
-  constexpr int kWarpTile = kWarp * kWidth * kSweepsAtOnce;
-  __shared__ unsigned number;
-  if (threadIdx.x == 0) number = atomicAdd(a.told, 1u);
-  __syncthreads();
-  const int64 row = number / a.parts, part = number - row * a.parts;
-  const int64 first = part * a.part_length + warp_number() * kWarpTile + lane_number() * kWidth;
-  Piece pieces[kSweepsAtOnce];
-  State before[kSweepsAtOnce];
-#pragma unroll
-  for (int j = 0; j < kSweepsAtOnce; ++j)
-    if (first + j * kWarp * kWidth < a.length) pieces[j].load(a, row, first + j * kWarp * kWidth);
-  State of_warp = Rule::identity();
-#pragma unroll
-  for (int j = 0; j < kSweepsAtOnce; ++j) {
-    const int64 at = first + j * kWarp * kWidth;
-    const State with_own = scan_warp<Rule>(at < a.length ? pieces[j].total(at) : Rule::identity());
-    const State in_warp = value_before(with_own, 1);
-    before[j] = lane_number() == 0 ? of_warp : Rule::combine(of_warp, in_warp);
-    of_warp = Rule::combine(of_warp, value_of_lane(with_own, kWarp - 1));
-  }
-  __shared__ State of_warps[kMostWarps];
-  if (lane_number() == 0) of_warps[warp_number()] = of_warp;
-  __syncthreads();
-  const int warps = blockDim.x / kWarp;
-  const State sums =
-      scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
-  const State total = value_of_lane(sums, warps - 1);
-  if (threadIdx.x == 0) {
-    states_of<Rule>(a, row)[part] = total;
-    __threadfence();
-    const_cast<volatile unsigned*>(a.told)[1 + row * a.parts + part] = 1;
-  }
-  State start = await_parts<Rule>(a, row, part);
-  const State before_warp = value_of_lane(sums, warp_number() > 0 ? warp_number() - 1 : 0);
-  if (warp_number() > 0) start = Rule::combine(start, before_warp);
-#pragma unroll
-  for (int j = 0; j < kSweepsAtOnce; ++j) {
-    const int64 at = first + j * kWarp * kWidth;
-    if (at < a.length) pieces[j].store(a, row, at, Rule::combine(start, before[j]));
   }
 }
 
