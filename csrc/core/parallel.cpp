@@ -99,11 +99,17 @@ class Sleeper {
     if (state_.load(std::memory_order_acquire) == kAsleep) [[unlikely]]
       send_elsewhere(thread);
   }
+  // The waker has changed the word back before the sleeper looked at it, so that it sleeps on.
+  void let_back(pthread_t thread) {
+    if (state_.load(std::memory_order_acquire) == kKeptOff) [[unlikely]]
+      send_home(thread);
+  }
 
  private:
   enum State : uint32_t { kAwake, kAsleep, kKeptOff };
 
   void send_elsewhere(pthread_t thread);
+  void send_home(pthread_t thread);
   void return_home();
 
   std::atomic<uint32_t> state_{kAwake};
@@ -125,6 +131,12 @@ void Sleeper::send_elsewhere(pthread_t thread) {
     pthread_setaffinity_np(thread, sizeof home_, &home_);  // it has woken in the meantime
 }
 
+void Sleeper::send_home(pthread_t thread) {
+  uint32_t kept_off = kKeptOff;
+  if (state_.compare_exchange_strong(kept_off, kAsleep, std::memory_order_acq_rel))
+    pthread_setaffinity_np(thread, sizeof home_, &home_);
+}
+
 void Sleeper::return_home() {
   cpu_set_t now;
   if (sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &elsewhere_))
@@ -132,6 +144,7 @@ void Sleeper::return_home() {
 }
 #else
 void Sleeper::send_elsewhere(pthread_t) {}
+void Sleeper::send_home(pthread_t) {}
 void Sleeper::return_home() {}
 #endif
 
@@ -240,7 +253,9 @@ std::exception_ptr Pool::run(const Job& job) {
   std::exception_ptr error = job.run(0);
   for (int block = 1; block < job.blocks; ++block) {
     Worker& worker = workers_[block - 1];
-    if (worker.move_slot(kOffered, kIdle)) worker.error = job.run(block);
+    if (!worker.move_slot(kOffered, kIdle)) continue;
+    worker.sleeper.let_back(worker.thread);
+    worker.error = job.run(block);
   }
   for (int block = 1; block < job.blocks; ++block) {
     Worker& worker = workers_[block - 1];
