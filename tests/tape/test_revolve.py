@@ -497,7 +497,7 @@ def test_live_tensors_after_forward_and_backward():
     before = _C.live_counts()
     loss = tape.revolve(lambda state, i: torch.sin(state * w), x, 200, 5).sum()
     kept = _C.live_counts()[0] - before[0]
-    # A state and those of the generators each, and the last record. CUDA's are kept once it is used.
+    # A state and those of the generators each, CUDA's once it is used, and the last record.
     generators = 1 + (torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
     assert kept <= 5 * (1 + generators) + 12
     loss.backward()
