@@ -176,10 +176,9 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
     if (!edge.node || !grad_inputs[i].defined() || !targets_.is_useful(edge.node.get())) continue;
-    Tensor grad = validated(std::move(grad_inputs[i]), node, edge);
     if (lanes_in_use) [[unlikely]]
-      send_across(edge, std::move(grad), node.lane());
-    else add_into(waiting_.buffer(edge), std::move(grad));
+      send_across(edge, validated(std::move(grad_inputs[i]), node, edge), node.lane());
+    else add_into(waiting_.buffer(edge), validated(std::move(grad_inputs[i]), node, edge));
   }
 }
 
@@ -221,7 +220,6 @@ void Sweep::join_lanes() {
 
 [[gnu::always_inline]] inline void Sweep::run(Pending& pending) {
   Node& node = *pending.node;
-  const LaneScope lane(node.lane());
   if (node.has_hooks() || node.is_accumulator())
     annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
   if (node.has_hooks()) store_retained(node, pending.buffers(), targets_, options_.create_graph);
@@ -232,6 +230,11 @@ void Sweep::join_lanes() {
   } else if (targets_.leads_on(&node)) {
     run_entry(pending);
   }
+}
+
+void Sweep::run_in_lane(Pending& pending) {
+  const LaneScope lane(pending.node->lane());
+  run(pending);
 }
 
 void Sweep::compute(Pending& pending, Gradients grad_inputs) { compute_here(pending, grad_inputs); }
@@ -322,7 +325,9 @@ static std::vector<Tensor> run_to_end(std::span<const Tensor> roots, std::span<c
   try {
     while (!sweep.done()) {
       Pending pending = sweep.next();
-      sweep.run(pending);
+      if (lanes_in_use) [[unlikely]]
+        sweep.run_in_lane(pending);
+      else sweep.run(pending);
     }
   } catch (...) {
     sweep.join_lanes();

@@ -34,6 +34,8 @@ class Sweep {
   Pending next() { return waiting_.pop(); }
   // Everything that a sweep does with an entry: hooks, targets, computing its gradients, sending them on.
   void run(Pending& pending);
+  // The same in the entry's lane: see Note [Lanes].
+  void run_in_lane(Pending& pending);
 
   // The two halves of running an entry that is no leaf's: computing the gradients for its edges...
   void compute(Pending& pending, Gradients grad_inputs);

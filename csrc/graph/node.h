@@ -233,6 +233,7 @@ class Node {
   bool is_forward_only_ : 1 = false;
   bool is_collected_ : 1 = false;
   bool has_outer_vmaps_ : 1 = false;  // outputs differ over several batches
+  uint8_t spare_ : 5 = 0;             // so that the byte is written whole
   Lane lane_ = 0;
 };
 

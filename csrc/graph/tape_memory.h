@@ -22,6 +22,12 @@ struct SavedBytes {
 };
 inline SavedBytes saved_bytes[kDevicePlaces];  // by device
 inline SavedBytes& saved_bytes_on(Device device) { return saved_bytes[place_of(device)]; }
+inline SavedBytes& saved_bytes_of(const Storage& storage) {
+  static_assert(place_of(Device()) == 0);
+  if (storage.has(Storage::kDevice)) [[unlikely]]
+    return saved_bytes_on(storage.device());
+  return saved_bytes[0];
+}
 // On all of them.
 inline int64_t total_saved_bytes() {
   int64_t total = 0;
@@ -36,16 +42,16 @@ inline bool is_charged(const Storage& storage) {
 inline void add_saver(Storage& storage) {
   const uint32_t before = storage.savers();
   storage.set_savers(before + 1);
-  if (before == 0 && is_charged(storage)) saved_bytes_on(storage.device()).add(storage.nbytes());
+  if (before == 0 && is_charged(storage)) saved_bytes_of(storage).add(storage.nbytes());
 }
 inline void remove_saver(Storage& storage) {
   if (storage.savers() == 1 && is_charged(storage))
-    saved_bytes_on(storage.device()).remove(storage.nbytes());
+    saved_bytes_of(storage).remove(storage.nbytes());
   storage.set_savers(storage.savers() - 1);
 }
 // A leaf shows these bytes.
 inline void mark_leaf(Storage& storage) {
-  if (is_charged(storage)) saved_bytes_on(storage.device()).remove(storage.nbytes());
+  if (is_charged(storage)) saved_bytes_of(storage).remove(storage.nbytes());
   storage.mark_leaf();
 }
 
