@@ -7,6 +7,25 @@
 
 namespace tapegrad {
 
+namespace {
+
+// The program looks at gradients, and sets them, in its own lane between the steps: it and that of an entry wait for
+// each other. See Note [Lanes].
+void hand_to_lane(Gradients grads, Lane lane) {
+  if (lane == current_lane) return;
+  lane_calls.order(current_lane, lane);
+  for (const Tensor& grad : grads)
+    if (grad.defined()) lane_calls.note_use(grad->storage(), lane);
+}
+void take_from_lane(Gradients grads, Lane lane) {
+  if (lane == current_lane) return;
+  lane_calls.order(lane, current_lane);
+  for (const Tensor& grad : grads)
+    if (grad.defined()) lane_calls.note_use(grad->storage(), current_lane);
+}
+
+}  // namespace
+
 SteppedSweep::SteppedSweep(std::vector<Tensor> roots, const std::vector<Tensor>& grads)
     : roots_(std::move(roots)),
       targets_(roots_, {}, false),
@@ -34,7 +53,11 @@ Node* SteppedSweep::next() {
   return current_->node.get();
 }
 
-Gradients SteppedSweep::grads() { return current().buffers(); }
+Gradients SteppedSweep::grads() {
+  Gradients grads = current().buffers();
+  take_from_lane(grads, current().node->lane());
+  return grads;
+}
 
 std::vector<Tensor> SteppedSweep::run() {
   Pending& pending = current();
@@ -45,6 +68,15 @@ std::vector<Tensor> SteppedSweep::run() {
     return found;
   GradMode off(false);
   RunningScope scope(sweep_);
+  hand_to_lane(grads, node.lane());
+  compute(pending, found);
+  take_from_lane(found, node.lane());
+  return found;
+}
+
+// In the entry's lane.
+void SteppedSweep::compute(Pending& pending, Gradients found) {
+  Node& node = *pending.node;
   const LaneScope lane(node.lane());
   sweep_.compute(pending, found);
   for (size_t i = 0; i < found.size(); ++i) {
@@ -52,8 +84,6 @@ std::vector<Tensor> SteppedSweep::run() {
     if (!edge.node) found[i] = Tensor();
     else if (found[i].defined()) found[i] = validated(std::move(found[i]), node, edge);
   }
-  sweep_.join_lanes();
-  return found;
 }
 
 void SteppedSweep::send(std::vector<Tensor> grad_inputs) {
@@ -76,7 +106,10 @@ Tensor SteppedSweep::adjoint(const Node& node, size_t output_number) {
   TAPEGRAD_CHECK_AS(IndexError, output_number < node.output_count(), node.name(), ": has ",
                     node.output_count(), " outputs, but output ", output_number, " was asked for");
   Pending* pending = sweep_.waiting().find(&node);
-  return pending ? pending->buffers()[output_number] : Tensor();
+  if (!pending) return {};
+  const Gradients grad = pending->buffers().subspan(output_number, 1);
+  take_from_lane(grad, node.lane());
+  return grad[0];
 }
 
 void SteppedSweep::set_adjoint(Node& node, size_t output_number, Tensor grad) {

@@ -34,6 +34,7 @@ class SteppedSweep {
 
  private:
   Pending& current();
+  void compute(Pending& pending, Gradients found);
 
   std::vector<Tensor> roots_;
   Targets targets_;

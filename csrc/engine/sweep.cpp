@@ -177,7 +177,7 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
     const Edge& edge = edges[i];
     if (!edge.node || !grad_inputs[i].defined() || !targets_.is_useful(edge.node.get())) continue;
     if (lanes_in_use) [[unlikely]]
-      send_across(edge, validated(std::move(grad_inputs[i]), node, edge), node.lane());
+      send_across(edge, validated(std::move(grad_inputs[i]), node, edge), current_lane);
     else add_into(waiting_.buffer(edge), validated(std::move(grad_inputs[i]), node, edge));
   }
 }
@@ -237,7 +237,10 @@ void Sweep::run_in_lane(Pending& pending) {
   run(pending);
 }
 
-void Sweep::compute(Pending& pending, Gradients grad_inputs) { compute_here(pending, grad_inputs); }
+void Sweep::compute(Pending& pending, Gradients grad_inputs) {
+  compute_here(pending, grad_inputs);
+  if (lanes_in_use) note_saved_use(*pending.node);
+}
 void Sweep::send(Node& node, Gradients grad_inputs) { send_here(node, grad_inputs); }
 
 RunningScope::RunningScope(const Sweep& sweep)

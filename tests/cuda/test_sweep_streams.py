@@ -114,6 +114,25 @@ def test_a_checkpoint_runs_again_on_its_stream():
     assert a.grad.tolist() == b.grad.tolist()
 
 
+def test_a_sweep_that_is_stepped_through():
+    """Between the steps gradients are read and replaced on the stream of the program."""
+    s, t = cuda.Stream(), cuda.Stream()
+    outcomes = []
+    for streams in ((), (s, t)):
+        x = leaves()
+        sweep = torch.tape.of(branches(*x, *streams)).rewind()
+        seen = []
+        for step in sweep:
+            seen += [g * 1 for g in step.grads]
+            step.grads[:] = [g * 1.5 for g in step.grads]
+            seen += [g * 1 for g in step.grad_inputs if g is not None]
+        outcomes.append([*seen, *(sweep.gradients[leaf] for leaf in x)])
+    plain, side = outcomes
+    assert len(plain) == len(side) > 20
+    for got, expected in zip(side, plain, strict=True):
+        assert_close(got, expected.cpu(), units=64)
+
+
 OPS = {
     "sin": (1, lambda x: x.sin()),
     "mul": (2, lambda x, y: x * y),
