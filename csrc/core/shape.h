@@ -98,8 +98,12 @@ class DimVector {
   int64_t inline_[kInline];
 };
 
+// A loop: std::equal calls memcmp, which takes longer than comparing the few sizes that a tensor has.
 inline bool same_sizes(Sizes a, Sizes b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+  if (a.size() != b.size()) return false;
+  for (size_t d = 0; d < a.size(); ++d)
+    if (a[d] != b[d]) return false;
+  return true;
 }
 
 // "[2, 3]", as PyTorch prints sizes in errors.

@@ -76,16 +76,17 @@ void Node::set_up(size_t object_bytes, size_t bytes, size_t edge_count, size_t s
   output_count_ = static_cast<uint32_t>(outputs.size());
   if (batched_storages) [[unlikely]]
     note_vmaps(outputs);
-  for (Edge& edge : edges()) new (&edge) Edge();
-  for (SavedValue& value : saved_values()) new (&value) SavedValue();
+  // The arrays follow the object and each other.
+  char* end = reinterpret_cast<char*>(this) + object_bytes;
+  for (size_t i = 0; i < edge_count; ++i, end += sizeof(Edge)) new (end) Edge();
+  for (size_t i = 0; i < saved_count; ++i, end += sizeof(SavedValue)) new (end) SavedValue();
+  auto* output = reinterpret_cast<Output*>(end);
+  auto* words = reinterpret_cast<int64_t*>(end);
   auto begin = static_cast<uint32_t>(outputs.size());
-  int64_t* words = reinterpret_cast<int64_t*>(this->outputs().data());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    Sizes sizes = outputs[i].sizes();
-    this->outputs()[i] = {outputs[i].dtype(), static_cast<uint8_t>(sizes.size()),
-                          outputs[i]->device(), begin};
-    std::copy(sizes.begin(), sizes.end(), words + begin);
-    begin += static_cast<uint32_t>(sizes.size());
+  for (const Tensor& tensor : outputs) {
+    const Sizes sizes = tensor.sizes();
+    *output++ = {tensor.dtype(), static_cast<uint8_t>(sizes.size()), tensor->device(), begin};
+    for (int64_t size : sizes) words[begin++] = size;
   }
 }
 
