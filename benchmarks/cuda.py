@@ -6,7 +6,8 @@
     python -m benchmarks.cuda --out FILE.md         where the table goes
 
 Each library runs in a process of its own. Short calls are timed by the host's clock over many of
-them, with one synchronisation at the end; long ones by events of the device around each. Every
+them, with one synchronisation at the end, those of a few elements in turn with the bare launch of
+an empty kernel; long ones by events of the device around each. Every
 figure is a median, with half the distance between the quartiles as its spread. Figures in TB/s
 count the bytes that must be read and written once.
 """
@@ -53,20 +54,19 @@ class Bench:
         self.torch = torch
         self.cuda = torch.device("cuda")
         self.started: dict[str, float] = {}
+        self.taken: dict[str, Measured] = {}
 
     def short(self, call: Callable[[], Any], count: int = 1000) -> tuple[float, float]:
         """Time calls that the host takes longer to make than the device to run."""
-        for _ in range(50):
+        self.sample(call, 50)
+        return summary([self.sample(call, count) for _ in range(REPEATS)])
+
+    def sample(self, call: Callable[[], Any], count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
             call()
         self.torch.cuda.synchronize()
-        samples = []
-        for _ in range(REPEATS):
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            self.torch.cuda.synchronize()
-            samples.append((time.perf_counter() - start) / count)
-        return summary(samples)
+        return (time.perf_counter() - start) / count
 
     def long(self, call: Callable[[], Any]) -> tuple[float, float]:
         """Time calls that keep the device busy."""
@@ -105,9 +105,24 @@ class Bench:
             "sum.recorded": lambda: w.sum(),
             "matmul_4x4": self.product(4),
         }
-        found = {f"small/{k}": lambda c=c: Measured(*self.short(c)) for k, c in calls.items()}
+        samplers = {name: lambda c=c: self.sample(c, 1000) for name, c in calls.items()}
+        if torch.__name__ == "tapegrad":
+            for name, early in (("bare launch", False), ("bare launch that starts early", True)):
+                samplers[name] = lambda e=early: torch._C._cuda_time_launches(0, 1000, e)
+        found = {f"small/{name}": lambda n=name: self.in_turn(samplers)[n] for name in samplers}
         found["small/chain_100.per_op"] = lambda: self.chain(w)
         return found
+
+    def in_turn(self, samplers: dict[str, Callable[[], float]]) -> dict[str, Measured]:
+        """Take samples of all in turn, so that what slows the machine down slows all of them."""
+        if not self.taken:
+            samples: dict[str, list[float]] = {name: [] for name in samplers}
+            for _ in range(REPEATS + 1):
+                for name, take in samplers.items():
+                    samples[name].append(take())
+            # The first of each warms up.
+            self.taken = {name: Measured(*summary(all[1:])) for name, all in samples.items()}
+        return self.taken
 
     def product(self, size: int, dtype: str = "float32") -> Callable[[], Any]:
         a = self.normal(size, size).to(getattr(self.torch, dtype))
@@ -165,6 +180,7 @@ class Bench:
         x, y = self.normal(count), self.normal(count)
         rows = x[: 1 << 27].view(32768, 4096)
         square = x.view(16384, 16384)
+        target = self.integers(4096, 32768)
         item = 4.0
         found = {
             "pointwise/add": (lambda: x + y, 3 * count * item),
@@ -180,6 +196,10 @@ class Bench:
             "layer_norm/forward": (
                 lambda: functional.layer_norm(rows, (4096,)),
                 2 * rows.numel() * item,
+            ),
+            "cross_entropy/forward": (
+                lambda: functional.cross_entropy(rows, target),
+                rows.numel() * item,
             ),
         }
         return {k: lambda c=c, b=b: self.moved(c, b) for k, (c, b) in found.items()}
@@ -243,9 +263,34 @@ class Bench:
             found[f"matmul/{size}.{dtype}"] = lambda s=size, d=dtype: timed(
                 s, d, self.product(s, d)
             )
+        for name, (a, b) in self.shapes().items():
+            flops = 2.0 * a.numel() * b.size(-1)
+            found[f"matmul/{name}"] = lambda a=a, b=b, f=flops: Measured(
+                *self.short(lambda: a @ b, 200), flops=f
+            )
         found["matmul/8192.bfloat16"] = lambda: timed(8192, "", self.product(8192, "bfloat16"))
         found["matmul/8192.tf32"] = self.tf32
         return found
+
+    def shapes(self) -> dict[str, tuple[Any, Any]]:
+        """Batches of small products, and products with one short side."""
+        half = self.torch.bfloat16
+        return {
+            "batch_64_of_32.float32": (self.normal(64, 32, 32), self.normal(64, 32, 32)),
+            "batch_128_of_128.bfloat16": (
+                self.normal(128, 128, 128).to(half),
+                self.normal(128, 128, 128).to(half),
+            ),
+            "vector_by_4096.bfloat16": (
+                self.normal(1, 4096).to(half),
+                self.normal(4096, 4096).to(half),
+            ),
+            "16_by_4096.bfloat16": (
+                self.normal(16, 4096).to(half),
+                self.normal(4096, 4096).to(half),
+            ),
+            "65536_by_64_by_64.float32": (self.normal(65536, 64), self.normal(64, 64)),
+        }
 
     def tf32(self) -> Measured:
         flags = self.torch.backends.cuda.matmul
@@ -284,9 +329,6 @@ def run(library: str, words: list[str]) -> dict[str, Any]:
                 results[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
         del cases
         torch.cuda.empty_cache()
-    if library == "tapegrad":
-        seconds = torch._C._cuda_time_launches(0, 2000)
-        results["small/bare launch"] = vars(Measured(seconds, 0.0))
     return results
 
 

@@ -24,6 +24,19 @@ using FunctionHandle = struct FunctionTag*;
 // Of CUresult, what is asked for by name.
 inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
 
+// What a launch is told, as cuda.h has it (CUlaunchConfig, CUlaunchAttribute).
+struct LaunchAttribute {
+  int id, padding;
+  int value;
+  char further_values[60];
+};
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  StreamHandle stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 // name in the library, name in the table, parameters
 #define TAPEGRAD_CUDA_FUNCTIONS(F)                                                                 \
   F(cuInit, init, (unsigned flags))                                                                \
@@ -68,10 +81,8 @@ inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
     (FunctionHandle * function, ModuleHandle module, const char* name))                            \
   F(cuFuncSetAttribute, set_function_attribute,                                                    \
     (FunctionHandle function, int attribute, int value))                                           \
-  F(cuLaunchKernel, launch,                                                                        \
-    (FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
-     unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream,               \
-     void** parameters, void** extra))                                                             \
+  F(cuLaunchKernelEx, launch,                                                                      \
+    (const LaunchConfig* config, FunctionHandle function, void** parameters, void** extra))        \
   F(cuGetErrorName, get_error_name, (Result result, const char** name))                            \
   F(cuGetErrorString, get_error_text, (Result result, const char** text))
 

@@ -208,7 +208,7 @@ void write_rows(const IndexWalk& walk, const Meeting& meeting, IndexWalk::Rest r
              {.type = number,
               .rows = 1,
               .length = walk.tuples,
-              .bits = std::bit_width(rest.limit),
+              .bits = static_cast<int>(std::bit_width(rest.limit)),
               .keys = numbers->data(),
               .keys_out = sorted->data(),
               .items_out = order->data()});

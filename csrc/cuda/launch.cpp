@@ -6,6 +6,8 @@ namespace {
 
 constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int kPlainSharedBytes = 48 * 1024;
+constexpr int kStartEarly = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+constexpr int kEarlyCapability = 9;
 
 // How the driver is told where the arguments are.
 void* const kArgumentBuffer = reinterpret_cast<void*>(1);
@@ -19,6 +21,8 @@ FunctionHandle load_kernel(const std::string& description, int device) {
   if (found != loaded[device].end()) return found->second;
   TAPEGRAD_CHECK(compile_kernel, "cuda: kernels cannot be compiled before the module is loaded");
   const std::string image = compile_kernel(description, device);
+  if (loaded[device].empty())
+    starts_early[device] = device_properties(device).major >= kEarlyCapability;
   const DeviceGuard guard(device);
   ModuleHandle module;  // stays: a kernel may be launched at any time
   check(driver().load_module(&module, image.data()), "cuda: loading a kernel");
@@ -35,10 +39,18 @@ void launch(FunctionHandle function, int device, int64_t blocks, int threads, vo
   if (shared_bytes > kPlainSharedBytes)
     check(driver().set_function_attribute(function, kMostSharedBytes, shared_bytes),
           "cuda: shared memory of a kernel");
-  check(driver().launch(function, static_cast<unsigned>(blocks), 1, 1,
-                        static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(shared_bytes),
-                        current_stream(device), nullptr, extra),
-        "cuda: launching a kernel");
+  LaunchAttribute early{kStartEarly, 0, 1, {}};
+  const LaunchConfig config{static_cast<unsigned>(blocks),
+                            1,
+                            1,
+                            static_cast<unsigned>(threads),
+                            1,
+                            1,
+                            static_cast<unsigned>(shared_bytes),
+                            current_stream(device),
+                            &early,
+                            starts_early[device]};
+  check(driver().launch(&config, function, nullptr, extra), "cuda: launching a kernel");
 }
 
 const char* kernel_type(DType dtype) {

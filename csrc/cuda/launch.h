@@ -4,6 +4,13 @@
 // A kernel takes its arguments as one struct by value, which the text of the kernel declares as this back end
 // fills it: fields in the same order, each aligned to its own size. The driver copies it when the
 // kernel is launched.
+//
+// Note [Kernels start early]
+// From compute capability 9.0 on a kernel may be started while the one before it on its stream is still running, and
+// waits for its end by itself (griddepcontrol.wait, the first statement of each kernel: wait_for_earlier_work()
+// in prelude.cuh). That spares the driver a fifth of the work of a launch, and the device a gap between kernels.
+// A kernel that has waited can rely on all that came before: the one in front of it has waited as well.
+// Copies, events and kernels of libraries are in order as ever.
 #pragma once
 
 #include <cstring>
@@ -18,6 +25,9 @@
 #include "cuda/stream.h"
 
 namespace tapegrad::cuda {
+
+// Whether the kernels of a device start early, see Note [Kernels start early]: known when the first is loaded.
+inline bool starts_early[kMostDevices] = {};
 
 // Set by the binding layer: compiles what a description says for a device, and returns the image.
 inline std::string (*compile_kernel)(const std::string& description, int device) = nullptr;

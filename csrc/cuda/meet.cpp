@@ -96,7 +96,7 @@ void meet(const Meeting& meeting, Placed placed) {
              {.type = meeting.places(),
               .rows = 1,
               .length = meeting.count,
-              .bits = std::bit_width(meeting.limit),
+              .bits = static_cast<int>(std::bit_width(meeting.limit)),
               .keys = placed.places->data(),
               .items = placed.values->data(),
               .item_nbytes = item,

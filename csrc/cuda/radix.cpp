@@ -51,6 +51,8 @@ class Passes {
  public:
   Passes(const RadixSort& sort, Device device) : sort_(sort), device_(device) {
     const int64_t tile = kThreads * (std::max(sort.type.nbytes, sort.item_nbytes) <= 4 ? 12 : 6);
+    shared_bytes_ = std::max(static_cast<int>(tile) * (sort.type.nbytes + sort.item_nbytes),
+                             kThreads / 32 * kDigits * 4);
     const int64_t tiles = sort.rows * ((sort.length + tile - 1) / tile);
     chunk_length_ = tile * ((tiles + kBlocks - 1) / kBlocks);
     chunks_ = (sort.length + chunk_length_ - 1) / chunk_length_;
@@ -110,12 +112,13 @@ class Passes {
       return concat("radix_move<", key_text, ", ", numbers ? "Numbered" : item, ", ",
                     widens ? "int64" : item, ">");
     });
-    launch_with(move, device, blocks, kThreads, arguments);
+    launch_with(move, device, blocks, kThreads, arguments, shared_bytes_);
   }
 
   const RadixSort& sort_;
   Device device_;
   int64_t chunk_length_, chunks_;
+  int shared_bytes_;  // of radix_move: a tile, or the masks of the warps
   Tensor counts_, totals_;
 };
 

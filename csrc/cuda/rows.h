@@ -36,7 +36,7 @@ struct RowShape {
     RowShape shape;
     shape.width = width;
     if (width == 1) most /= 2;
-    for (const int elements : {4, 8, 16, 32}) {
+    for (const int elements : {4, 8, 16, 32, 64, 128}) {
       if (elements > most) break;
       shape.by_warp = length <= elements * kWarp;
       // Threads of a block that hold few elements wait for each other more than they read.

@@ -10,8 +10,8 @@ namespace tapegrad::cuda {
 namespace {
 
 constexpr int64_t kEnoughThreads = 64 * 1024;
-constexpr int64_t kEnoughParts = kEnoughBlocks / 2;  // all of them run at a time
-constexpr int64_t kShortRow = 512;                   // that a warp scans rather than a block
+constexpr int64_t kEnoughParts = 2 * kEnoughBlocks;
+constexpr int64_t kShortRow = 512;  // that a warp scans rather than a block
 constexpr int64_t kLeastPart = 8 * 1024, kLeastColumnPart = 64;
 constexpr int64_t kMostColumnParts = 256;  // every part adds up those before
 constexpr int64_t kStateBytes = 16;

@@ -17,9 +17,11 @@ std::string compile(const std::string& description, int device) {
   return {bytes.c_str(), bytes.size()};
 }
 
-// What the driver takes for a launch, as seen from the host: what no op can be faster than.
-double time_launches(int device, int count) {
+// What the driver takes for a launch, as seen from the host: one that starts when what came before is done, as
+// programs launch kernels, or one that starts early.
+double time_launches(int device, int count, bool early) {
   const cuda::FunctionHandle kernel = cuda::load_kernel("empty ", device);
+  const bool usual = std::exchange(cuda::starts_early[device], early && cuda::starts_early[device]);
   auto run = [&] {
     const auto start = std::chrono::steady_clock::now();
     for (int k = 0; k < count; ++k) cuda::launch_with(kernel, device, 1, 32, int64_t{0});
@@ -27,7 +29,9 @@ double time_launches(int device, int count) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / count;
   };
   run();
-  return run();
+  const double seconds = run();
+  cuda::starts_early[device] = usual;
+  return seconds;
 }
 
 std::vector<std::string> find_blas() {
@@ -39,7 +43,7 @@ std::vector<std::string> find_blas() {
 
 void bind_cuda_kernels(Binder& b) {
   cuda::compile_kernel = compile;
-  b.function("_cuda_time_launches", time_launches, "device"_a, "count"_a,
+  b.function("_cuda_time_launches", time_launches, "device"_a, "count"_a, "early"_a = false,
              "The seconds that a launch of an empty kernel takes.");
   cuda::find_blas = find_blas;
   b.function("_cuda_blas_version", cuda::blas_version,

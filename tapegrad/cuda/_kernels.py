@@ -27,10 +27,14 @@ def source(description: str) -> str:
         text = pointwise_source.kernel(pointwise_source.described(rest))
         return pointwise_source.prelude() + text
     if family == "empty":
-        return pointwise_source.prelude() + "TAPEGRAD_KERNEL(kernel, int64) {}\n"
+        return (
+            pointwise_source.prelude()
+            + "TAPEGRAD_KERNEL(kernel, int64) { wait_for_earlier_work(); }\n"
+        )
     name, arguments, function, *bounds = rest.splitlines()
     kernel = f"__launch_bounds__({bounds[0]}) kernel" if bounds else "kernel"
-    call = f"TAPEGRAD_KERNEL({kernel}, {arguments}) {{ {function}(arguments); }}\n"
+    body = f"wait_for_earlier_work(); {function}(arguments);"
+    call = f"TAPEGRAD_KERNEL({kernel}, {arguments}) {{ {body} }}\n"
     return pointwise_source.prelude() + "".join(map(_file, _files(name))) + call
 
 

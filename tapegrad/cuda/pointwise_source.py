@@ -19,6 +19,7 @@ are all loaded before the first is computed with, so that many loads are on thei
       const float* b;
     };
     TAPEGRAD_KERNEL(kernel, kernel_arguments) {
+      wait_for_earlier_work();
     ...
 """
 
@@ -274,6 +275,7 @@ def kernel(of: Description, name: str = "kernel") -> str:
         f"// {of.line.name}: {of.text}\n"
         f"{_arguments(of, name)}"
         f"TAPEGRAD_KERNEL({name}, {name}_arguments) {{\n"
+        "  wait_for_earlier_work();\n"
         f"{_constants(of)}{loop}"
         "}\n"
     )

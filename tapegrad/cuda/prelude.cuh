@@ -13,6 +13,13 @@
 #define TAPEGRAD_SHARED_BYTES(NAME) extern __shared__ __align__(16) unsigned char NAME[]
 #endif
 
+// The first statement of every kernel: Note [Kernels start early] in csrc/cuda/launch.h.
+__device__ inline void wait_for_earlier_work() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 typedef long long int64;
 typedef unsigned long long uint64;
 
@@ -134,13 +141,23 @@ TAPEGRAD_MATH(erfc)
 TAPEGRAD_MATH(erfinv)
 TAPEGRAD_MATH(lgamma)
 TAPEGRAD_MATH_2(atan2)
-TAPEGRAD_MATH_2(hypot)
 TAPEGRAD_MATH_2(copysign)
 TAPEGRAD_MATH_2(pow)
 TAPEGRAD_MATH_2(fmod)
 TAPEGRAD_MATH_2(nextafter)
 #undef TAPEGRAD_MATH
 #undef TAPEGRAD_MATH_2
+__device__ inline float hypot(float x, float y) { return ::hypotf(x, y); }
+// As csrc/cpu/math/power.h has it, scaled by a power of two so that squares stay in range: CUDA's own goes wrong at the end
+// of it.
+__device__ inline double hypot(double x, double y) {
+  const double a = ::fabs(x), b = ::fabs(y), larger = a > b ? a : b;
+  const bool huge = larger > 0x1p500, tiny = larger < 0x1p-450;
+  const double down = huge ? 0x1p-600 : tiny ? 0x1p600 : 1.0, up = huge ? 0x1p600 : tiny ? 0x1p-600 : 1.0;
+  const double c = a * down, d = b * down;
+  const bool infinite = ::isinf(x) || ::isinf(y);
+  return infinite ? 1.0 / 0.0 : ::sqrt(::fma(c, c, d * d)) * up;
+}
 // As csrc/cpu/math/error_function.h has it: for a >= 0, normal_cdf(-a) = exp(-a^2 / 2) v H(u) with
 // v = 3 / (a + 3) and u = a / (a + 3). CUDA's own takes three times as long.
 __device__ inline float normal_cdf(float x) {

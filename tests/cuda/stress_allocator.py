@@ -77,7 +77,15 @@ class Stress:
             if not self.forgets:
                 each.tensor.record_stream(other)
         with other:
-            self.wrong[place].add_((each.tensor != each.number).sum())
+            try:
+                # In place: where memory has run out there is none for a result as large.
+                wrong = each.tensor.ne_(each.number).sum()
+            except torch.OutOfMemoryError:
+                self.out_of_memory += 1
+                cuda.synchronize()
+                cuda.empty_cache()
+                wrong = each.tensor.sum()
+            self.wrong[place].add_(wrong)
 
     def free(self):
         at = self.draw.randrange(len(self.live))

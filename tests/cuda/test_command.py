@@ -28,7 +28,9 @@ def test_common_kernels_can_be_written():
     for description in descriptions:
         text = _kernels.source(description)
         assert text.startswith(pointwise_source.prelude())
-        assert re.search(r"TAPEGRAD_KERNEL\((__launch_bounds__\(.*\) )?kernel, ", text)
+        start = r"TAPEGRAD_KERNEL\((__launch_bounds__\(.*\) )?kernel, .*\) {"
+        # See Note [Kernels start early].
+        assert re.search(start + r"\s*wait_for_earlier_work\(\);", text)
 
 
 def test_warm_compiles_into_the_cache(capsys, tmp_path, monkeypatch):

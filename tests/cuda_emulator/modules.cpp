@@ -187,6 +187,18 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
   return kSuccess;
 }
 
+// Work is in the order of its stream here: a kernel that may start early does not.
+Result cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void** parameters,
+                        void** extra) {
+  constexpr int kStartEarly = 6;
+  if (!config || (config->attribute_count && !config->attributes)) return kInvalidValue;
+  for (unsigned k = 0; k < config->attribute_count; ++k)
+    if (config->attributes[k].id != kStartEarly) return kInvalidValue;
+  return cuLaunchKernel(function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+                        config->block_y, config->block_z, config->shared_bytes, config->stream,
+                        parameters, extra);
+}
+
 }  // extern "C"
 
 }  // namespace tapegrad::cuda

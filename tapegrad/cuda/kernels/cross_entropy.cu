@@ -197,12 +197,12 @@ __device__ void loss_of_rows(const LossArguments& a) {
   x.load(line.x, a.classes, lowest_number<A>());
   A top = lowest_number<A>();
 #pragma unroll
-  for (A value : x.values) top = Larger::combine(top, value);
+  for (int k = 0; k < Row::kCount; ++k) top = Larger::combine(top, x.values[k]);
   top = Owner::template reduce<Larger>(top, lowest_number<A>());
   const A shift = top == lowest_number<A>() ? A(0) : top;
   A sum = 0;
 #pragma unroll
-  for (A value : x.values) sum += math::exp(value - shift);
+  for (int k = 0; k < Row::kCount; ++k) sum += math::exp(x.values[k] - shift);
   const A log_sum = math::log(Owner::sum(sum));
   A surprises = 0;
   if (a.smoothing > 0) surprises = line.template surprises<Owner>(top, log_sum);

@@ -25,9 +25,7 @@ constexpr int kRowThreads = 256;
 
 // What is told of a row that is no distribution: see Note [Errors of kernels].
 constexpr int64 kBadValue = 0, kZeroSum = 1;
-__device__ inline void check_probability(const MultinomialArguments& a, double p) {
-  if (!(p >= 0) || ::isinf(p)) a.errors.report(kBadValue);
-}
+__device__ inline bool is_probability(double p) { return p >= 0 && !::isinf(p); }
 
 // The running sums of a row, in the room. A thread takes a run of them, and the runs are added one after the
 // other: where a probability is zero the sum does not move, whatever is rounded.
@@ -38,12 +36,13 @@ __device__ inline void accumulate(const MultinomialArguments& a) {
   const double* p = a.p + row * a.n;
   double* sums = a.room + row * a.n;
   double sum = 0;
+  bool is_bad = false;
   for (int64 i = begin; i < end; ++i) {
-    check_probability(a, p[i]);
+    is_bad |= !is_probability(p[i]);
     sum += p[i];
   }
   totals[threadIdx.x] = sum;
-  __syncthreads();
+  is_bad = __syncthreads_or(is_bad);
   if (threadIdx.x == 0) {
     double before = 0;
     for (double& total : totals) {
@@ -51,7 +50,8 @@ __device__ inline void accumulate(const MultinomialArguments& a) {
       total = before;
       before += own;
     }
-    if (!(before > 0)) a.errors.report(kZeroSum);
+    if (is_bad) a.errors.report(kBadValue);
+    else if (!(before > 0)) a.errors.report(kZeroSum);
   }
   __syncthreads();
   const double before = totals[threadIdx.x];

@@ -5,8 +5,8 @@
 // A pass is made of three kernels. The row is cut into chunks, one for each block. radix_count counts the digits of each
 // chunk; radix_scan adds the counts of one digit up over the chunks (where there are few of them the
 // next kernel does that by itself); radix_move takes its chunk tile by tile: it ranks the elements of the
-// tile by their digits, brings first the keys and then the items into that order in shared memory, and writes them from
-// there, so that neighbours in the output are written together.
+// tile by their digits, brings them into that order in shared memory, and writes them from there, so that neighbours in the
+// output are written together.
 //
 // Keys are moved as they are: what orders them is computed for each digit (keys.cuh). So what a key does not
 // tell apart (the two zeros, NaNs) comes back unchanged.
@@ -134,15 +134,14 @@ __device__ void radix_move(const RadixArguments& a) {
   constexpr int kTile = kRadixThreads * kPerThread;
   __shared__ unsigned counts[kRadixWarps][256];
   __shared__ unsigned shifts[256];  // from places in the tile to places in the row
-  // The tile in its new order, first the keys, then the items; while it is ranked, the masks of the warps.
-  __shared__ __align__(16) unsigned char memory[kTile * 4 > kTile * kLarger ? kTile * 4 : kTile * kLarger];
-  static_assert(sizeof(memory) >= sizeof(counts), "masks have a word for each digit of each warp");
+  // The tile in its new order, the keys and behind them the items; while it is ranked, the masks of the warps.
+  TAPEGRAD_SHARED_BYTES(memory);
 
   const RadixChunk chunk(a);
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
   unsigned* masks = reinterpret_cast<unsigned*>(memory) + warp * 256;
   Bits* sorted_keys = reinterpret_cast<Bits*>(memory);
-  Item* sorted_items = reinterpret_cast<Item*>(memory);
+  Item* sorted_items = reinterpret_cast<Item*>(memory + kTile * sizeof(Bits));
   const int64 row_start = chunk.row * a.length;
   const Bits* keys = static_cast<const Bits*>(a.keys) + row_start;
   Bits* keys_out = static_cast<Bits*>(a.keys_out) + row_start;
@@ -152,13 +151,15 @@ __device__ void radix_move(const RadixArguments& a) {
   for (int64 tile = chunk.begin; tile < chunk.end; tile += kTile) {
     const int valid = chunk.end - tile < kTile ? static_cast<int>(chunk.end - tile) : kTile;
     Bits key[kPerThread];
-    unsigned ranked[kPerThread];  // the digit, and below it the rank among equal ones of the warp; then the place
+    unsigned ranked[kPerThread];  // the digit, and below it the rank among equal ones of the warp
     // A warp takes neighbours, so that ranks follow the order of the row.
     const int first = warp * 32 * kPerThread + lane;
+    const Bits* tile_keys = keys + tile;
+    const Item* tile_items = static_cast<const Item*>(a.items) + (kNumbers ? 0 : row_start + tile);
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int at = first + i * 32;
-      key[i] = at < valid ? keys[tile + at] : Bits(0);
+      key[i] = at < valid ? tile_keys[at] : Bits(0);
     }
 #pragma unroll
     for (int k = 0; k < 256; k += 32) counts[warp][k + lane] = masks[k + lane] = 0;
@@ -182,7 +183,7 @@ __device__ void radix_move(const RadixArguments& a) {
     for (int i = 0; i < kPerThread; ++i) {
       const int at = first + i * 32;
       if constexpr (kNumbers) item[i] = static_cast<unsigned>(tile + at);
-      else item[i] = at < valid ? static_cast<const Item*>(a.items)[row_start + tile + at] : Item();
+      else item[i] = at < valid ? tile_items[at] : Item();
     }
     __syncthreads();
     unsigned count = 0, all;
@@ -204,26 +205,19 @@ __device__ void radix_move(const RadixArguments& a) {
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      ranked[i] = counts[warp][ranked[i] >> 16] + (ranked[i] & 0xffffu);
-      sorted_keys[ranked[i]] = key[i];
+      const unsigned place = counts[warp][ranked[i] >> 16] + (ranked[i] & 0xffffu);
+      sorted_keys[place] = key[i];
+      sorted_items[place] = item[i];
     }
     __syncthreads();
-    unsigned to[kPerThread];
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int place = i * kRadixThreads + thread;
+      if (place >= valid) break;
       const Bits bits = sorted_keys[place];
-      to[i] = shifts[digit_of<S>(bits, a)] + place;
-      if (place < valid) keys_out[to[i]] = bits;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kPerThread; ++i) sorted_items[ranked[i]] = item[i];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
-      const int place = i * kRadixThreads + thread;
-      if (place < valid) items_out[to[i]] = static_cast<ItemOut>(sorted_items[place]);
+      const unsigned to = shifts[digit_of<S>(bits, a)] + place;
+      keys_out[to] = bits;
+      items_out[to] = static_cast<ItemOut>(sorted_items[place]);
     }
     __syncthreads();
   }

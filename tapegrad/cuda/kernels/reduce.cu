@@ -228,9 +228,10 @@ using ArgMin = Arg<S, Out, Smaller>;
 // ---- mean and squared deviations
 
 // Sums about one of the elements: however far the mean is from zero, it is within reach of that. In double, also for
-// floats, whose squares would leave the range of float long before the standard deviation does. For these the element is the
-// same for all threads that share a result, so that their sums are just added. Where it lies far from all others that
-// costs digits, which double has to spare for floats but not for doubles: there each thread takes the first it sees.
+// floats, of which a few at a time are summed as floats before, unless their squares leave the range of float: they do so long
+// before the standard deviation does. For floats the element is the same for all threads that share a result, so that
+// their sums are just added. Where it lies far from all others that costs digits, which double has to spare for
+// floats but not for doubles: there each thread takes the first it sees.
 template <class S, class Out>
 struct Moments : Elements<S> {
   using A = Wide<S>;
@@ -251,6 +252,9 @@ struct Moments : Elements<S> {
   template <int n, class PlaceOf>
   __device__ static void fold(State& state, const A (&values)[n], PlaceOf) {
     if (!kLooksAhead && state.count == 0) look_ahead(state, values[0]);
+    state.count += n;
+    if constexpr (!kSame<A, double>)
+      if (fold_floats(state, values)) return;
     constexpr int kChains = n < 2 ? n : 2;  // that do not wait for each other
     double sums[kChains] = {}, squares[kChains] = {};
 #pragma unroll
@@ -264,9 +268,24 @@ struct Moments : Elements<S> {
       sums[0] += sums[k];
       squares[0] += squares[k];
     }
-    state.count += n;
     state.sum += sums[0];
     state.squares += squares[0];
+  }
+  // Does nothing, and says so, where squares are too large or too small for that.
+  template <int n>
+  __device__ static bool fold_floats(State& state, const float (&values)[n]) {
+    const float shift = static_cast<float>(state.shift);
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const float difference = values[k] - shift;
+      sum += difference;
+      squares = ::fmaf(difference, difference, squares);
+    }
+    if (!(squares > 1e-30f && squares < 1e38f)) return false;
+    state.sum += sum;
+    state.squares += squares;
+    return true;
   }
   // Moves b's sums to a's shift by way of b's mean, about which they are smallest.
   __device__ static State combine(State a, State b) {

@@ -179,7 +179,7 @@ struct ScanPiece {
 
 // ---- rows
 
-inline constexpr int kSweeps = 4;
+inline constexpr int kSweeps = 2;
 
 // What the parts before come to, in their order.
 template <class Rule>
