@@ -19,7 +19,7 @@ constexpr int kParts = 256;
 constexpr int64_t kEnoughLines = 16 * 1024;  // for a thread to take each
 constexpr int64_t kLongRow = 512;
 // Of a row, in the registers of a thread. The longer its part, the less it waits for others: a warp for no other.
-constexpr int kMostFloats = 128, kFloatsInBlock = 64, kMostDoubles = 16;
+constexpr int kMostFloats = 128, kMostDoubles = 16;
 
 // As in tapegrad/cuda/kernels/cross_entropy.cu.
 struct LossArguments {
@@ -95,10 +95,9 @@ void find_losses(const TensorImpl& x, const LossArguments& arguments) {
   RowShape shape;
   if (arguments.inner == 1) {
     shape.width = row_width(arguments.classes, x.dtype(), {arguments.x});
-    const bool is_double = x.dtype() == DType::Float64;
+    const int most = x.dtype() == DType::Float64 ? kMostDoubles : kMostFloats;
     const RowShape held =
-        RowShape::of(arguments.classes, shape.width, is_double ? kMostDoubles : kMostFloats,
-                     RowShape::kMostThreads, is_double ? kMostDoubles : kFloatsInBlock);
+        RowShape::of(arguments.classes, shape.width, most, RowShape::kMostThreads, most);
     if (held.fits())
       return launch_with(find_kernel(x, LossKernel::Rows, held), device,
                          held.blocks(arguments.lines), held.threads, arguments);

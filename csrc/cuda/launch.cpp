@@ -5,7 +5,8 @@ namespace tapegrad::cuda {
 namespace {
 
 constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr int kPlainSharedBytes = 48 * 1024;
+// Dynamic shared memory that no kernel has to ask for: with what it declares that is less than 48 KiB.
+constexpr int kPlainSharedBytes = 16 * 1024;
 constexpr int kStartEarly = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int kEarlyCapability = 9;
 

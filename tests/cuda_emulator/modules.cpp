@@ -115,8 +115,13 @@ bool is_launchable(const FunctionTag& function, const tapegrad_emulator::Index& 
       grid.x && grid.y && grid.z && grid.x <= 2147483647u && grid.y <= 65535 && grid.z <= 65535;
   const bool has_block = block.x && block.y && block.z && block.x <= 1024 && block.y <= 1024 &&
                          block.z <= 64 && block.x * block.y * block.z <= 1024;
-  return has_grid && has_block && shared_bytes <= function.shared_limit &&
-         function.kernel->nbytes <= kMaxParameters;
+  // What a kernel declares counts as well, unless more was asked for; a module has one kernel mostly.
+  const size_t declared = function.module->tls_nbytes;
+  const bool has_shared =
+      function.shared_limit
+          ? shared_bytes <= function.shared_limit && shared_bytes + declared <= kMaxShared
+          : shared_bytes + declared <= kDefaultShared || shared_bytes == 0;
+  return has_grid && has_block && has_shared && function.kernel->nbytes <= kMaxParameters;
 }
 
 }  // namespace
@@ -147,7 +152,7 @@ Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const 
     void* entry = dlsym(module->library, (std::string("tapegrad_entry_") + name).c_str());
     if (!entry) return kNotFound;
     const Kernel* kernel = reinterpret_cast<const Kernel* (*)()>(entry)();
-    made.reset(new FunctionTag{module, name, kernel, kDefaultShared});
+    made.reset(new FunctionTag{module, name, kernel, 0});
   }
   *function = made.get();
   return kSuccess;
@@ -160,7 +165,7 @@ Result cuFuncSetAttribute(FunctionHandle function, int attribute, int value) {
   if (attribute == kCarveout) return kSuccess;
   if (attribute != kMaxDynamicShared || value < 0 || static_cast<unsigned>(value) > kMaxShared)
     return kInvalidValue;
-  function->shared_limit = std::max(kDefaultShared, static_cast<unsigned>(value));
+  function->shared_limit = static_cast<unsigned>(value);
   return kSuccess;
 }
 
