@@ -4166,7 +4166,7 @@ def _cuda_sync_debug_mode() -> builtins.int:
 def _cuda_synchronize(device: builtins.int) -> None:
     """Waits until a device is done."""
 
-def _cuda_time_launches(device: builtins.int, count: builtins.int) -> builtins.float:
+def _cuda_time_launches(device: builtins.int, count: builtins.int, early: builtins.bool = False) -> builtins.float:
     """The seconds that a launch of an empty kernel takes."""
 
 def _cuda_unasked_waits() -> builtins.int:
