@@ -43,6 +43,7 @@ constexpr int64_t kRowsToAlignB = 48;  // the same where vectors of b straddle c
 constexpr int64_t kRowsAhead = 8;      // rows of b between what is fetched and what is used
 constexpr int64_t kPanelsToPackA = 5;  // panels whose reuse pays for packing a
 constexpr int64_t kTilesInGroup = 8;   // row tiles packed together from a transposed a
+constexpr int64_t kFewProducts = 128;
 constexpr int64_t kGemvChunkBytes = int64_t{8} << 10;
 
 template <class T>
@@ -387,8 +388,27 @@ void sweep_block(const GemmArguments<T>& g, const Plan<T>& plan, const Block<T>&
   }
 }
 
+// So few products that cutting them takes longer than computing them. The order of the sums is that of a tile.
+template <class T>
+void gemm_few(const GemmArguments<T>& g) {
+  const int64_t a_row = g.transpose_a ? 1 : g.lda, a_step = g.transpose_a ? g.lda : 1;
+  const int64_t b_column = g.transpose_b ? g.ldb : 1, b_step = g.transpose_b ? 1 : g.ldb;
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      const T* a = g.a + i * a_row;
+      const T* b = g.b + j * b_column;
+      T sum = 0;
+      for (int64_t p = 0; p < g.k; ++p, a += a_step, b += b_step) sum += *a * *b;
+      T value = g.alpha * sum + (g.bias ? g.bias[j] : T(0));
+      T& c = g.c[i * g.ldc + j];
+      c = g.beta == T(0) ? value : value + g.beta * c;
+    }
+  }
+}
+
 template <class T>
 void gemm_serial(const GemmArguments<T>& g, T* workspace) {
+  if (g.m * g.n * g.k <= kFewProducts) return gemm_few(g);
   const Plan<T> plan(g);
   Block<T> block;
   block.packed = workspace + Buffers<T>::kStrips;

@@ -52,7 +52,8 @@ void fill_rows(const OpCall& call, Rows& rows) {
   auto item = static_cast<int64_t>(itemsize(out.dtype()));
   for (const TensorImpl* input : call.inputs) {
     if (input->numel() == 0) continue;
-    int64_t length = input->numel() / rows.count * item;
+    // Dividing takes as long as copying a few elements.
+    int64_t length = (rows.count == 1 ? input->numel() : input->numel() / rows.count) * item;
     rows.add({static_cast<const char*>(input->data()), length, rows.length});
     rows.length += length;
   }
