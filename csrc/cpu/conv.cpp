@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "core/registry.h"
+#include "cpu/conv_kernels.h"
 #include "cpu/gemm.h"
 
 namespace tapegrad::cpu {
@@ -110,16 +111,94 @@ const T* bias_of(const OpCall& call) {
   return call.inputs.size() > 2 ? call.in(2).data_as<T>() : nullptr;
 }
 
+// ---- channels last --------------------------------------------------------------------------------
+
+// Whether the channels of all three lie last. Tensors that are both, because a size is one, are in the
+// usual order.
+bool are_channels_last(const OpCall& call) {
+  bool usual = true;
+  for (const TensorImpl* each : {&call.in(0), &call.in(1), &call.out()})
+    usual = usual && each->is_contiguous();
+  return !usual;
+}
+
+// Tensors [batch][rows][columns] with the last two exchanged.
+template <class T>
+void turn(const T* from, int64_t batch, int64_t rows, int64_t columns, T* to) {
+  const int64_t size = rows * columns;
+  parallel_for(0, batch, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      conv_kernels<T>().transpose(from + n * size, columns, rows, columns, to + n * size, rows);
+  });
+}
+
+// Runs body(a, b, c) on tensors in the usual order, of which the inputs a and b are copies, and c is copied
+// back. Each comes as its size: how many images or output channels, places, channels.
+template <class T, class Body>
+void in_usual_order(const T* a, const Triple& a_size, const T* b, const Triple& b_size, T* c,
+                    const Triple& c_size, Body&& body) {
+  Workspace<T> a_copy(volume(a_size)), b_copy(volume(b_size)), result(volume(c_size));
+  {
+    BlockingSection blocking;
+    turn(a, a_size[0], a_size[1], a_size[2], a_copy.get());
+    turn(b, b_size[0], b_size[1], b_size[2], b_copy.get());
+  }
+  body(a_copy.get(), b_copy.get(), result.get());
+  BlockingSection blocking;
+  turn(result.get(), c_size[0], c_size[2], c_size[1], c);
+}
+
+Triple size_of_x(const ConvShape& s) { return {s.batch, volume(s.in), s.groups * s.in_channels}; }
+Triple size_of_w(const ConvShape& s) {
+  return {s.groups * s.out_channels, s.taps(), s.in_channels};
+}
+Triple size_of_y(const ConvShape& s) { return {s.batch, volume(s.out), s.groups * s.out_channels}; }
+
+template <class T>
+void run_conv_last(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+  if (prefers_channels_last<T>(s, s.out_channels)) return conv_channels_last(s, x, w, bias, y);
+  in_usual_order(x, size_of_x(s), w, size_of_w(s), y, size_of_y(s),
+                 [&](const T* a, const T* b, T* c) { run_conv(s, a, b, bias, c); });
+}
+
+template <class T>
+void run_grad_input_last(const ConvShape& s, const T* g, const T* w, const T* bias, T* x) {
+  if (prefers_channels_last<T>(s, s.in_channels))
+    return conv_grad_input_channels_last(s, g, w, bias, x);
+  in_usual_order(g, size_of_y(s), w, size_of_w(s), x, size_of_x(s),
+                 [&](const T* a, const T* b, T* c) { run_grad_input(s, a, b, bias, c); });
+}
+
+template <class T>
+void run_grad_weight_last(const ConvShape& s, const T* x, const T* g, T* w) {
+  if (prefers_channels_last<T>(s, s.out_channels))
+    return conv_grad_weight_channels_last(s, x, g, w);
+  in_usual_order(x, size_of_x(s), g, size_of_y(s), w, size_of_w(s),
+                 [&](const T* a, const T* b, T* c) { run_grad_weight(s, a, b, c); });
+}
+
+// ---- calls ----------------------------------------------------------------------------------------
+
+// What is left where there is nothing to sum: the bias, or zeros.
+template <class T>
+void fill_with_bias(const OpCall& call, const ConvShape& s, int64_t channels, int64_t places) {
+  const T* bias = bias_of<T>(call);
+  T* y = call.out().data_as<T>();
+  if (!are_channels_last(call)) return fill_channels(bias, s.batch, channels, places, y);
+  for (int64_t k = 0; k < s.batch * places; ++k)
+    for (int64_t c = 0; c < channels; ++c) y[k * channels + c] = bias ? bias[c] : T(0);
+}
+
 // Of x, w and perhaps a bias.
 void conv(const OpCall& call) {
   const ConvShape s = shape_of(call, call.in(0), call.in(1), call.out());
   if (call.out().numel() == 0) return;
   with_float_type(call.out().dtype(), [&]<class T>(T) {
-    T* y = call.out().data_as<T>();
-    const T* bias = bias_of<T>(call);
     if (s.depth() == 0)
-      return fill_channels(bias, s.batch, s.groups * s.out_channels, volume(s.out), y);
-    run_conv<T>(s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), bias, y);
+      return fill_with_bias<T>(call, s, s.groups * s.out_channels, volume(s.out));
+    (are_channels_last(call) ? run_conv_last<T> : run_conv<T>)(
+        s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), bias_of<T>(call),
+        call.out().data_as<T>());
   });
 }
 
@@ -128,11 +207,11 @@ void conv_grad_input(const OpCall& call) {
   const ConvShape s = shape_of(call, call.out(), call.in(1), call.in(0));
   if (call.out().numel() == 0) return;
   with_float_type(call.out().dtype(), [&]<class T>(T) {
-    T* x = call.out().data_as<T>();
-    const T* bias = bias_of<T>(call);
     if (s.out_channels * s.taps() == 0 || volume(s.out) == 0)
-      return fill_channels(bias, s.batch, s.groups * s.in_channels, volume(s.in), x);
-    run_grad_input<T>(s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), bias, x);
+      return fill_with_bias<T>(call, s, s.groups * s.in_channels, volume(s.in));
+    (are_channels_last(call) ? run_grad_input_last<T> : run_grad_input<T>)(
+        s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), bias_of<T>(call),
+        call.out().data_as<T>());
   });
 }
 
@@ -146,11 +225,12 @@ void conv_grad_weight(const OpCall& call) {
       std::fill_n(w, call.out().numel(), T(0));
       return;
     }
-    run_grad_weight<T>(s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), w);
+    (are_channels_last(call) ? run_grad_weight_last<T> : run_grad_weight<T>)(
+        s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), w);
   });
 }
 
-// Operands are contiguous.
+// Operands and result are contiguous, or all of them have their channels last.
 const KernelList<DeviceType::CPU> kKernels = {
     {"conv", conv},
     {"conv_grad_input", conv_grad_input},

@@ -1,9 +1,12 @@
-// Convolution on the CPU: the geometry that its three methods share.
+// Convolution on the CPU: the geometry that its methods share. Of tensors in the usual order:
 //
 //   products   1 x 1 kernels without stride: a matrix product of each image as it lies (conv.cpp)
 //   planes     products straight from a padded copy of each image (conv_planes.cpp): most others
 //   columns    the places that each output sees are copied out first, as columns of a matrix
 //              (conv_columns.cpp): small images, where planes would compute too many places in vain
+//
+// Where the channels of x, w and y lie last, the products are of pixels as they lie
+// (conv_channels_last.cpp).
 //
 // There are always three spatial dimensions; missing ones have size 1 in front.
 #pragma once
@@ -43,6 +46,9 @@ void conv_grad_input_by_columns(const ConvShape& s, const T* g, const T* w, cons
 template <class T>
 void conv_grad_weight_by_columns(const ConvShape& s, const T* x, const T* g, T* w);
 
+// Whether padded images are of a size that can be afforded, whatever the kernel's reach.
+bool are_sensible(const ConvShape& s);
+
 // Whether planes are the faster method for y, for x, and for w.
 template <class T>
 bool prefers_planes(const ConvShape& s);
@@ -55,5 +61,17 @@ template <class T>
 void conv_grad_input_by_planes(const ConvShape& s, const T* g, const T* w, const T* bias, T* x);
 template <class T>
 void conv_grad_weight_by_planes(const ConvShape& s, const T* x, const T* g, T* w);
+
+// Of tensors whose channels lie last: x (batch, in, channels), w (groups * out_channels, kernel,
+// in_channels), y (batch, out, channels). Whether that is a method for a result of so many channels in a
+// group; otherwise tensors are better copied into the usual order.
+template <class T>
+bool prefers_channels_last(const ConvShape& s, int64_t columns);
+template <class T>
+void conv_channels_last(const ConvShape& s, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+void conv_grad_input_channels_last(const ConvShape& s, const T* g, const T* w, const T* bias, T* x);
+template <class T>
+void conv_grad_weight_channels_last(const ConvShape& s, const T* x, const T* g, T* w);
 
 }  // namespace tapegrad::cpu

@@ -22,6 +22,12 @@ constexpr int rows_of_tile(int vectors) {
   return rows < 12 ? rows : 12;
 }
 
+// Rows of row_tile, each of which has an address of its own.
+constexpr int rows_of_addresses(int vectors) {
+  const int rows = rows_of_tile(vectors);
+  return rows < 10 ? rows : 10;
+}
+
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define TAPEGRAD_SHUFFLES
@@ -119,9 +125,9 @@ void tap_tile(const TapProduct<T>& t, int64_t row, int64_t vector) {
   const T* x[kRows];
   TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) x[i] = t.x + t.offsets[row + i];
   const T* g = t.g + vector * kWidth;
-  const int64_t stride = t.stride, length = t.length;
+  const int64_t g_stride = t.g_stride, step = t.step, end = t.length * step;
   for (int64_t line = 0; line < t.lines; ++line) {
-    for (int64_t q = 0; q < length; ++q, g += stride) {
+    for (int64_t q = 0; q < end; q += step, g += g_stride) {
       Vector channels[kVectors];
       TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) channels[v] = load(g + v * kWidth);
       TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
@@ -131,10 +137,63 @@ void tap_tile(const TapProduct<T>& t, int64_t row, int64_t vector) {
     }
     TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) x[i] += t.line_stride;
   }
-  T* c = t.c + row * stride + vector * kWidth;
-  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i, c += stride) {
+  T* c = t.c + row * t.c_stride + vector * kWidth;
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i, c += t.c_stride) {
     TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) {
       store(c + v * kWidth, sum[i][v] + load(c + v * kWidth));
+    }
+  }
+}
+
+// The first lanes of a vector, as many as are there; zeros behind them.
+template <class T>
+inline typename Shape<T>::Vector load_first(const T* pointer, int64_t count) {
+  typename Shape<T>::Vector result = {};
+  if (count >= Shape<T>::kWidth) return load(pointer);
+  __builtin_memcpy(&result, pointer, count * sizeof(T));
+  return result;
+}
+
+template <class T>
+inline void store_first(T* pointer, typename Shape<T>::Vector value, int64_t count) {
+  if (count >= Shape<T>::kWidth) return store(pointer, value);
+  __builtin_memcpy(pointer, &value, count * sizeof(T));
+}
+
+// ---- channels last: rows are places of the output, columns are its channels ----------------------
+
+template <class T, int kRows, int kVectors>
+void row_tile(const RowProduct<T>& g, int64_t row) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth;
+  Vector sum[kRows][kVectors];
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] = Vector{};
+  }
+  const T* b = g.b;
+  const int64_t b_stride = g.b_stride;
+  for (int64_t r = 0; r < g.runs; ++r) {
+    const T* a[kRows];
+    TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) a[i] =
+        g.a + g.origins[row + i] + g.offsets[r];
+    const int64_t length = g.lengths[r];
+    for (int64_t k = 0; k < length; ++k, b += b_stride) {
+      Vector channels[kVectors];
+      TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) channels[v] = load(b + v * kWidth);
+      TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+        const T factor = a[i][k];
+        TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * channels[v];
+      }
+    }
+  }
+  const int64_t rest = g.columns - (kVectors - 1) * kWidth;  // of the last vector
+  TAPEGRAD_UNROLL_ALL for (int i = 0; i < kRows; ++i) {
+    T* c = g.c + g.targets[row + i];
+    TAPEGRAD_UNROLL_ALL for (int v = 0; v < kVectors; ++v) {
+      const int64_t count = v == kVectors - 1 ? rest : kWidth;
+      if (g.bias) sum[i][v] += load_first(g.bias + v * kWidth, count);
+      if (g.accumulate) sum[i][v] += load_first(c + v * kWidth, count);
+      store_first(c + v * kWidth, sum[i][v], count);
     }
   }
 }
@@ -149,6 +208,7 @@ struct Tiles {
   // [1, 2 or 4 pieces][vectors - 1][rows - 1]
   void (*plane[3][kTileVectors][kMost])(const PlaneProduct<T>&, int64_t row);
   void (*tap[kTileVectors][kMost])(const TapProduct<T>&, int64_t row, int64_t vector);
+  void (*row[kTileVectors][kMost])(const RowProduct<T>&, int64_t row);
 };
 
 template <class T, int kVectors, int kRows>
@@ -157,6 +217,7 @@ constexpr void fill_tiles(Tiles<T>& tiles) {
   tiles.plane[1][kVectors - 1][kRows - 1] = plane_tile<T, kRows, kVectors, kPieces<T, 2>>;
   tiles.plane[2][kVectors - 1][kRows - 1] = plane_tile<T, kRows, kVectors, kPieces<T, 4>>;
   tiles.tap[kVectors - 1][kRows - 1] = tap_tile<T, kRows, kVectors>;
+  tiles.row[kVectors - 1][kRows - 1] = row_tile<T, kRows, kVectors>;
   if constexpr (kRows > 1) {
     fill_tiles<T, kVectors, kRows - 1>(tiles);
   } else if constexpr (kVectors > 1) {
@@ -211,6 +272,16 @@ void tap_product(const TapProduct<T>& product) {
       const int64_t row = rows.begin(tile);
       kTiles<T>.tap[vectors - 1][rows.begin(tile + 1) - row - 1](product, row, vector);
     }
+  }
+}
+
+template <class T>
+void row_product(const RowProduct<T>& product) {
+  const int64_t vectors = divide_up(product.columns, Shape<T>::kWidth);
+  const EvenCut rows(product.rows, divide_up(product.rows, rows_of_addresses(vectors)));
+  for (int64_t tile = 0; tile < rows.parts; ++tile) {
+    const int64_t row = rows.begin(tile);
+    kTiles<T>.row[vectors - 1][rows.begin(tile + 1) - row - 1](product, row);
   }
 }
 
@@ -294,13 +365,6 @@ void store_runs(const T* c, int64_t c_stride, int64_t rows, const ConvRun* runs,
 }
 
 template <class T>
-typename Shape<T>::Vector load_some(const T* pointer, int64_t count) {
-  typename Shape<T>::Vector result = {};
-  __builtin_memcpy(&result, pointer, count * sizeof(T));
-  return result;
-}
-
-template <class T>
 void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T* out,
                int64_t out_stride) {
   using Vector = typename Shape<T>::Vector;
@@ -314,7 +378,7 @@ void transpose(const T* in, int64_t in_stride, int64_t rows, int64_t columns, T*
       for (int64_t k = 0; k < kWidth; ++k) {
         if (k >= height) square[k] = Vector{};
         else if (width == kWidth) square[k] = load(from + k * in_stride);
-        else square[k] = load_some(from + k * in_stride, width);
+        else square[k] = load_first(from + k * in_stride, width);
       }
       transpose_square<T>(square);
       T* to = out + j * out_stride + i;
@@ -430,6 +494,91 @@ void depthwise_rows(const DepthwiseRows<T>& g) {
   }
 }
 
+// kPlaces places from `place` on, kVectors whole vectors of channels from `first` on; or one vector of
+// which `count` channels are there.
+template <class T, int kPlaces, int kVectors, bool kWhole>
+inline void depthwise_tile(const DepthwisePlaces<T>& g, int64_t place, int64_t first,
+                           int64_t count) {
+  using Vector = typename Shape<T>::Vector;
+  constexpr int kWidth = Shape<T>::kWidth;
+  const auto part = [=](const T* from) { return kWhole ? load(from) : load_first(from, count); };
+  Vector sum[kPlaces][kVectors];
+  const T* x[kPlaces];
+  TAPEGRAD_UNROLL for (int i = 0; i < kPlaces; ++i) {
+    x[i] = g.x + g.origins[place + i] + first;
+    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[i][v] =
+        g.bias ? part(g.bias + first + v * kWidth) : Vector{};
+  }
+  for (int64_t t = 0; t < g.taps; ++t) {
+    const T* w = g.weights + t * g.channels + first;
+    const int64_t offset = g.offsets[t];
+    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) {
+      const Vector weight = part(w + v * kWidth);
+      TAPEGRAD_UNROLL for (int i = 0; i < kPlaces; ++i) sum[i][v] +=
+          weight * part(x[i] + offset + v * kWidth);
+    }
+  }
+  TAPEGRAD_UNROLL for (int i = 0; i < kPlaces; ++i) {
+    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v)
+        store_first(g.out + g.targets[place + i] + first + v * kWidth, sum[i][v],
+                    kWhole ? kWidth : count);
+  }
+}
+
+template <class T, int kPlaces>
+inline void depthwise_channels(const DepthwisePlaces<T>& g, int64_t place) {
+  constexpr int kWidth = Shape<T>::kWidth;
+  int64_t first = 0;
+  for (; first + 2 * kWidth <= g.channels; first += 2 * kWidth)
+    depthwise_tile<T, kPlaces, 2, true>(g, place, first, kWidth);
+  for (; first + kWidth <= g.channels; first += kWidth)
+    depthwise_tile<T, kPlaces, 1, true>(g, place, first, kWidth);
+  if (first < g.channels)
+    depthwise_tile<T, kPlaces, 1, false>(g, place, first, g.channels - first);
+}
+
+template <class T>
+void depthwise_places(const DepthwisePlaces<T>& g) {
+  int64_t place = 0;
+  for (; place + 4 <= g.places; place += 4) depthwise_channels<T, 4>(g, place);
+  for (; place < g.places; ++place) depthwise_channels<T, 1>(g, place);
+}
+
+template <class T, int kTaps, bool kWhole>
+inline void depthwise_sums_tile(const DepthwiseSums<T>& g, int64_t tap, int64_t first,
+                                int64_t count) {
+  using Vector = typename Shape<T>::Vector;
+  const auto part = [=](const T* from) { return kWhole ? load(from) : load_first(from, count); };
+  Vector sum[kTaps];
+  TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] = Vector{};
+  const int64_t* offsets = g.offsets + tap;
+  for (int64_t i = 0; i < g.places; ++i) {
+    const T* x = g.x + g.origins[i] + first;
+    const Vector grad = part(g.g + i * g.channels + first);
+    TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] += grad * part(x + offsets[t]);
+  }
+  TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) {
+    T* to = g.sums + (tap + t) * g.channels + first;
+    store_first(to, sum[t] + part(to), kWhole ? Shape<T>::kWidth : count);
+  }
+}
+
+template <class T, bool kWhole>
+inline void depthwise_sums_of(const DepthwiseSums<T>& g, int64_t first, int64_t count) {
+  int64_t t = 0;
+  for (; t + 9 <= g.taps; t += 9) depthwise_sums_tile<T, 9, kWhole>(g, t, first, count);
+  for (; t + 3 <= g.taps; t += 3) depthwise_sums_tile<T, 3, kWhole>(g, t, first, count);
+  for (; t < g.taps; ++t) depthwise_sums_tile<T, 1, kWhole>(g, t, first, count);
+}
+
+template <class T>
+void depthwise_sums(const DepthwiseSums<T>& g) {
+  constexpr int kWidth = Shape<T>::kWidth;
+  int64_t first = 0;
+  for (; first + kWidth <= g.channels; first += kWidth) depthwise_sums_of<T, true>(g, first, kWidth);
+  if (first < g.channels) depthwise_sums_of<T, false>(g, first, g.channels - first);
+}
+
 template <class T, int kTaps>
 void dots_tile(const T* plane, const int64_t* offsets, const T* g, int64_t lines, int64_t length,
                int64_t line_stride, T* sums) {
@@ -448,9 +597,9 @@ void dots_tile(const T* plane, const int64_t* offsets, const T* g, int64_t lines
       TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] += value * load(x[t] + q);
     }
     if (q < length) {
-      const Vector value = load_some(g + q, length - q);
+      const Vector value = load_first(g + q, length - q);
       TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] +=
-          value * load_some(x[t] + q, length - q);
+          value * load_first(x[t] + q, length - q);
     }
     TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) x[t] += line_stride;
   }
@@ -475,8 +624,10 @@ void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const 
 
 template <class T>
 constexpr ConvKernels<T> kernels_of() {
-  return {plane_product<T>, gather_panel<T>,   tap_product<T>,    store_runs<T>,    transpose<T>,
-          pack_rows<T>,     depthwise_rows<T>, depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
+  return {plane_product<T>,    gather_panel<T>,   tap_product<T>,    row_product<T>,
+          depthwise_places<T>, depthwise_sums<T>, store_runs<T>,     transpose<T>,
+          pack_rows<T>,        depthwise_rows<T>, depthwise_dots<T>, Shape<T>::kWidth,
+          kTileVectors};
 }
 
 }  // namespace

@@ -27,17 +27,59 @@ struct PlaneProduct {
 };
 
 // c[i][j] += sum over the places q of x[offsets[i] + q] * g[q'][j], where the places are `lines` lines
-// of `length` adjacent ones, line_stride apart, and q' numbers them through. `vectors` of c's
-// columns, any number; rows of g and c are `stride` apart.
+// of `length` places, `step` apart, line_stride between lines, and q' numbers them through. `vectors` of
+// c's columns, any number.
 template <class T>
 struct TapProduct {
   int64_t rows, vectors;
   const T* x;
   const int64_t* offsets;
-  int64_t lines, length, line_stride;
+  int64_t lines, length, line_stride, step;
   const T* g;
+  int64_t g_stride;  // between rows of g
   T* c;
-  int64_t stride;
+  int64_t c_stride;
+};
+
+// c[targets[i] + j] = bias[j] + sum over the runs r and k < lengths[r] of a[origins[i] + offsets[r] + k]
+// * b[k'][j] for i < rows, j < columns, where k' numbers the elements of all runs through. Rows of b are
+// whole vectors, b_stride apart; columns fill at most ConvKernels::vectors of them. Added to c if asked.
+template <class T>
+struct RowProduct {
+  int64_t rows, columns;
+  const T* a;
+  const int64_t* origins;
+  int64_t runs;
+  const int64_t *offsets, *lengths;
+  const T* b;
+  int64_t b_stride;
+  const T* bias;  // or null
+  T* c;
+  const int64_t* targets;
+  bool accumulate;
+};
+
+// out[targets[i] + j] = bias[j] + sum over taps of weights[t * channels + j] * x[origins[i] + offsets[t] + j]
+// for i < places, j < channels.
+template <class T>
+struct DepthwisePlaces {
+  int64_t places, channels, taps;
+  const T* x;
+  const int64_t *origins, *offsets;
+  const T* weights;
+  const T* bias;  // or null
+  T* out;
+  const int64_t* targets;
+};
+
+// sums[t * channels + j] += sum over i < places of g[i * channels + j] * x[origins[i] + offsets[t] + j].
+template <class T>
+struct DepthwiseSums {
+  int64_t places, channels, taps;
+  const T* x;
+  const int64_t *origins, *offsets;
+  const T* g;
+  T* sums;
 };
 
 // out[j] = bias + sum over taps of weights[t] * plane[offsets[t] + j] for j < columns, row by row. May
@@ -65,6 +107,9 @@ struct ConvKernels {
   // Copies what a product would read of b into rows of whole vectors, out_stride apart.
   void (*gather_panel)(const PlaneProduct<T>& product, T* out, int64_t out_stride);
   void (*tap_product)(const TapProduct<T>& product);
+  void (*row_product)(const RowProduct<T>& product);
+  void (*depthwise_places)(const DepthwisePlaces<T>& places);
+  void (*depthwise_sums)(const DepthwiseSums<T>& sums);
   // Row i of c, run by run, to out + i * out_stride; `step` is between elements of a run. Adds
   // bias[i] unless bias is null.
   void (*store_runs)(const T* c, int64_t c_stride, int64_t rows, const ConvRun* runs, int64_t count,

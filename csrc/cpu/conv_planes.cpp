@@ -591,8 +591,8 @@ class WeightGradient {
           kernels.tap_product({end - begin, width / kernels.width,
                                planes(n) + d * layout.length[1] * layout.length[2],
                                offsets.data() + begin, s.out[1], s.out[2], layout.length[2],
-                               grads(n) + d * s.out[1] * s.out[2] * width, sums + begin * width,
-                               width});
+                               1, grads(n) + d * s.out[1] * s.out[2] * width, width,
+                               sums + begin * width, width});
     });
   }
 

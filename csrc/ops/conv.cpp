@@ -37,17 +37,21 @@ constexpr int64_t kLargest = int64_t{1} << 31;
 
 Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, Sizes sizes,
            const Convolution& how) {
+  const Device device = (**inputs.begin())->device();
+  const MemoryFormat wanted =
+      how.channels_last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;
+  const MemoryFormat format = kernel_format(wanted, device);
   std::vector<Tensor> operands;
   for (const Tensor* input : inputs)
-    if (input->defined()) operands.push_back(kernel_operand(*input));
+    if (input->defined()) operands.push_back(kernel_operand(*input, format));
   std::vector<Scalar> attributes;
   for (const DimVector* list : {&how.stride, &how.padding, &how.dilation})
     for (int64_t value : *list) attributes.emplace_back(value);
   attributes.emplace_back(how.groups);
   const DType dtype = (*inputs.begin())->dtype();
-  Tensor out = empty(op.name, sizes, kernel_dtype(dtype), (**inputs.begin())->device());
+  Tensor out = empty_in(op.name, sizes, kernel_dtype(dtype), device, format);
   dispatch(op, operands, attributes, std::span<const Tensor>(&out, 1));
-  return narrowed(out, dtype);
+  return in_format(narrowed(out, dtype), wanted);
 }
 
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, Sizes sizes,
@@ -128,22 +132,16 @@ bool should_record_all(const Tensor& a, const Tensor& b, const Tensor& bias) {
   return bias.defined() ? should_record(a, b, bias) : should_record(a, b);
 }
 
-// Channels lie last in a result where they do in a factor; not in float64, as in PyTorch.
-Tensor in_format_of_factors(const Tensor& y, const Tensor& a, const Tensor& b) {
-  if (y.dim() != 4 || y.dtype() == DType::Float64) return y;
-  return in_format_of(in_format_of(y, a), b);
-}
-
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, Sizes sizes,
                const Convolution& how) {
-  Tensor y = in_format_of_factors(run(conv_op, {&x, &w, &bias}, sizes, how), x, w);
+  Tensor y = run(conv_op, {&x, &w, &bias}, sizes, how);
   if (should_record_all(x, w, bias)) record_product<ConvBackward>(x, w, bias, y, how);
   return y;
 }
 
 Tensor grad_input(const Tensor& g, const Tensor& w, const Tensor& bias, Sizes sizes,
                   const Convolution& how) {
-  Tensor x = in_format_of_factors(run(conv_grad_input_op, {&g, &w, &bias}, sizes, how), g, w);
+  Tensor x = run(conv_grad_input_op, {&g, &w, &bias}, sizes, how);
   if (should_record_all(g, w, bias)) record_product<ConvInputBackward>(g, w, bias, x, how);
   return x;
 }
@@ -244,6 +242,14 @@ DimVector transposed_sizes(const char* op, const Tensor& x, const Tensor& w,
   return sizes;
 }
 
+// In a result, and in gradients, the channels lie last where they do in a factor; not in float64, as in
+// PyTorch.
+bool lie_channels_last(const Tensor& x, const Tensor& w) {
+  return x.dim() == 4 && x.dtype() != DType::Float64 &&
+         (suggested_format(*x.impl()) == MemoryFormat::ChannelsLast ||
+          suggested_format(*w.impl()) == MemoryFormat::ChannelsLast);
+}
+
 }  // namespace
 
 Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -266,6 +272,7 @@ Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, co
   how.groups = given.groups;
   check_types(op, x, weight, bias);
   check_channels(op, x, weight, bias, how);
+  how.channels_last = lie_channels_last(x, weight);
   Tensor y = how.transposed ? grad_input(x, weight, bias, transposed_sizes(op, x, weight, how), how)
                             : forward(x, weight, bias, forward_sizes(op, x, weight, how), how);
   return unbatched ? squeeze(y, DimVector{0}) : y;

@@ -10,6 +10,7 @@ struct Convolution {
   bool transposed = false;
   DimVector output_padding;
   int64_t groups = 1;
+  bool channels_last = false;  // in results and gradients; found by convolution()
 };
 
 // x (batch, channels, spatial...), or without the batch. weight (out, in / groups, kernel...), of a

@@ -1,9 +1,18 @@
-// What kernels take that know float32 and float64 only: contiguous operands. Half types go through
-// float32, outside the tape.
+// What kernels take that know float32 and float64 only: contiguous operands, or operands whose channels lie
+// last. Half types go through float32, outside the tape.
+//
+// Note [Channels last]
+// Kernels of convolution, pooling and batch_norm on the CPU take tensors in the usual order and tensors
+// whose channels lie last; all tensors of a call are in one of the two, and the kernel sees by the strides
+// in which. Those of other devices take the usual order only. So these ops choose the format of a call
+// (kernel_format), bring operands into it, and put the result into the format that PyTorch gives it where
+// that is another.
 #pragma once
 
+#include "core/layout.h"
 #include "core/tensor.h"
 #include "ops/copy.h"
+#include "ops/create.h"
 
 namespace tapegrad {
 
@@ -18,12 +27,43 @@ inline Tensor kernel_operand(const Tensor& x) {
   return copy;
 }
 
+// The format in which a call computes a result that is to lie in a given one: Note [Channels last].
+inline MemoryFormat kernel_format(MemoryFormat wanted, Device device) {
+  return device.type == DeviceType::CUDA ? MemoryFormat::Contiguous : wanted;
+}
+
+// The same in a format; what has no channels is contiguous.
+inline Tensor kernel_operand(const Tensor& x, MemoryFormat format) {
+  if (format == MemoryFormat::Contiguous || x.dim() < 4) return kernel_operand(x);
+  const DType compute = kernel_dtype(x.dtype());
+  if (x.dtype() == compute && is_contiguous(*x.impl(), format)) return x;
+  Tensor copy = empty_like_layout(x, compute, format);
+  copy_into(copy, x);
+  return copy;
+}
+
+// Uninitialised, in a format.
+inline Tensor empty_in(const char* op, Sizes sizes, DType dtype, Device device,
+                       MemoryFormat format) {
+  Tensor out = empty(op, sizes, dtype, device);
+  if (format != MemoryFormat::Contiguous)
+    out->set_geometry(sizes, format_strides(op, sizes, format), 0);
+  return out;
+}
+
 // A kernel's result in the dtype that was asked for.
 inline Tensor narrowed(const Tensor& result, DType dtype) {
   if (result.dtype() == dtype) return result;
-  Tensor narrow = empty_like(result, result.sizes(), dtype);
+  Tensor narrow = empty_like_layout(result, dtype);
   copy_into(narrow, result);
   return narrow;
+}
+
+// A kernel's result, which is not recorded yet, in the format that was wanted.
+inline Tensor in_format(const Tensor& result, MemoryFormat format) {
+  return format == MemoryFormat::Contiguous
+             ? result
+             : rearranged(result, format_strides("memory_format", result.sizes(), format));
 }
 
 }  // namespace tapegrad
