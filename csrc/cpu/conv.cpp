@@ -194,11 +194,10 @@ void conv(const OpCall& call) {
   const ConvShape s = shape_of(call, call.in(0), call.in(1), call.out());
   if (call.out().numel() == 0) return;
   with_float_type(call.out().dtype(), [&]<class T>(T) {
-    if (s.depth() == 0)
-      return fill_with_bias<T>(call, s, s.groups * s.out_channels, volume(s.out));
-    (are_channels_last(call) ? run_conv_last<T> : run_conv<T>)(
-        s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), bias_of<T>(call),
-        call.out().data_as<T>());
+    if (s.depth() == 0) return fill_with_bias<T>(call, s, s.groups * s.out_channels, volume(s.out));
+    (are_channels_last(call) ? run_conv_last<T>
+                             : run_conv<T>)(s, call.in(0).data_as<T>(), call.in(1).data_as<T>(),
+                                            bias_of<T>(call), call.out().data_as<T>());
   });
 }
 
@@ -209,9 +208,10 @@ void conv_grad_input(const OpCall& call) {
   with_float_type(call.out().dtype(), [&]<class T>(T) {
     if (s.out_channels * s.taps() == 0 || volume(s.out) == 0)
       return fill_with_bias<T>(call, s, s.groups * s.in_channels, volume(s.in));
-    (are_channels_last(call) ? run_grad_input_last<T> : run_grad_input<T>)(
-        s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), bias_of<T>(call),
-        call.out().data_as<T>());
+    (are_channels_last(call) ? run_grad_input_last<T>
+                             : run_grad_input<T>)(s, call.in(0).data_as<T>(),
+                                                  call.in(1).data_as<T>(), bias_of<T>(call),
+                                                  call.out().data_as<T>());
   });
 }
 
@@ -225,8 +225,9 @@ void conv_grad_weight(const OpCall& call) {
       std::fill_n(w, call.out().numel(), T(0));
       return;
     }
-    (are_channels_last(call) ? run_grad_weight_last<T> : run_grad_weight<T>)(
-        s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), w);
+    (are_channels_last(call)
+         ? run_grad_weight_last<T>
+         : run_grad_weight<T>)(s, call.in(0).data_as<T>(), call.in(1).data_as<T>(), w);
   });
 }
 

@@ -64,8 +64,7 @@ void copy_row(const Field& field, const T* image, int64_t d, int64_t h, T* to) {
   }
   std::fill_n(to, begin * c, T(0));
   if (begin < end)
-    std::memcpy(to + begin * c,
-                image + number({sd, sh, begin + field.origin[2]}, field.source) * c,
+    std::memcpy(to + begin * c, image + number({sd, sh, begin + field.origin[2]}, field.source) * c,
                 (end - begin) * c * sizeof(T));
   std::fill_n(to + end * c, (field.length[2] - end) * c, T(0));
 }
@@ -170,10 +169,9 @@ Part part_of_input(const ConvShape& s, const std::vector<Seen> (&seen)[3], const
     for (size_t j = 0; j < sh.tap.size(); ++j)
       for (size_t k = 0; k < sw.tap.size(); ++k) {
         part.taps.push_back(number({sd.tap[i], sh.tap[j], sw.tap[k]}, s.kernel));
-        part.offsets.push_back(
-            number({sd.shift[i] - field.origin[0], sh.shift[j] - field.origin[1],
-                    sw.shift[k] - field.origin[2]},
-                   field.rows()));
+        part.offsets.push_back(number({sd.shift[i] - field.origin[0], sh.shift[j] - field.origin[1],
+                                       sw.shift[k] - field.origin[2]},
+                                      field.rows()));
       }
   return part;
 }
@@ -306,20 +304,18 @@ void run_unit(const Part& part, const Runs<T>& runs, const Panels<T>& panels, co
   const int64_t count = static_cast<int64_t>(runs.lengths.size());
   for (int64_t group = 0; group < how.groups; ++group)
     for (int64_t k = 0; k < panels.count; ++k) {
-      const T* weights =
-          runs.weights + (group * panels.padded() + panels.first(k)) * runs.depth;
+      const T* weights = runs.weights + (group * panels.padded() + panels.first(k)) * runs.depth;
       int64_t first = 0;
       do {
         int64_t last = first, depth = 0;
         while (last < count && (last == first || depth + runs.lengths[last] <= kDepthOfBlock))
           depth += runs.lengths[last++];
         const int64_t column = group * panels.columns + panels.first(k);
-        panels.kernels.row_product({end - begin, panels.valid(k),
-                                    images + group * how.from_channels, origins, last - first,
-                                    runs.offsets.data() + first, runs.lengths.data() + first,
-                                    weights, panels.width(k),
-                                    how.bias && first == 0 ? how.bias + column : nullptr,
-                                    out + column, targets, first > 0});
+        panels.kernels.row_product(
+            {end - begin, panels.valid(k), images + group * how.from_channels, origins,
+             last - first, runs.offsets.data() + first, runs.lengths.data() + first, weights,
+             panels.width(k), how.bias && first == 0 ? how.bias + column : nullptr, out + column,
+             targets, first > 0});
         weights += depth * panels.width(k);
         first = last;
       } while (first < count);
@@ -448,8 +444,7 @@ void depthwise_grad_weight(const ConvShape& s, const Plan& plan, const T* x, con
             part.find(k, plan.field.rows(), origins[k - first], target);
             origins[k - first] = image * plan.field.image() + origins[k - first] * channels;
           }
-          kernels.depthwise_sums({last - first, channels, s.taps(), images, origins,
-                                  offsets.data(),
+          kernels.depthwise_sums({last - first, channels, s.taps(), images, origins, offsets.data(),
                                   g + ((n + image) * part.places() + first) * channels,
                                   sums + (n + image) * size});
         }
@@ -479,8 +474,8 @@ void add_to_weights(const ConvShape& s, const Plan& plan, const std::vector<int6
           const int64_t pixel = number({d * s.stride[0], h * s.stride[1], 0}, rows);
           kernels.tap_product({end - begin, width / kernels.width,
                                x + n * plan.field.image() + pixel * c, offsets.data() + begin,
-                               std::min(lines, s.out[1] - h), s.out[2],
-                               s.stride[1] * rows[2] * c, s.stride[2] * c,
+                               std::min(lines, s.out[1] - h), s.out[2], s.stride[1] * rows[2] * c,
+                               s.stride[2] * c,
                                g + (n * volume(s.out) + number({d, h, 0}, s.out)) * g_stride,
                                g_stride, sums + begin * width, width});
         }
@@ -494,8 +489,7 @@ void product_grad_weight(const ConvShape& s, const Plan& plan, const T* x, const
   const int64_t places = volume(s.out), depth = s.depth();
   std::vector<int64_t> offsets;
   for (int64_t offset : plan.parts[0].offsets)
-    for (int64_t k = 0; k < s.in_channels; ++k)
-      offsets.push_back(offset * plan.field.channels + k);
+    for (int64_t k = 0; k < s.in_channels; ++k) offsets.push_back(offset * plan.field.channels + k);
   const bool whole = width == s.out_channels;
   Workspace<T> sums(s.groups * depth * width), wide(whole ? 0 : s.batch * places * width);
   const Blocks<T> blocks(plan.field, s.batch, x);
@@ -594,11 +588,10 @@ void conv_grad_weight_channels_last(const ConvShape& s, const T* x, const T* g, 
   product_grad_weight(s, plan, x, g, w);
 }
 
-#define TAPEGRAD_CONV(T)                                                                          \
-  template bool prefers_channels_last<T>(const ConvShape&, int64_t);                              \
-  template void conv_channels_last(const ConvShape&, const T*, const T*, const T*, T*);           \
-  template void conv_grad_input_channels_last(const ConvShape&, const T*, const T*, const T*,     \
-                                              T*);                                                \
+#define TAPEGRAD_CONV(T)                                                                           \
+  template bool prefers_channels_last<T>(const ConvShape&, int64_t);                               \
+  template void conv_channels_last(const ConvShape&, const T*, const T*, const T*, T*);            \
+  template void conv_grad_input_channels_last(const ConvShape&, const T*, const T*, const T*, T*); \
   template void conv_grad_weight_channels_last(const ConvShape&, const T*, const T*, T*);
 TAPEGRAD_CONV(float)
 TAPEGRAD_CONV(double)

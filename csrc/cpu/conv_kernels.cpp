@@ -519,9 +519,8 @@ inline void depthwise_tile(const DepthwisePlaces<T>& g, int64_t place, int64_t f
     }
   }
   TAPEGRAD_UNROLL for (int i = 0; i < kPlaces; ++i) {
-    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v)
-        store_first(g.out + g.targets[place + i] + first + v * kWidth, sum[i][v],
-                    kWhole ? kWidth : count);
+    TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) store_first(
+        g.out + g.targets[place + i] + first + v * kWidth, sum[i][v], kWhole ? kWidth : count);
   }
 }
 
@@ -533,8 +532,7 @@ inline void depthwise_channels(const DepthwisePlaces<T>& g, int64_t place) {
     depthwise_tile<T, kPlaces, 2, true>(g, place, first, kWidth);
   for (; first + kWidth <= g.channels; first += kWidth)
     depthwise_tile<T, kPlaces, 1, true>(g, place, first, kWidth);
-  if (first < g.channels)
-    depthwise_tile<T, kPlaces, 1, false>(g, place, first, g.channels - first);
+  if (first < g.channels) depthwise_tile<T, kPlaces, 1, false>(g, place, first, g.channels - first);
 }
 
 template <class T>
@@ -575,7 +573,8 @@ template <class T>
 void depthwise_sums(const DepthwiseSums<T>& g) {
   constexpr int kWidth = Shape<T>::kWidth;
   int64_t first = 0;
-  for (; first + kWidth <= g.channels; first += kWidth) depthwise_sums_of<T, true>(g, first, kWidth);
+  for (; first + kWidth <= g.channels; first += kWidth)
+    depthwise_sums_of<T, true>(g, first, kWidth);
   if (first < g.channels) depthwise_sums_of<T, false>(g, first, g.channels - first);
 }
 
@@ -624,10 +623,9 @@ void depthwise_dots(int64_t taps, const T* plane, const int64_t* offsets, const 
 
 template <class T>
 constexpr ConvKernels<T> kernels_of() {
-  return {plane_product<T>,    gather_panel<T>,   tap_product<T>,    row_product<T>,
-          depthwise_places<T>, depthwise_sums<T>, store_runs<T>,     transpose<T>,
-          pack_rows<T>,        depthwise_rows<T>, depthwise_dots<T>, Shape<T>::kWidth,
-          kTileVectors};
+  return {plane_product<T>,  gather_panel<T>,  tap_product<T>, row_product<T>, depthwise_places<T>,
+          depthwise_sums<T>, store_runs<T>,    transpose<T>,   pack_rows<T>,   depthwise_rows<T>,
+          depthwise_dots<T>, Shape<T>::kWidth, kTileVectors};
 }
 
 }  // namespace

@@ -590,8 +590,8 @@ class WeightGradient {
         for (int64_t d = 0; d < s.out[0]; ++d)
           kernels.tap_product({end - begin, width / kernels.width,
                                planes(n) + d * layout.length[1] * layout.length[2],
-                               offsets.data() + begin, s.out[1], s.out[2], layout.length[2],
-                               1, grads(n) + d * s.out[1] * s.out[2] * width, width,
+                               offsets.data() + begin, s.out[1], s.out[2], layout.length[2], 1,
+                               grads(n) + d * s.out[1] * s.out[2] * width, width,
                                sums + begin * width, width});
     });
   }

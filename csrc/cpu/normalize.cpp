@@ -1,13 +1,13 @@
 // Normalisation over rows (layer_norm, rms_norm) and over channels of a batch (batch_norm).
 //
-// Channels: the block is [outer, channels, inner]. Where inner is 1 a channel is a column, and the
-// loops would run along the wrong dimension: such a block, which is small, is transposed.
+// Channels: the block is [outer, channels, inner]. Where inner is 1, or channels lie last in memory, a channel
+// is a column, and loops run along the channels, row by row.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/parallel.h"
 #include "core/registry.h"
-#include "cpu/conv_kernels.h"
 #include "cpu/normalize_kernels.h"
 #include "cpu/workspace.h"
 
@@ -91,120 +91,223 @@ void layer_backward(const OpCall& call) {
 
 // ---- channels -------------------------------------------------------------------------------
 
-template <class T>
-void transpose(const T* from, int64_t rows, int64_t columns, T* to) {
-  conv_kernels<T>().transpose(from, columns, rows, columns, to, rows);
-}
-
-// The block of a call, its channels in runs.
-template <class T>
+// The block of a call: how the channels of a batch lie. Tensors that are in both orders, because a size is
+// one, are in the usual one.
 struct Channels {
-  explicit Channels(const TensorImpl& x)
+  explicit Channels(const TensorImpl& x, const TensorImpl& y)
       : outer(x.size(0)),
         count(x.size(1)),
         inner(count && outer ? x.numel() / (outer * count) : 0),
-        flat(inner == 1) {}
+        are_columns(inner == 1 || !x.is_contiguous() || !y.is_contiguous()) {}
+  template <class T>
   ChannelRuns<T> runs() const {
-    return flat ? ChannelRuns<T>{1, outer, outer} : ChannelRuns<T>{outer, inner, count * inner};
+    return {outer, inner, count * inner};
   }
-  int64_t first(int64_t channel) const { return flat ? channel * outer : channel * inner; }
   int64_t per_channel() const { return outer * inner; }
 
   // body(channel) for each, on threads.
   template <class Body>
   void for_each(Body&& body) const {
     const int64_t grain = std::max<int64_t>(1, kRowGrain / std::max<int64_t>(1, per_channel()));
-    const auto work = [&](int64_t begin, int64_t end) {
+    share(count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) body(c);
-    };
-    if (count <= grain) return work(0, count);
-    BlockingSection blocking;
-    parallel_for(0, count, grain, work);
+    });
+  }
+
+  // body(first row, rows) for parts of the columns' rows, on threads.
+  template <class Body>
+  void for_rows(Body&& body) const {
+    const int64_t grain = std::max<int64_t>(1, kRowGrain / std::max<int64_t>(1, count));
+    share(per_channel(), grain, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
+  }
+
+  // Sums over the rows: body(first row, rows, sums) adds those of a part, of which each has `lists` lists of
+  // sums. The parts follow from the sizes alone, and so does the result.
+  template <class Body>
+  std::vector<double> sum_rows(int64_t lists, Body&& body) const {
+    const int64_t rows = per_channel(), size = lists * count;
+    const int64_t parts = std::clamp<int64_t>(rows * count / kPartOfSums, 1, kMostParts);
+    std::vector<double> sums(static_cast<size_t>(parts * size));
+    share(parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        const int64_t first = rows * part / parts;
+        body(first, rows * (part + 1) / parts - first, sums.data() + part * size);
+      }
+    });
+    for (int64_t part = 1; part < parts; ++part)
+      for (int64_t k = 0; k < size; ++k)
+        sums[static_cast<size_t>(k)] += sums[static_cast<size_t>(part * size + k)];
+    return sums;
   }
 
   int64_t outer, count, inner;
-  bool flat;
+  bool are_columns;
+
+ private:
+  static constexpr int64_t kPartOfSums = 64 * 1024, kMostParts = 64;
+
+  template <class Work>
+  static void share(int64_t units, int64_t grain, Work&& work) {
+    if (units <= grain) return work(int64_t{0}, units);
+    BlockingSection blocking;
+    parallel_for(0, units, grain, work);
+  }
 };
 
-// Attributes: eps, whether statistics are given, whether there is a weight, and a bias. Of x,
-// [mean, var], weight, bias: y, mean, variance, rstd.
+// What a forward call computes with, by channel. Attributes: eps, whether statistics are given, whether
+// there is a weight, and a bias. Of x, [mean, var], weight, bias: y, mean, variance, rstd.
 template <class T>
-void batch_forward(const OpCall& call) {
-  const Channels<T> channels(call.in(0));
-  const NormalizeKernels<T>& kernels = normalize_kernels<T>();
-  const bool given = call.integer(1), has_weight = call.integer(2), has_bias = call.integer(3);
-  const size_t next = given ? 3 : 1;
-  const T* weight = has_weight ? call.in(next).data_as<T>() : nullptr;
-  const T* bias = has_bias ? call.in(next + has_weight).data_as<T>() : nullptr;
-  const T eps = T(call.real(0));
-  T *mean = call.out(1).data_as<T>(), *variance = call.out(2).data_as<T>(),
-    *rstd = call.out(3).data_as<T>();
-  const int64_t numel = call.in(0).numel();
-  Workspace<T> turned(channels.flat ? 2 * numel : 0);
-  const T* x = call.in(0).data_as<T>();
-  T* y = call.out(0).data_as<T>();
-  if (channels.flat) {
-    transpose(x, channels.outer, channels.count, turned.get());
-    x = turned.get();
-    y = turned.get() + numel;
+struct BatchForward {
+  explicit BatchForward(const OpCall& call)
+      : channels(call.in(0), call.out(0)),
+        given(call.integer(1)),
+        x(call.in(0).data_as<T>()),
+        y(call.out(0).data_as<T>()),
+        mean(call.out(1).data_as<T>()),
+        variance(call.out(2).data_as<T>()),
+        rstd(call.out(3).data_as<T>()),
+        eps(T(call.real(0))) {
+    const size_t next = given ? 3 : 1;
+    const bool has_weight = call.integer(2), has_bias = call.integer(3);
+    weight = has_weight ? call.in(next).data_as<T>() : nullptr;
+    bias = has_bias ? call.in(next + has_weight).data_as<T>() : nullptr;
+    if (!given) return;
+    std::copy_n(call.in(1).data_as<T>(), channels.count, mean);
+    std::copy_n(call.in(2).data_as<T>(), channels.count, variance);
   }
-  const ChannelRuns<T> runs = channels.runs();
-  const double count = static_cast<double>(channels.per_channel());
-  channels.for_each([&](int64_t c) {
-    const T* from = x + channels.first(c);
-    if (given) {
-      mean[c] = call.in(1).data_as<T>()[c];
-      variance[c] = call.in(2).data_as<T>()[c];
-    } else {
-      mean[c] = T(kernels.channel_sum(runs, from) / count);
-      variance[c] = T(kernels.channel_square_sum(runs, from, mean[c]) / count);
-    }
-    rstd[c] = T(1) / std::sqrt(variance[c] + eps);
-    kernels.channel_apply(runs, from, mean[c], weight ? weight[c] * rstd[c] : rstd[c],
-                          bias ? bias[c] : T(0), y + channels.first(c));
+  T scale(int64_t c) const { return weight ? weight[c] * rstd[c] : rstd[c]; }
+  T shift(int64_t c) const { return bias ? bias[c] : T(0); }
+  void settle(int64_t c) const { rstd[c] = T(1) / std::sqrt(variance[c] + eps); }
+
+  Channels channels;
+  bool given;
+  const T *x, *weight, *bias;
+  T *y, *mean, *variance, *rstd;
+  T eps;
+};
+
+template <class T>
+void forward_columns(const BatchForward<T>& f) {
+  const NormalizeKernels<T>& kernels = normalize_kernels<T>();
+  const int64_t n = f.channels.count;
+  const double count = static_cast<double>(f.channels.per_channel());
+  if (!f.given) {
+    std::vector<double> sums = f.channels.sum_rows(1, [&](int64_t first, int64_t rows, double* to) {
+      kernels.columns_sum(rows, n, f.x + first * n, to);
+    });
+    for (int64_t c = 0; c < n; ++c) f.mean[c] = T(sums[static_cast<size_t>(c)] / count);
+    sums = f.channels.sum_rows(1, [&](int64_t first, int64_t rows, double* to) {
+      kernels.columns_square_sum(rows, n, f.x + first * n, f.mean, to);
+    });
+    for (int64_t c = 0; c < n; ++c) f.variance[c] = T(sums[static_cast<size_t>(c)] / count);
+  }
+  std::vector<T> factors(static_cast<size_t>(2 * n));
+  T *scale = factors.data(), *shift = factors.data() + n;
+  for (int64_t c = 0; c < n; ++c) {
+    f.settle(c);
+    scale[c] = f.scale(c);
+    shift[c] = f.shift(c);
+  }
+  f.channels.for_rows([&](int64_t first, int64_t rows) {
+    kernels.columns_apply(rows, n, f.x + first * n, f.mean, scale, shift, f.y + first * n);
   });
-  if (channels.flat) transpose(y, channels.count, channels.outer, call.out(0).data_as<T>());
 }
 
-// Attributes: whether statistics were given, whether there is a weight, which gradients are wanted
-// (of x, weight, bias). Of grad, x, mean, rstd, weight: grad_x, grad_weight, grad_bias, those
-// not wanted empty.
+template <class T>
+void batch_forward(const OpCall& call) {
+  const BatchForward<T> f(call);
+  if (f.channels.are_columns) return forward_columns(f);
+  const NormalizeKernels<T>& kernels = normalize_kernels<T>();
+  const ChannelRuns<T> runs = f.channels.template runs<T>();
+  const double count = static_cast<double>(f.channels.per_channel());
+  f.channels.for_each([&](int64_t c) {
+    const int64_t at = c * f.channels.inner;
+    if (!f.given) {
+      f.mean[c] = T(kernels.channel_sum(runs, f.x + at) / count);
+      f.variance[c] = T(kernels.channel_square_sum(runs, f.x + at, f.mean[c]) / count);
+    }
+    f.settle(c);
+    kernels.channel_apply(runs, f.x + at, f.mean[c], f.scale(c), f.shift(c), f.y + at);
+  });
+}
+
+// What a backward call computes with. Attributes: whether statistics were given, whether there is a weight,
+// which gradients are wanted (of x, weight, bias). Of grad, x, mean, rstd, weight: grad_x, grad_weight,
+// grad_bias, those not wanted empty.
+template <class T>
+struct BatchBackward {
+  explicit BatchBackward(const OpCall& call)
+      : channels(call.in(0), call.in(1)),
+        given(call.integer(0)),
+        grad(call.in(0).data_as<T>()),
+        x(call.in(1).data_as<T>()),
+        mean(call.in(2).data_as<T>()),
+        rstd(call.in(3).data_as<T>()),
+        weight(call.integer(1) ? call.in(4).data_as<T>() : nullptr),
+        grad_x(optional_data<T>(call.out(0), call.integer(2))),
+        grad_weight(optional_data<T>(call.out(1), call.integer(3))),
+        grad_bias(optional_data<T>(call.out(2), call.integer(4))),
+        count(T(channels.per_channel())) {}
+
+  // grad_x = a * g + b * (x - mean) + c, of one channel.
+  struct Factors {
+    T a, b, c;
+  };
+  // From the sums of g and of g * (x - mean): also writes the gradients of weight and bias.
+  Factors settle(int64_t c, double grad_sum, double product_sum) const {
+    if (grad_weight) grad_weight[c] = T(product_sum) * rstd[c];
+    if (grad_bias) grad_bias[c] = T(grad_sum);
+    const T scale = weight ? weight[c] * rstd[c] : rstd[c];
+    if (given) return {scale, T(0), T(0)};
+    return {scale, -scale * rstd[c] * rstd[c] * T(product_sum) / count,
+            -scale * T(grad_sum) / count};
+  }
+
+  Channels channels;
+  bool given;
+  const T *grad, *x, *mean, *rstd, *weight;
+  T *grad_x, *grad_weight, *grad_bias;
+  T count;
+};
+
+template <class T>
+void backward_columns(const BatchBackward<T>& f) {
+  const NormalizeKernels<T>& kernels = normalize_kernels<T>();
+  const int64_t n = f.channels.count;
+  const std::vector<double> sums =
+      f.channels.sum_rows(2, [&](int64_t first, int64_t rows, double* to) {
+    kernels.columns_backward_sums(rows, n, f.grad + first * n, f.x + first * n, f.mean, to, to + n);
+  });
+  std::vector<T> factors(static_cast<size_t>(3 * n));
+  T *a = factors.data(), *b = a + n, *c = b + n;
+  for (int64_t k = 0; k < n; ++k) {
+    const auto factor = f.settle(k, sums[static_cast<size_t>(k)], sums[static_cast<size_t>(n + k)]);
+    a[k] = factor.a;
+    b[k] = factor.b;
+    c[k] = factor.c;
+  }
+  if (!f.grad_x) return;
+  f.channels.for_rows([&](int64_t first, int64_t rows) {
+    kernels.columns_backward_apply(rows, n, f.grad + first * n, f.x + first * n, f.mean, a, b, c,
+                                   f.grad_x + first * n);
+  });
+}
+
 template <class T>
 void batch_backward(const OpCall& call) {
-  const Channels<T> channels(call.in(0));
+  const BatchBackward<T> f(call);
+  if (f.channels.are_columns) return backward_columns(f);
   const NormalizeKernels<T>& kernels = normalize_kernels<T>();
-  const bool given = call.integer(0), has_weight = call.integer(1), wants_x = call.integer(2);
-  const T *mean = call.in(2).data_as<T>(), *rstd = call.in(3).data_as<T>();
-  const T* weight = has_weight ? call.in(4).data_as<T>() : nullptr;
-  T* grad_weight = optional_data<T>(call.out(1), call.integer(3));
-  T* grad_bias = optional_data<T>(call.out(2), call.integer(4));
-  const int64_t numel = call.in(0).numel();
-  Workspace<T> turned(channels.flat ? 3 * numel : 0);
-  const T *grad = call.in(0).data_as<T>(), *x = call.in(1).data_as<T>();
-  T* grad_x = optional_data<T>(call.out(0), wants_x);
-  if (channels.flat) {
-    transpose(grad, channels.outer, channels.count, turned.get());
-    transpose(x, channels.outer, channels.count, turned.get() + numel);
-    grad = turned.get();
-    x = turned.get() + numel;
-    if (wants_x) grad_x = turned.get() + 2 * numel;
-  }
-  const ChannelRuns<T> runs = channels.runs();
-  const T count = T(channels.per_channel());
-  channels.for_each([&](int64_t c) {
-    const int64_t at = channels.first(c);
+  const ChannelRuns<T> runs = f.channels.template runs<T>();
+  f.channels.for_each([&](int64_t c) {
+    const int64_t at = c * f.channels.inner;
     double sums[2];
-    kernels.channel_backward_sums(runs, grad + at, x + at, mean[c], sums);
-    if (grad_weight) grad_weight[c] = T(sums[1]) * rstd[c];
-    if (grad_bias) grad_bias[c] = T(sums[0]);
-    if (!wants_x) return;
-    const T scale = weight ? weight[c] * rstd[c] : rstd[c];
-    const T b = given ? T(0) : -scale * rstd[c] * rstd[c] * T(sums[1]) / count;
-    const T level = given ? T(0) : -scale * T(sums[0]) / count;
-    kernels.channel_backward_apply(runs, grad + at, x + at, mean[c], scale, b, level, grad_x + at);
+    kernels.channel_backward_sums(runs, f.grad + at, f.x + at, f.mean[c], sums);
+    const auto factor = f.settle(c, sums[0], sums[1]);
+    if (f.grad_x)
+      kernels.channel_backward_apply(runs, f.grad + at, f.x + at, f.mean[c], factor.a, factor.b,
+                                     factor.c, f.grad_x + at);
   });
-  if (channels.flat && wants_x)
-    transpose(grad_x, channels.count, channels.outer, call.out(0).data_as<T>());
 }
 
 void layer_norm(const OpCall& call) {
@@ -220,7 +323,7 @@ void batch_norm_backward(const OpCall& call) {
   with_float_type(call.in(0).dtype(), [&]<class T>(T) { batch_backward<T>(call); });
 }
 
-// Operands are contiguous.
+// Operands are contiguous; those of batch_norm may all have their channels last.
 const KernelList<DeviceType::CPU> kKernels = {
     {"layer_norm", layer_norm},
     {"layer_norm_backward", layer_norm_backward},

@@ -106,11 +106,88 @@ void channel_backward_apply(const ChannelRuns<T>& runs, const T* grad, const T* 
   }
 }
 
+// ---- channels side by side ------------------------------------------------------------------
+
+// sums[c] += the sum over the rows of term(c, element), for kSums sums at once. Some rows and some channels
+// at a time are added up in T, and these sums in double.
+template <class T, int kSums, class Term>
+TAPEGRAD_INLINE void sum_of_columns(int64_t rows, int64_t n, double* const (&sums)[kSums],
+                                    Term term) {
+  constexpr int64_t kRows = 64, kColumns = 64;
+  for (int64_t r = 0; r < rows; r += kRows) {
+    const int64_t end = r + kRows < rows ? r + kRows : rows;
+    for (int64_t c = 0; c < n; c += kColumns) {
+      T part[kSums][kColumns] = {};
+      const int64_t width = n - c < kColumns ? n - c : kColumns;
+      const auto add = [&](int64_t row, int64_t columns) __attribute__((always_inline)) {
+        for (int64_t k = 0; k < columns; ++k) {
+          T values[kSums];
+          term(c + k, row * n + c + k, values);
+          for (int s = 0; s < kSums; ++s) part[s][k] += values[s];
+        }
+      };
+      if (width == kColumns)
+        for (int64_t row = r; row < end; ++row) add(row, kColumns);
+      else
+        for (int64_t row = r; row < end; ++row) add(row, width);
+      for (int s = 0; s < kSums; ++s)
+        for (int64_t k = 0; k < width; ++k) sums[s][c + k] += static_cast<double>(part[s][k]);
+    }
+  }
+}
+
+template <class T>
+void columns_sum(int64_t rows, int64_t n, const T* x, double* sums) {
+  double* const list[] = {sums};
+  sum_of_columns<T>(rows, n, list, [=](int64_t, int64_t i, T* values) { values[0] = x[i]; });
+}
+
+template <class T>
+void columns_square_sum(int64_t rows, int64_t n, const T* x, const T* mean, double* sums) {
+  double* const list[] = {sums};
+  sum_of_columns<T>(rows, n, list, [=](int64_t c, int64_t i, T* values) {
+    values[0] = (x[i] - mean[c]) * (x[i] - mean[c]);
+  });
+}
+
+template <class T>
+void columns_apply(int64_t rows, int64_t n, const T* x, const T* mean, const T* scale,
+                   const T* shift, T* __restrict y) {
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n)
+    for (int64_t c = 0; c < n; ++c) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+}
+
+template <class T>
+void columns_backward_sums(int64_t rows, int64_t n, const T* grad, const T* x, const T* mean,
+                           double* grad_sums, double* product_sums) {
+  double* const list[] = {grad_sums, product_sums};
+  sum_of_columns<T>(rows, n, list, [=](int64_t c, int64_t i, T* values) {
+    values[0] = grad[i];
+    values[1] = grad[i] * (x[i] - mean[c]);
+  });
+}
+
+template <class T>
+void columns_backward_apply(int64_t rows, int64_t n, const T* grad, const T* x, const T* mean,
+                            const T* a, const T* b, const T* c, T* __restrict grad_x) {
+  for (int64_t r = 0; r < rows; ++r, grad += n, x += n, grad_x += n)
+    for (int64_t k = 0; k < n; ++k) grad_x[k] = a[k] * grad[k] + b[k] * (x[k] - mean[k]) + c[k];
+}
+
 template <class T>
 constexpr NormalizeKernels<T> kernels_of() {
-  return {
-      layer_row<T>,     layer_row_backward<T>,    channel_sum<T>,           channel_square_sum<T>,
-      channel_apply<T>, channel_backward_sums<T>, channel_backward_apply<T>};
+  return {layer_row<T>,
+          layer_row_backward<T>,
+          channel_sum<T>,
+          channel_square_sum<T>,
+          channel_apply<T>,
+          channel_backward_sums<T>,
+          channel_backward_apply<T>,
+          columns_sum<T>,
+          columns_square_sum<T>,
+          columns_apply<T>,
+          columns_backward_sums<T>,
+          columns_backward_apply<T>};
 }
 
 }  // namespace

@@ -39,6 +39,17 @@ struct NormalizeKernels {
   // grad_x = a * g + b * (x - mean) + c.
   void (*channel_backward_apply)(const ChannelRuns<T>& runs, const T* grad, const T* x, T mean, T a,
                                  T b, T c, T* grad_x);
+
+  // The same of `rows` rows of `n` channels side by side; what belongs to a channel is an array. Sums are
+  // added to.
+  void (*columns_sum)(int64_t rows, int64_t n, const T* x, double* sums);
+  void (*columns_square_sum)(int64_t rows, int64_t n, const T* x, const T* mean, double* sums);
+  void (*columns_apply)(int64_t rows, int64_t n, const T* x, const T* mean, const T* scale,
+                        const T* shift, T* y);
+  void (*columns_backward_sums)(int64_t rows, int64_t n, const T* grad, const T* x, const T* mean,
+                                double* grad_sums, double* product_sums);
+  void (*columns_backward_apply)(int64_t rows, int64_t n, const T* grad, const T* x, const T* mean,
+                                 const T* a, const T* b, const T* c, T* grad_x);
 };
 
 struct NormalizeTable {

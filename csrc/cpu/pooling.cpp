@@ -110,11 +110,94 @@ void for_planes(int64_t planes, int64_t cost, Body&& body) {
   parallel_for(0, planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(cost, 1)), body);
 }
 
+// ---- channels last
+
+// An image is then [places][channels]. Tensors that are in both orders, because a size is one, are in the
+// usual one.
+bool are_channels_last(std::initializer_list<const TensorImpl*> tensors) {
+  bool usual = true;
+  for (const TensorImpl* each : tensors) usual = usual && each->is_contiguous();
+  return !usual;
+}
+
+struct Images {
+  Images(const TensorImpl& x, const TensorImpl& y, const Windows& windows)
+      : count(x.size(0)),
+        channels(x.size(1)),
+        item(static_cast<int64_t>(itemsize(x.dtype()))),
+        in(windows.in * channels * item),
+        out(windows.out * channels * static_cast<int64_t>(itemsize(y.dtype()))),
+        rows(windows.plane.dim[0].out * windows.plane.dim[1].out),
+        height(windows.plane.dim[1].out),
+        cost(windows.in * channels / std::max<int64_t>(rows, 1)) {}
+  std::unique_ptr<char[]> room() const {
+    return std::unique_ptr<char[]>(new char[static_cast<size_t>(channels * item)]);
+  }
+
+  int64_t count, channels, item;
+  int64_t in, out;       // bytes of an image
+  int64_t rows, height;  // of the outputs of an image: in all, and for each depth
+  int64_t cost;          // of a row of outputs, in elements
+};
+
+void max_pool_last(const OpCall& call, const Windows& windows, const TensorImpl* indices) {
+  const Images images(call.in(0), call.out(0), windows);
+  const bool wide = indices && indices->dtype() == DType::Int64;
+  const PoolKernels& kernels = kernels_for(call, wide);
+  auto* from = static_cast<const char*>(call.in(0).data());
+  auto* to = static_cast<char*>(call.out(0).data());
+  char* places = indices ? static_cast<char*>(indices->data()) : nullptr;
+  const int64_t image_places = windows.out * images.channels * (wide ? 8 : 4);
+  for_planes(images.count * images.rows, images.cost, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t n = k / images.rows, row = k % images.rows;
+      kernels.max_last(windows.plane, images.channels, row / images.height, row % images.height,
+                       from + n * images.in, to + n * images.out,
+                       places ? places + n * image_places : nullptr);
+    }
+  });
+}
+
+void avg_pool_last(const OpCall& call, const Windows& windows) {
+  const Images images(call.in(0), call.out(0), windows);
+  const PoolKernels& kernels = kernels_for(call, false);
+  auto* from = static_cast<const char*>(call.in(0).data());
+  auto* to = static_cast<char*>(call.out(0).data());
+  for_planes(images.count * images.rows, images.cost, [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<char[]> room = images.room();
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t n = k / images.rows, row = k % images.rows;
+      kernels.avg_last(windows.plane, images.channels, row / images.height, row % images.height,
+                       from + n * images.in, to + n * images.out, room.get());
+    }
+  });
+}
+
+void avg_pool_backward_last(const OpCall& call, const Windows& windows) {
+  const Images images(call.out(), call.in(0), windows);
+  const PoolKernels& kernels = kernels_for(call, false);
+  auto* from = static_cast<const char*>(call.in(0).data());
+  auto* to = static_cast<char*>(call.out().data());
+  for_planes(images.count, windows.in * images.channels, [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<char[]> room = images.room();
+    for (int64_t n = begin; n < end; ++n) {
+      std::fill_n(to + n * images.in, images.in, 0);
+      for (int64_t row = 0; row < images.rows; ++row)
+        kernels.avg_backward_last(windows.plane, images.channels, row / images.height,
+                                  row % images.height, from + n * images.out, to + n * images.in,
+                                  room.get());
+    }
+  });
+}
+
+// ---- ops
+
 void max_pool(const OpCall& call) {
   const TensorImpl &x = call.in(0), &y = call.out(0);
   if (y.numel() == 0) return;
   const Windows windows(call, x, y);
   const TensorImpl* indices = call.outputs.size() > 1 ? call.outputs[1] : nullptr;
+  if (are_channels_last({&x, &y})) return max_pool_last(call, windows, indices);
   const bool wide = indices && indices->dtype() == DType::Int64;
   const PoolKernels& kernels = kernels_for(call, wide);
   const int64_t item = static_cast<int64_t>(itemsize(x.dtype())), index_item = wide ? 8 : 4;
@@ -133,6 +216,7 @@ void avg_pool(const OpCall& call) {
   const TensorImpl &x = call.in(0), &y = call.out(0);
   if (y.numel() == 0) return;
   const Windows windows(call, x, y);
+  if (are_channels_last({&x, &y})) return avg_pool_last(call, windows);
   const PoolKernels& kernels = kernels_for(call, false);
   const auto item = static_cast<int64_t>(itemsize(x.dtype()));
   auto* from = static_cast<const char*>(x.data());
@@ -155,6 +239,7 @@ void avg_pool_backward(const OpCall& call) {
     return;
   }
   const Windows windows(call, grad_x, grad);
+  if (are_channels_last({&grad, &grad_x})) return avg_pool_backward_last(call, windows);
   const PoolKernels& kernels = kernels_for(call, false);
   for_planes(windows.planes, windows.in, [&](int64_t begin, int64_t end) {
     std::vector<double> room = windows.room();
@@ -183,15 +268,40 @@ void visit_planes(const OpCall& call, DType dtype, DType index_dtype, Body&& bod
        " elements");
 }
 
+// Planes, of which `channels` lie side by side and make an image: one, or all where channels lie last.
+struct Planes {
+  Planes(const OpCall& call, const TensorImpl& x, bool last) : channels(last ? x.size(1) : 1) {
+    const auto rank = call.integer(0);
+    for (int64_t d = 1; d <= rank; ++d) size *= x.size(static_cast<size_t>(x.dim() - d));
+  }
+  int64_t image() const { return size * channels; }
+
+  int64_t channels, size = 1;
+};
+
+// Calls visit(element, target) for the elements of an image of places, where target is the element of an
+// image of `size` places that it names.
+template <class I, class Visit>
+void for_each_place(const char* op, const I* at, const Planes& places, int64_t size,
+                    Visit&& visit) {
+  const auto checked = [=](int64_t place) {
+    if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(size)) [[unlikely]]
+      fail_place(op, place, size);
+    return place;
+  };
+  const int64_t channels = places.channels;
+  if (channels == 1)
+    for (int64_t i = 0; i < places.size; ++i) visit(i, checked(at[i]));
+  else
+    for (int64_t i = 0; i < places.image(); i += channels)
+      for (int64_t c = 0; c < channels; ++c) visit(i + c, checked(at[i + c]) * channels + c);
+}
+
 // Inputs: planes of values, planes of places. Attribute: how many last dimensions make a plane.
 void plane_gather(const OpCall& call) {
   const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
-  const auto rank = call.integer(0);
-  int64_t in = 1, out = 1;
-  for (int64_t d = 1; d <= rank; ++d) {
-    in *= x.size(static_cast<size_t>(x.dim() - d));
-    out *= y.size(static_cast<size_t>(y.dim() - d));
-  }
+  const bool last = are_channels_last({&x, &places, &y});
+  const Planes in(call, x, last), out(call, y, last);
   if (y.numel() == 0) return;
   visit_planes(call, x.dtype(), places.dtype(), [&](auto value, auto index) {
     using T = decltype(value);
@@ -199,13 +309,11 @@ void plane_gather(const OpCall& call) {
     const T* from = x.data_as<T>();
     const I* at = places.data_as<I>();
     T* to = y.data_as<T>();
-    for_planes(y.numel() / out, out, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p)
-        for (int64_t o = p * out; o < (p + 1) * out; ++o) {
-          if (static_cast<uint64_t>(at[o]) >= static_cast<uint64_t>(in)) [[unlikely]]
-            fail_place(call.op.name, at[o], in);
-          to[o] = from[p * in + at[o]];
-        }
+    for_planes(y.numel() / out.image(), out.image(), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n)
+        for_each_place(call.op.name, at + n * out.image(), out, in.size,
+                       [source = from + n * in.image(), target = to + n * out.image()](
+                           int64_t i, int64_t place) { target[i] = source[place]; });
     });
   });
 }
@@ -214,13 +322,8 @@ void plane_gather(const OpCall& call) {
 // whether values that go to one place are added up; otherwise the last stays.
 void plane_scatter(const OpCall& call) {
   const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
-  const auto rank = call.integer(0);
-  const bool add = call.integer(1) != 0;
-  int64_t in = 1, out = 1;
-  for (int64_t d = 1; d <= rank; ++d) {
-    in *= x.size(static_cast<size_t>(x.dim() - d));
-    out *= y.size(static_cast<size_t>(y.dim() - d));
-  }
+  const bool last = are_channels_last({&x, &places, &y}), add = call.integer(1) != 0;
+  const Planes in(call, x, last), out(call, y, last);
   if (y.numel() == 0) return;
   visit_planes(call, x.dtype(), places.dtype(), [&](auto value, auto index) {
     using T = decltype(value);
@@ -228,21 +331,20 @@ void plane_scatter(const OpCall& call) {
     const T* from = x.data_as<T>();
     const I* at = places.data_as<I>();
     T* to = y.data_as<T>();
-    for_planes(y.numel() / out, out, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        T* plane = to + p * out;
-        std::fill_n(plane, out, T(0));
-        for (int64_t i = p * in; i < (p + 1) * in; ++i) {
-          if (static_cast<uint64_t>(at[i]) >= static_cast<uint64_t>(out)) [[unlikely]]
-            fail_place(call.op.name, at[i], out);
-          plane[at[i]] = add ? plane[at[i]] + from[i] : from[i];
-        }
+    for_planes(y.numel() / out.image(), out.image(), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        std::fill_n(to + n * out.image(), out.image(), T(0));
+        for_each_place(call.op.name, at + n * in.image(), in, out.size,
+                       [=, source = from + n * in.image(), target = to + n * out.image()](
+                           int64_t i, int64_t place) {
+          target[place] = add ? target[place] + source[i] : source[i];
+        });
       }
     });
   });
 }
 
-// Operands are contiguous.
+// Operands and results are contiguous, or all of them have their channels last.
 const KernelList<DeviceType::CPU> kKernels = {
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},

@@ -4,6 +4,8 @@
 // the window, one loop over the outputs that it reaches, which the compiler turns into vectors; the row
 // of results stays in the first cache. Averages sum down the rows first, which is one row less to go along. Window by window, for irregular windows and for large windows
 // with few outputs.
+//
+// Where the channels of an image lie last, loops go along them, for windows of any kind.
 #include "cpu/pooling_kernels.h"
 
 #include "cpu/math.h"
@@ -409,9 +411,101 @@ void avg_backward_plane(const PoolPlane& plane, const void* source, void* target
     }
 }
 
+// ---- channels last
+
+// Calls body(place) for every place of the input that window (oz, oy, ox) covers.
+template <class Body>
+TAPEGRAD_INLINE void for_each_place(const PoolPlane& plane, int64_t oz, int64_t oy, int64_t ox,
+                                    Body body) {
+  const PoolDim& w = plane.dim[2];
+  for_each_row(plane, oz, oy, [&](int64_t row) {
+    for (int64_t i = w.begin[ox]; i < w.end[ox]; i += w.step) body(row + i);
+  });
+}
+
+template <class T, class I, bool kIndices>
+TAPEGRAD_INLINE void max_row_last(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy,
+                                  const T* x, T* y, I* indices) {
+  const PoolDim &d = plane.dim[0], &h = plane.dim[1], &w = plane.dim[2];
+  for (int64_t ox = 0; ox < w.out; ++ox) {
+    const int64_t at = ((oz * h.out + oy) * w.out + ox) * channels;
+    T* __restrict best = y + at;
+    I* __restrict index = indices + (kIndices ? at : 0);
+    const I first = static_cast<I>((d.begin[oz] * h.in + h.begin[oy]) * w.in + w.begin[ox]);
+    for (int64_t c = 0; c < channels; ++c) best[c] = lowest<T>();
+    if constexpr (kIndices)
+      for (int64_t c = 0; c < channels; ++c) index[c] = first;
+    for_each_place(plane, oz, oy, ox, [&](int64_t place) {
+      const T* __restrict from = x + place * channels;
+      if constexpr (kIndices)
+        for (int64_t c = 0; c < channels; ++c)
+          take<T, I, true>(from[c], static_cast<I>(place), best[c], index[c]);
+      else
+        for (int64_t c = 0; c < channels; ++c) best[c] = greater(best[c], from[c]);
+    });
+  }
+}
+
+template <class T, class I>
+void max_last(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy, const void* source,
+              void* target, void* places) {
+  auto* x = static_cast<const T*>(source);
+  auto* y = static_cast<T*>(target);
+  auto* indices = static_cast<I*>(places);
+  if (indices) max_row_last<T, I, true>(plane, channels, oz, oy, x, y, indices);
+  else max_row_last<T, I, false>(plane, channels, oz, oy, x, y, indices);
+}
+
+// What the sum of window (oz, oy, ox) is divided by.
+TAPEGRAD_INLINE double window_divisor(const PoolPlane& plane, int64_t oz, int64_t oy, int64_t ox) {
+  const double divisor = row_divisor(plane, oz, oy);
+  return plane.divisor != 0 ? divisor : divisor * plane.dim[2].extent[ox];
+}
+
+// Each row of a window has sums of its own, so that those of large windows lose no digits.
+template <class T>
+void avg_last(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy, const void* source,
+              void* target, void* room) {
+  const PoolDim &h = plane.dim[1], &w = plane.dim[2];
+  auto* x = static_cast<const T*>(source);
+  T* __restrict sums = static_cast<T*>(room);
+  for (int64_t ox = 0; ox < w.out; ++ox) {
+    T* __restrict y = static_cast<T*>(target) + ((oz * h.out + oy) * w.out + ox) * channels;
+    for (int64_t c = 0; c < channels; ++c) y[c] = 0;
+    for_each_row(plane, oz, oy, [&](int64_t row) {
+      for (int64_t c = 0; c < channels; ++c) sums[c] = 0;
+      for (int64_t i = w.begin[ox]; i < w.end[ox]; i += w.step) {
+        const T* __restrict from = x + (row + i) * channels;
+        for (int64_t c = 0; c < channels; ++c) sums[c] += from[c];
+      }
+      for (int64_t c = 0; c < channels; ++c) y[c] += sums[c];
+    });
+    const T divisor = T(window_divisor(plane, oz, oy, ox));
+    for (int64_t c = 0; c < channels; ++c) y[c] = y[c] / divisor;
+  }
+}
+
+template <class T>
+void avg_backward_last(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy,
+                       const void* source, void* target, void* room) {
+  const PoolDim &h = plane.dim[1], &w = plane.dim[2];
+  auto* grad_x = static_cast<T*>(target);
+  T* __restrict share = static_cast<T*>(room);
+  for (int64_t ox = 0; ox < w.out; ++ox) {
+    const T* grad = static_cast<const T*>(source) + ((oz * h.out + oy) * w.out + ox) * channels;
+    const T divisor = T(window_divisor(plane, oz, oy, ox));
+    for (int64_t c = 0; c < channels; ++c) share[c] = grad[c] / divisor;
+    for_each_place(plane, oz, oy, ox, [&](int64_t place) {
+      T* __restrict to = grad_x + place * channels;
+      for (int64_t c = 0; c < channels; ++c) to[c] += share[c];
+    });
+  }
+}
+
 template <class T, class I>
 constexpr PoolKernels kernels_of() {
-  return {max_plane<T, I>, avg_plane<T>, avg_backward_plane<T>};
+  return {max_plane<T, I>, avg_plane<T>, avg_backward_plane<T>,
+          max_last<T, I>,  avg_last<T>,  avg_backward_last<T>};
 }
 
 }  // namespace

@@ -38,6 +38,15 @@ struct PoolKernels {
   void (*avg)(const PoolPlane& plane, const void* x, void* y, void* room);
   // Adds to grad_x.
   void (*avg_backward)(const PoolPlane& plane, const void* grad, void* grad_x, void* room);
+
+  // The same of an image whose channels lie last, one row (oz, oy) of its outputs at a time; all pointers
+  // are to the image. Loops run along the channels. `room` is for the channels of one place.
+  void (*max_last)(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy, const void* x,
+                   void* y, void* indices);
+  void (*avg_last)(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy, const void* x,
+                   void* y, void* room);
+  void (*avg_backward_last)(const PoolPlane& plane, int64_t channels, int64_t oz, int64_t oy,
+                            const void* grad, void* grad_x, void* room);
 };
 
 struct PoolTable {

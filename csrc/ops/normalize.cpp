@@ -41,8 +41,9 @@ void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*>
                    ", but got ", name(other->dtype()), "; cast one with .to()");
 }
 
+// In the shape of a tensor that lies without gaps, and in its order.
 Tensor output(bool wanted, const Tensor& like) {
-  return wanted ? empty("normalize", like.sizes(), like.dtype(), like->device())
+  return wanted ? empty_like_layout(like, like.dtype())
                 : empty("normalize", DimVector{0}, like.dtype(), like->device());
 }
 
@@ -58,9 +59,11 @@ struct NormNode : VariantEntry {
     if (wants_weight()) grad_inputs[1] = weight;
     if (wants_bias()) grad_inputs[1 + has_weight] = bias;
   }
-  // By the fused kernel, of contiguous tensors; `kind` is what the op's first attribute says.
-  void run_fused(const Op& op, bool kind, const Tensor& grad, Gradients grad_inputs) {
-    Tensor x = kernel_operand(saved(0)), g = kernel_operand(grad), w = weight();
+  // By the fused kernel; `kind` is what the op's first attribute says. The gradient of x lies in `wanted`.
+  void run_fused(const Op& op, bool kind, const Tensor& grad, Gradients grad_inputs,
+                 MemoryFormat wanted) {
+    const MemoryFormat format = kernel_format(wanted, grad->device());
+    Tensor x = kernel_operand(saved(0), format), g = kernel_operand(grad, format), w = weight();
     if (x.numel() == 0) return fill_zeros(grad_inputs, x, w);
     std::vector<Tensor> inputs{g, x, saved(2), saved(3)};
     if (w.defined()) inputs.push_back(kernel_operand(w));
@@ -69,7 +72,7 @@ struct NormNode : VariantEntry {
     grads[2] = output(wants_bias(), bias_like(affine));
     const Scalar attributes[] = {kind, w.defined(), needs(0), wants_weight(), wants_bias()};
     dispatch(op, inputs, attributes, grads);
-    fill(grad_inputs, grads[0], grads[1], grads[2]);
+    fill(grad_inputs, needs(0) ? in_format(grads[0], wanted) : Tensor(), grads[1], grads[2]);
   }
   // Of no elements, every sum is zero.
   void fill_zeros(Gradients grad_inputs, const Tensor& x, const Tensor& w) {
@@ -105,7 +108,8 @@ struct LayerNormBackward final : NormNode {
   }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!is_differentiating())
-      return run_fused(layer_norm_backward_op, centred, grads[0], grad_inputs);
+      return run_fused(layer_norm_backward_op, centred, grads[0], grad_inputs,
+                       MemoryFormat::Contiguous);
     const DimVector over = normalized();
     Tensor x = saved(0), w = weight();
     const Tensor& g = grads[0];
@@ -127,7 +131,8 @@ struct BatchNormBackward final : NormNode {
       : NormNode(batch_norm_entry, eps, has_weight, has_bias), given(given) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (!is_differentiating())
-      return run_fused(batch_norm_backward_op, given, grads[0], grad_inputs);
+      return run_fused(batch_norm_backward_op, given, grads[0], grad_inputs,
+                       suggested_format(*saved(0).impl()));
     Tensor x = saved(0), w = weight();
     const Tensor& g = grads[0];
     DimVector over{0}, column(x.dim(), 1);
@@ -204,16 +209,18 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mea
     TAPEGRAD_CHECK(!each->defined() || same_sizes(each->sizes(), channels),
                    "batch_norm: expected one number per channel, of shape ", to_string(channels),
                    ", got ", to_string(each->sizes()));
-  std::vector<Tensor> inputs{kernel_operand(x)};
+  const MemoryFormat wanted = suggested_format(*x.impl());
+  const MemoryFormat format = kernel_format(wanted, x->device());
+  std::vector<Tensor> inputs{kernel_operand(x, format)};
   for (const Tensor* each : {&mean, &variance, &weight, &bias})
     if (each->defined()) inputs.push_back(kernel_operand(*each));
-  Tensor outputs[] = {empty("batch_norm", x.sizes(), x.dtype(), x->device()),
+  Tensor outputs[] = {empty_in("batch_norm", x.sizes(), x.dtype(), x->device(), format),
                       empty("batch_norm", channels, x.dtype(), x->device()),
                       empty("batch_norm", channels, x.dtype(), x->device()),
                       empty("batch_norm", channels, x.dtype(), x->device())};
   const Scalar attributes[] = {eps, given, weight.defined(), bias.defined()};
   dispatch(batch_norm_op, inputs, attributes, outputs);
-  outputs[0] = in_format_of(outputs[0], x);
+  outputs[0] = in_format(outputs[0], wanted);
   if (wants_record(x, weight, bias))
     record_norm<BatchNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[3], eps, given);
   return {outputs[0], outputs[1], outputs[2]};

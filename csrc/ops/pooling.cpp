@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/copy.h"
+#include "ops/operand.h"
 
 namespace tapegrad {
 
@@ -62,32 +63,35 @@ struct Windows {
 
 // ---- running kernels
 
-// The kernels take contiguous float32, float64 or int64. Half types go through float32, integers
-// through int64, outside the tape.
-Tensor as_operand(const Tensor& x) {
-  const DType compute = is_reduced_float(x.dtype()) ? DType::Float32
-                        : is_integral(x.dtype())    ? DType::Int64
-                                                    : x.dtype();
-  if (x.is_contiguous() && x.dtype() == compute) return x;
-  Tensor copy = empty_like(x, x.sizes(), compute);
+// The kernels take float32, float64 or int64, in one of two formats: Note [Channels last]. Half types go
+// through float32, integers through int64, outside the tape.
+Tensor as_operand(const Tensor& x, MemoryFormat format) {
+  const DType compute = is_integral(x.dtype()) ? DType::Int64 : kernel_dtype(x.dtype());
+  if (is_contiguous(*x.impl(), format) && x.dtype() == compute) return x;
+  Tensor copy = empty_like_layout(x, compute, format);
   copy_into(copy, x);
   return copy;
 }
 
-Tensor as_dtype(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
-  Tensor copy = empty_like(x, x.sizes(), dtype);
-  copy_into(copy, x);
-  return copy;
+// The format of results: of batches of planes with their channels last, the results have them last too.
+MemoryFormat planes_format(const Tensor& x, int64_t rank) {
+  return rank == 2 && x.dim() == 4 ? suggested_format(*x.impl()) : MemoryFormat::Contiguous;
+}
+// Among pools of volumes, PyTorch keeps that in max_pool3d alone.
+MemoryFormat volumes_format(const Tensor& x, int64_t rank) {
+  return rank == 3 && x.dim() == 5 ? suggested_format(*x.impl()) : planes_format(x, rank);
 }
 
+// Places, of any integer type, are taken as they are.
 Tensor run(const Op& op, const Tensor& x, const Tensor& indices, Sizes sizes,
-           std::span<const Scalar> attributes) {
-  Tensor inputs[] = {as_operand(x), indices};
-  Tensor y = empty(op.name, sizes, inputs[0].dtype(), inputs[0]->device());
+           std::span<const Scalar> attributes, MemoryFormat wanted) {
+  const MemoryFormat format = kernel_format(wanted, x->device());
+  Tensor inputs[] = {as_operand(x, format), Tensor()};
+  if (indices.defined()) inputs[1] = contiguous(indices, format);
+  Tensor y = empty_in(op.name, sizes, inputs[0].dtype(), inputs[0]->device(), format);
   dispatch(op, std::span<const Tensor>(inputs, indices.defined() ? 2 : 1), attributes,
            std::span<const Tensor>(&y, 1));
-  return as_dtype(y, x.dtype());
+  return in_format(narrowed(y, x.dtype()), wanted);
 }
 
 DimVector pooled_sizes(const Tensor& x, Sizes spatial) {
@@ -99,21 +103,21 @@ DimVector pooled_sizes(const Tensor& x, Sizes spatial) {
 // ---- maxima: gathers and scatters of planes
 
 Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes,
-                     const std::optional<Windows>& windows);
+                     const std::optional<Windows>& windows, MemoryFormat format);
 
 // Saved: the places.
 struct PlaneGatherBackward final : VariantEntry {
   PlaneGatherBackward(int64_t rank, DimVector sizes, const EntryKind& kind,
-                      std::optional<Windows> windows)
-      : VariantEntry(kind), rank(rank), sizes(std::move(sizes)), windows(windows) {}
+                      std::optional<Windows> windows, MemoryFormat format)
+      : VariantEntry(kind), rank(rank), sizes(std::move(sizes)), windows(windows), format(format) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (grads[0].defined())
-      grad_inputs[0] = plane_scatter(grads[0], saved(0), rank, sizes, windows);
+      grad_inputs[0] = plane_scatter(grads[0], saved(0), rank, sizes, windows, format);
   }
-  // For codings: what tells where in its window a place lies.
-  SavedReading reading(size_t, const Tensor&) const override {
+  // For codings: what tells where in its window a place lies, if places are plane by plane.
+  SavedReading reading(size_t, const Tensor& places) const override {
     SavedReading result{SavedUse::Exact};
-    if (!windows) return result;
+    if (!windows || !places.is_contiguous()) return result;
     for (Sizes shape : {Sizes(sizes), output_sizes(0)})
       for (int64_t d = 0; d < 3; ++d)
         result.windows.push_back(d < 3 - rank ? 1
@@ -125,24 +129,28 @@ struct PlaneGatherBackward final : VariantEntry {
   int64_t rank;
   DimVector sizes;
   std::optional<Windows> windows;
+  MemoryFormat format;  // of the gradient
 };
 
 struct PlaneScatterBackward final : VariantEntry {
-  PlaneScatterBackward(int64_t rank, const EntryKind& kind) : VariantEntry(kind), rank(rank) {}
+  PlaneScatterBackward(int64_t rank, const EntryKind& kind, MemoryFormat format)
+      : VariantEntry(kind), rank(rank), format(format) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = plane_gather(grads[0], saved(0), rank);
+    grad_inputs[0] = plane_gather(grads[0], saved(0), rank, format);
   }
   int64_t rank;
+  MemoryFormat format;  // of the gradient
 };
 
 // What goes to one place is added up.
 Tensor plane_scatter(const Tensor& x, const Tensor& indices, int64_t rank, Sizes sizes,
-                     const std::optional<Windows>& windows) {
+                     const std::optional<Windows>& windows, MemoryFormat format) {
   std::vector<Scalar> attributes{rank, true};
   windows.value_or(Windows{rank, {0, 0, 0}}).append_geometry(attributes);
-  Tensor y = run(plane_scatter_op, x, indices, sizes, attributes);
+  Tensor y = run(plane_scatter_op, x, indices, sizes, attributes, format);
   if (should_record(x))
-    record<PlaneScatterBackward>({&x}, y, 1, rank, max_pool_backward_entry).save_output(0, indices);
+    record<PlaneScatterBackward>({&x}, y, 1, rank, max_pool_backward_entry, format)
+        .save_output(0, indices);
   return y;
 }
 
@@ -152,66 +160,66 @@ void check_dtype(const char* op, const Tensor& x, bool accepted) {
                     name(x.dtype()), "; call .float() first");
 }
 
-// Of batches of planes with their channels last, the results have them last too.
-Tensor in_planes_format(const Tensor& y, const Tensor& x, int64_t rank) {
-  return rank == 2 ? in_format_of(y, x) : y;
-}
-
 std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows& windows,
-                                  Sizes spatial, bool wants_indices) {
+                                  Sizes spatial, bool wants_indices, MemoryFormat wanted) {
   const bool recording = should_record(x);
-  Tensor operand = as_operand(x);
+  const MemoryFormat format = kernel_format(wanted, x->device());
+  Tensor operand = as_operand(x, format);
   const DimVector sizes = pooled_sizes(x, spatial);
   int64_t plane = 1;
   for (int64_t d = 1; d <= windows.rank; ++d) plane *= x.size(static_cast<size_t>(x.dim() - d));
-  Tensor outputs[2] = {empty(op, sizes, operand.dtype(), operand->device())};
+  Tensor outputs[2] = {empty_in(op, sizes, operand.dtype(), operand->device(), format)};
   if (recording || wants_indices)
-    outputs[1] = empty(op, sizes, plane > INT32_MAX ? DType::Int64 : DType::Int32, x->device());
+    outputs[1] =
+        empty_in(op, sizes, plane > INT32_MAX ? DType::Int64 : DType::Int32, x->device(), format);
   dispatch(max_pool_op, std::span<const Tensor>(&operand, 1), windows.attributes(),
            std::span<const Tensor>(outputs, outputs[1].defined() ? 2 : 1));
-  Tensor y = in_planes_format(as_dtype(outputs[0], x.dtype()), x, windows.rank);
+  Tensor y = in_format(narrowed(outputs[0], x.dtype()), wanted);
   if (recording)
     record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), max_pool_entry,
-                                windows)
+                                windows, wanted)
         .save_output(0, outputs[1]);
   if (!wants_indices) return {y, Tensor()};
-  return {y, in_planes_format(as_dtype(outputs[1], DType::Int64), x, windows.rank)};
+  return {y, in_format(narrowed(outputs[1], DType::Int64), wanted)};
 }
 
 // ---- averages
 
-Tensor run_avg(const Tensor& x, const Windows& windows, Sizes sizes);
+Tensor run_avg(const Tensor& x, const Windows& windows, Sizes sizes, MemoryFormat format);
 
 struct AvgPoolBackwardBackward final : Entry<avg_pool_backward_entry> {
-  AvgPoolBackwardBackward(Windows windows, DimVector sizes)
-      : windows(windows), sizes(std::move(sizes)) {}
+  AvgPoolBackwardBackward(Windows windows, DimVector sizes, MemoryFormat format)
+      : windows(windows), sizes(std::move(sizes)), format(format) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = run_avg(grads[0], windows, sizes);
+    grad_inputs[0] = run_avg(grads[0], windows, sizes, format);
   }
   Windows windows;
   DimVector sizes;  // of the pooled tensor
+  MemoryFormat format;
 };
 
-Tensor avg_pool_backward(const Tensor& grad, const Windows& windows, Sizes sizes) {
-  Tensor grad_x = run(avg_pool_backward_op, grad, Tensor(), sizes, windows.attributes());
+Tensor avg_pool_backward(const Tensor& grad, const Windows& windows, Sizes sizes,
+                         MemoryFormat format) {
+  Tensor grad_x = run(avg_pool_backward_op, grad, Tensor(), sizes, windows.attributes(), format);
   if (should_record(grad))
-    record<AvgPoolBackwardBackward>({&grad}, grad_x, 0, windows, DimVector(grad.sizes()));
+    record<AvgPoolBackwardBackward>({&grad}, grad_x, 0, windows, DimVector(grad.sizes()), format);
   return grad_x;
 }
 
 struct AvgPoolBackward final : Entry<avg_pool_entry> {
-  AvgPoolBackward(Windows windows, DimVector sizes) : windows(windows), sizes(std::move(sizes)) {}
+  AvgPoolBackward(Windows windows, DimVector sizes, MemoryFormat format)
+      : windows(windows), sizes(std::move(sizes)), format(format) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = avg_pool_backward(grads[0], windows, sizes);
+    grad_inputs[0] = avg_pool_backward(grads[0], windows, sizes, format);
   }
   Windows windows;
   DimVector sizes;  // of the input
+  MemoryFormat format;
 };
 
-Tensor run_avg(const Tensor& x, const Windows& windows, Sizes sizes) {
-  Tensor y = run(avg_pool_op, x, Tensor(), sizes, windows.attributes());
-  y = in_planes_format(y, x, windows.rank);
-  if (should_record(x)) record<AvgPoolBackward>({&x}, y, 0, windows, DimVector(x.sizes()));
+Tensor run_avg(const Tensor& x, const Windows& windows, Sizes sizes, MemoryFormat format) {
+  Tensor y = run(avg_pool_op, x, Tensor(), sizes, windows.attributes(), format);
+  if (should_record(x)) record<AvgPoolBackward>({&x}, y, 0, windows, DimVector(x.sizes()), format);
   return y;
 }
 
@@ -325,7 +333,8 @@ std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, int64_t rank
   check_input(op, x, rank);
   const bool integers = is_integral(x.dtype(), false) && (rank > 1 || indices);
   check_dtype(op, x, is_floating(x.dtype()) || integers);
-  return run_max(op, x, windows, output_sizes(op, x, windows, given.ceil_mode), indices);
+  return run_max(op, x, windows, output_sizes(op, x, windows, given.ceil_mode), indices,
+                 volumes_format(x, rank));
 }
 
 Tensor avg_pool(const char* op, const Tensor& x, int64_t rank, const PoolWindows& given,
@@ -336,20 +345,21 @@ Tensor avg_pool(const char* op, const Tensor& x, int64_t rank, const PoolWindows
   check_dtype(op, x, is_floating(x.dtype()) || x.dtype() == DType::Int64);
   windows.count_include_pad = count_include_pad;
   windows.divisor = divisor_override.value_or(0);
-  return run_avg(x, windows, pooled_sizes(x, output_sizes(op, x, windows, given.ceil_mode)));
+  return run_avg(x, windows, pooled_sizes(x, output_sizes(op, x, windows, given.ceil_mode)),
+                 planes_format(x, rank));
 }
 
 std::pair<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, int64_t rank,
                                             Sizes output_size, bool indices) {
   const DimVector sizes = adaptive_sizes(op, x, rank, output_size);
   check_dtype(op, x, is_floating(x.dtype()));
-  return run_max(op, x, adaptive_windows(x, sizes), sizes, indices);
+  return run_max(op, x, adaptive_windows(x, sizes), sizes, indices, planes_format(x, rank));
 }
 
 Tensor adaptive_avg_pool(const char* op, const Tensor& x, int64_t rank, Sizes output_size) {
   const DimVector sizes = adaptive_sizes(op, x, rank, output_size);
   check_dtype(op, x, is_floating(x.dtype()));
-  return run_avg(x, adaptive_windows(x, sizes), pooled_sizes(x, sizes));
+  return run_avg(x, adaptive_windows(x, sizes), pooled_sizes(x, sizes), planes_format(x, rank));
 }
 
 Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, Sizes output_size) {
@@ -363,20 +373,21 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, Sizes 
   TAPEGRAD_CHECK(x.dim() == rank + 1 || x.dim() == rank + 2, op, ": Input must be ", rank + 1,
                  "D or ", rank + 2, "D, got ", to_string(x.sizes()));
   check_dtype(op, x, is_floating(x.dtype()));
-  const Tensor places = contiguous(indices);
+  const MemoryFormat format = planes_format(x, rank);
+  const Tensor places = contiguous(indices, kernel_format(format, x->device()));
   const Scalar attributes[] = {rank, false};
-  Tensor y = run(max_unpool_op, x, places, pooled_sizes(x, output_size), attributes);
+  Tensor y = run(max_unpool_op, x, places, pooled_sizes(x, output_size), attributes, format);
   if (should_record(x))
-    record<PlaneScatterBackward>({&x}, y, 1, rank, max_unpool_entry).save_output(0, places);
-  return in_planes_format(y, x, rank);
+    record<PlaneScatterBackward>({&x}, y, 1, rank, max_unpool_entry, format).save_output(0, places);
+  return y;
 }
 
-Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank) {
+Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank, MemoryFormat format) {
   const Scalar attributes[] = {rank};
-  Tensor y = run(plane_gather_op, x, indices, indices.sizes(), attributes);
+  Tensor y = run(plane_gather_op, x, indices, indices.sizes(), attributes, format);
   if (should_record(x))
     record<PlaneGatherBackward>({&x}, y, 1, rank, DimVector(x.sizes()), max_pool_double_entry,
-                                std::nullopt)
+                                std::nullopt, format)
         .save_output(0, indices);
   return y;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/layout.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
@@ -28,7 +29,8 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, int64_t rank, Sizes ou
 // Planes of zeros of the given sizes, with values put to the places that `indices` name.
 Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, Sizes output_size);
 
-// The elements of each plane (the last `rank` dimensions) that `indices` name.
-Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank);
+// The elements of each plane (the last `rank` dimensions) that `indices` name, in a format.
+Tensor plane_gather(const Tensor& x, const Tensor& indices, int64_t rank,
+                    MemoryFormat format = MemoryFormat::Contiguous);
 
 }  // namespace tapegrad
