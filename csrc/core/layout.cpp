@@ -162,7 +162,13 @@ DimVector format_strides(const char* op, Sizes sizes, MemoryFormat format) {
                  " tensor to use ",
                  format == MemoryFormat::ChannelsLast ? "channels_last" : "channels_last_3d",
                  " format, got sizes ", to_string(sizes));
-  return dense_strides(sizes, order);
+  DimVector strides(sizes.size());
+  int64_t next = 1;
+  for (int d : order) {  // unlike elsewhere, PyTorch lets a size of zero count
+    strides[d] = next;
+    next = wrapping_product(next, sizes[d]);
+  }
+  return strides;
 }
 
 DimVector strides_like(const TensorImpl& x) {

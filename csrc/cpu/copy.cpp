@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "core/loop_nest.h"
 #include "core/parallel.h"
 #include "core/registry.h"
+#include "cpu/conv_kernels.h"
 #include "cpu/convert.h"
 
 namespace tapegrad::cpu {
@@ -43,6 +45,13 @@ void copy_run(const CopyPlan& plan, int64_t to, int64_t to_stride, int64_t from,
 template <class T>
 void copy_block(T* to, int64_t to_stride1, const T* from, int64_t from_stride0, int64_t rows,
                 int64_t columns) {
+  // Vectors are moved as they are, whatever the elements stand for.
+  if constexpr (sizeof(T) >= sizeof(float)) {
+    using Element = std::conditional_t<sizeof(T) == sizeof(float), float, double>;
+    return conv_kernels<Element>().transpose(reinterpret_cast<const Element*>(from), from_stride0,
+                                             columns, rows, reinterpret_cast<Element*>(to),
+                                             to_stride1);
+  }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) to[r * to_stride1 + c] = from[c * from_stride0 + r];
 }

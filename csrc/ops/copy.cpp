@@ -30,6 +30,15 @@ struct CloneBackward final : Entry<clone_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
 };
 
+// The elements in another order: the gradient goes back into the order that they had.
+struct RearrangedBackward final : Entry<clone_entry> {
+  explicit RearrangedBackward(Sizes strides) : strides(strides) {}
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = rearranged(grads[0], strides);
+  }
+  DimVector strides;
+};
+
 struct ToCopyBackward final : Entry<to_copy_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
 };
@@ -37,14 +46,14 @@ struct ToCopyBackward final : Entry<to_copy_entry> {
 // self.copy_(from): what self held before is gone, and so is its gradient.
 struct CopyBackward final : Entry<copy_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
+    if (needs(0)) grad_inputs[0] = zeros_like(grads[0]);
     if (needs(1)) grad_inputs[1] = grads[0];
   }
 };
 
 struct FillBackward final : Entry<fill_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
+    if (needs(0)) grad_inputs[0] = zeros_like(grads[0]);
   }
 };
 
@@ -162,7 +171,7 @@ Tensor rearranged(const Tensor& x, Sizes strides) {
   Tensor y = empty_like(x);
   y->set_geometry(x.sizes(), strides, 0);
   copy_into(y, x);
-  if (should_record(x)) record<CloneBackward>({&x}, y, 0);
+  if (should_record(x)) record<RearrangedBackward>({&x}, y, 0, strides_like(*x.impl()));
   return y;
 }
 
@@ -177,9 +186,9 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
   return y;
 }
 
-Tensor to_device(const Tensor& x, Device device, bool non_blocking) {
-  if (x->device() == device) return x;
-  Tensor y = empty_like_layout(x, x.dtype(), MemoryFormat::Preserve, device);
+Tensor to_device(const Tensor& x, Device device, bool non_blocking, MemoryFormat format) {
+  if (x->device() == device) return cast(x, x.dtype(), format);
+  Tensor y = empty_like_layout(x, x.dtype(), format, device);
   copy_into(y, x, non_blocking);
   if (should_record(x)) record<ToCopyBackward>({&x}, y, 0);
   return y;
@@ -322,8 +331,12 @@ void prepare_out(const char* op, const Tensor& out, Sizes sizes, DType dtype,
   if (!same_sizes(out.sizes(), sizes)) resize_(out, sizes);
 }
 
-void resize_(const Tensor& self, Sizes sizes) {
+void resize_(const Tensor& self, Sizes sizes, MemoryFormat format) {
   int64_t numel = checked_numel("resize_", sizes);
+  TAPEGRAD_CHECK(format != MemoryFormat::Preserve,
+                 "resize_: unsupported memory format preserve_format; use contiguous_format or "
+                 "channels_last");
+  const DimVector shape(sizes), strides_wanted = format_strides("resize_", shape, format);
   TAPEGRAD_CHECK(!requires_grad(self) || !grad_enabled,
                  "resize_: cannot resize variables that require grad");
   auto needed = (self->offset() + numel) * static_cast<int64_t>(itemsize(self.dtype()));
@@ -335,10 +348,10 @@ void resize_(const Tensor& self, Sizes sizes) {
     if (kept[0] > 0)
       copy_into(alias(fresh, kept, strides, 0), alias(self, kept, strides, self->offset()));
     set_memory(*self.impl(), fresh->storage_ref(), self.dtype());
-    self->set_geometry(sizes, contiguous_strides(sizes), 0);
+    self->set_geometry(shape, strides_wanted, 0);
     return;
   }
-  self->set_geometry(sizes, contiguous_strides(sizes), self->offset());
+  self->set_geometry(shape, strides_wanted, self->offset());
 }
 
 }  // namespace tapegrad

@@ -21,12 +21,14 @@ Tensor contiguous(const Tensor& x);
 Tensor contiguous(const Tensor& x, MemoryFormat format);
 // A fresh result with its channels last where those of x are; y itself otherwise.
 Tensor in_format_of(const Tensor& y, const Tensor& x);
-// x itself if it has these strides, else a recorded copy that has them.
+// x itself if it has these strides, else a recorded copy that has them, whose gradient goes back into the
+// order of x.
 Tensor rearranged(const Tensor& x, Sizes strides);
 // x itself if it has that dtype and looks like that format.
 Tensor cast(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::Preserve);
-// x itself if it is there.
-Tensor to_device(const Tensor& x, Device device, bool non_blocking = false);
+// x itself if it is there and looks like that format.
+Tensor to_device(const Tensor& x, Device device, bool non_blocking = false,
+                 MemoryFormat format = MemoryFormat::Preserve);
 // A number may meet any device: a 0-d tensor on the CPU moved to the device of x. Other tensors as they are.
 Tensor beside(const Tensor& number, const Tensor& x);
 // A copy made outside the tape that stands at the same place in the graph as x.
@@ -57,6 +59,6 @@ void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType
 void prepare_out(const char* op, const Tensor& out, Sizes sizes, DType dtype,
                  std::span<const Tensor* const> operands);
 // Gives the tensor another shape; new memory when the old is too small.
-void resize_(const Tensor& self, Sizes sizes);
+void resize_(const Tensor& self, Sizes sizes, MemoryFormat format = MemoryFormat::Contiguous);
 
 }  // namespace tapegrad

@@ -65,6 +65,12 @@ Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format, Devi
   return out;
 }
 
+Tensor zeros_like(const Tensor& x) {
+  Tensor out = empty_like_layout(x, x.dtype());
+  fill_into(out, 0);
+  return out;
+}
+
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype, Device device) {
   return steps_from(start, step, arange_count(start, end, step, dtype), dtype, device);
 }

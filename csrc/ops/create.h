@@ -26,6 +26,9 @@ Tensor empty_like_layout(const Tensor& x, DType dtype,
                          MemoryFormat format = MemoryFormat::Preserve);
 Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format, Device device);
 
+// Zeros in the shape of x and in its memory order.
+Tensor zeros_like(const Tensor& x);
+
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype, Device device);
 // start, start + step, ...; integer dtypes take both without their fractions.
 Tensor steps_from(Scalar start, Scalar step, int64_t count, DType dtype, Device device);

@@ -480,7 +480,7 @@ Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
     case DerivativeKind::PassThrough:
       return g;
     case DerivativeKind::Zero:
-      return zeros(g.sizes(), g.dtype(), g->device());
+      return zeros_like(g);
     case DerivativeKind::None:
       fail<NotImplementedError>("the derivative for '", info_.name,
                                 "' is not implemented; it was recorded at ", line());

@@ -61,9 +61,9 @@ const EntryKind normal_of_both_entry("normal", normal_op(), {}, 3);
 // A sample does not depend on anything in a differentiable way.
 struct SampleBackward final : VariantEntry {
   explicit SampleBackward(const EntryKind& kind) : VariantEntry(kind) {}
-  void vjp(Gradients, Gradients grad_inputs) override {
+  void vjp(Gradients grads, Gradients grad_inputs) override {
     for (size_t i = 0; i < grad_inputs.size(); ++i)
-      if (needs(i)) grad_inputs[i] = zeros(output_sizes(0), output_dtype(0), output_device(0));
+      if (needs(i)) grad_inputs[i] = zeros_like(grads[0]);
   }
 };
 

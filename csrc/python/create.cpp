@@ -59,6 +59,8 @@ Tensor make_empty(const ParsedArguments& a) {
   CreationOptions options(a, 2, default_dtype());
   Tensor out = creation_target(a, 1, sizes, options, a.has(2));
   if (a.has(7)) {
+    TAPEGRAD_CHECK(!a.has(1), "empty: 'memory_format' argument is incompatible with 'out' tensor "
+                              "argument; resize_(size, memory_format=) changes a tensor");
     MemoryFormat format = memory_format_of("empty", a.object(7));
     TAPEGRAD_CHECK(format != MemoryFormat::Preserve,
                    "empty: preserve_format has nothing to preserve here; use contiguous_format or "

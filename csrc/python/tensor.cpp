@@ -65,7 +65,8 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
       fail<TypeError>("to() got an unexpected keyword argument '", name, "'");
     }
   }
-  if (device != self->device()) return cast(to_device(self, device, non_blocking), dtype, format);
+  if (device != self->device())
+    return cast(to_device(self, device, non_blocking, format), dtype, format);
   return copy && dtype == self.dtype() ? clone(self, format) : cast(self, dtype, format);
 }
 
@@ -73,6 +74,11 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
 MemoryFormat ordered_format(const char* op, nb::handle memory_format) {
   MemoryFormat format = memory_format_of(op, memory_format);
   return format == MemoryFormat::Preserve ? MemoryFormat::Contiguous : format;
+}
+
+// Of functions to which no format means contiguous, and preserve_format something else.
+MemoryFormat given_format(const char* op, nb::handle memory_format) {
+  return memory_format.is_none() ? MemoryFormat::Contiguous : memory_format_of(op, memory_format);
 }
 
 Tensor contiguous_in(const Tensor& self, nb::handle memory_format) {
@@ -94,9 +100,11 @@ void bind_geometry(Binder& b) {
            "The number of dimensions.");
   b.both("numel", [](const Tensor& x) { return x.numel(); }, "The number of elements.");
   b.method("nelement", [](const Tensor& self) { return self.numel(); }, "The number of elements.");
-  b.method("is_contiguous", [](const Tensor& self, nb::handle memory_format) {
+  b.method("is_contiguous",
+           [](const Tensor& self, nb::handle memory_format) {
     return is_contiguous(*self.impl(), ordered_format("is_contiguous", memory_format));
-  }, "memory_format"_a.none() = nb::none(), "Whether elements lie in order without gaps.");
+  }, nb::kw_only(), "memory_format"_a.none() = nb::none(),
+           "Whether elements lie in order without gaps.");
   b.method("storage_offset", [](const Tensor& self) { return self->offset(); },
            "Where in its storage the first element lies.");
   b.method("element_size", [](const Tensor& self) { return itemsize(self.dtype()); },
@@ -123,7 +131,7 @@ void bind_copies(Binder& b) {
   b.both("clone", [](const Tensor& x, nb::handle memory_format) {
     return clone(x, memory_format_of("clone", memory_format));
   }, nb::kw_only(), "memory_format"_a.none() = nb::none(), "A copy.");
-  b.method("contiguous", contiguous_in, "memory_format"_a.none() = nb::none(),
+  b.method("contiguous", contiguous_in, nb::kw_only(), "memory_format"_a.none() = nb::none(),
            "This tensor if it is contiguous, else a copy.");
   b.method("copy_", [](Tensor self, const Tensor& src, bool non_blocking) {
     copy_(self, src, non_blocking);
@@ -141,10 +149,20 @@ void bind_copies(Binder& b) {
     zero_(self);
     return self;
   }, "Writes zeros.");
-  b.method("resize_", [](Tensor self, const nb::args& args) {
-    resize_(self, int_list_from_args("resize_", args));
+  b.method("resize_",
+           [](Tensor self, const nb::args& args, nb::handle memory_format) {
+    resize_(self, int_list_from_args("resize_", args), given_format("resize_", memory_format));
     return self;
-  }, "Changes the shape; new elements are undefined.");
+  }, "size"_a, "memory_format"_a.none() = nb::none(),
+           "Changes the shape; new elements are undefined.");
+  b.method("resize_as_",
+           [](Tensor self, const Tensor& the_template, nb::handle memory_format) {
+    const MemoryFormat format = given_format("resize_as_", memory_format);
+    resize_(self, the_template.sizes(),
+            format == MemoryFormat::Preserve ? suggested_format(*the_template.impl()) : format);
+    return self;
+  }, "the_template"_a, nb::kw_only(), "memory_format"_a.none() = nb::none(),
+           "Changes the shape to that of another tensor; new elements are undefined.");
   b.method("set_", [](Tensor self, const Tensor& source) {
     TAPEGRAD_CHECK(self.dtype() == source.dtype(), "set_: expected a source of dtype ",
                    name(self.dtype()), ", got ", name(source.dtype()));
@@ -152,12 +170,13 @@ void bind_copies(Binder& b) {
     self->set_geometry(source.sizes(), source.strides(), source->offset());
     return self;
   }, "source"_a, "Makes this tensor show the memory of source.");
-  b.method("cpu", [](const Tensor& self, nb::handle) { return to_device(self, Device{}); },
-           "memory_format"_a.none() = nb::none(), "This tensor on the CPU.");
+  b.method("cpu", [](const Tensor& self, nb::handle memory_format) {
+    return to_device(self, Device{}, false, memory_format_of("cpu", memory_format));
+  }, "memory_format"_a.none() = nb::none(), "This tensor on the CPU.");
   b.method("cuda",
-           [](const Tensor& self, nb::handle device, bool non_blocking, nb::handle) {
+           [](const Tensor& self, nb::handle device, bool non_blocking, nb::handle memory_format) {
     return to_device(self, device.is_none() ? device_of(nb::str("cuda")) : device_of(device),
-                     non_blocking);
+                     non_blocking, memory_format_of("cuda", memory_format));
   }, "device"_a.none() = nb::none(), "non_blocking"_a = false,
            "memory_format"_a.none() = nb::none(),
            "This tensor on a CUDA device: the current one, unless another is named.");
@@ -166,6 +185,43 @@ void bind_copies(Binder& b) {
 void bind_formats(Binder& b) {
   b.function("_in_format_of", in_format_of, "input"_a, "other"_a,
              "A fresh result in the memory format that `other` has, if it has the same rank.");
+  b.function("_in_usual_order",
+             [](const Tensor& x) {
+    return x.is_contiguous() ? x : rearranged(x, contiguous_strides(x.sizes()));
+  }, "input"_a,
+             "The tensor if it is contiguous, else a copy whose gradient lies as the input does.");
+  b.function("_is_channels_last", [](const Tensor& x) {
+    return suggested_format(*x.impl()) != MemoryFormat::Contiguous;
+  }, "input"_a, "Whether results computed from the tensor shall have their channels last.");
+}
+
+// The names by which tensor types went before there were dtypes: torch.FloatTensor.
+constexpr std::pair<DType, const char*> kTypeNames[] = {
+    {DType::Float16, "Half"},   {DType::BFloat16, "BFloat16"}, {DType::Float32, "Float"},
+    {DType::Float64, "Double"}, {DType::UInt8, "Byte"},        {DType::Int8, "Char"},
+    {DType::Int16, "Short"},    {DType::Int32, "Int"},         {DType::Int64, "Long"},
+    {DType::Bool, "Bool"}};
+
+std::string type_name(DType dtype, Device device) {
+  for (auto [each, name] : kTypeNames)
+    if (each == dtype)
+      return std::string(device.type == DeviceType::CUDA ? "torch.cuda." : "torch.") + name +
+             "Tensor";
+  fail_unsupported_dtype("type", dtype);
+}
+
+nb::object type(const Tensor& self, nb::handle dtype, bool non_blocking, nb::handle memory_format) {
+  if (dtype.is_none()) return nb::cast(type_name(self.dtype(), self->device()));
+  const MemoryFormat format = memory_format_of("type", memory_format);
+  DType wanted;
+  if (dtype_from_object(dtype.ptr(), &wanted)) return nb::cast(cast(self, wanted, format));
+  const std::string given = PyUnicode_Check(dtype.ptr()) ? utf8(dtype) : "";
+  for (auto [each, name] : kTypeNames)
+    for (Device device : {Device{}, Device{DeviceType::CUDA, 0}})
+      if (given == type_name(each, device))
+        return nb::cast(cast(to_device(self, device, non_blocking, format), each, format));
+  fail<ValueError>("type: invalid type: ", repr_of(dtype), "; expected a dtype or a name such as ",
+                   "'torch.FloatTensor'");
 }
 
 void bind_casts(Binder& b) {
@@ -174,8 +230,10 @@ void bind_casts(Binder& b) {
   b.method("type_as", [](const Tensor& self, const Tensor& other) {
     return cast(self, other.dtype());
   }, "other"_a, "The dtype of `other`.");
-  b.method("type", [](const Tensor& self, DType dtype) { return cast(self, dtype); }, "dtype"_a,
-           "Another dtype.");
+  b.method(
+      "type", type, "dtype"_a.none() = nb::none(), "non_blocking"_a = false, nb::kw_only(),
+      "memory_format"_a.none() = nb::none(),
+      "Another dtype, given as such or by the name of a tensor type; that name if none is given.");
   auto named = [&](const char* method, DType dtype) {
     b.method(method, [=](const Tensor& self, nb::handle memory_format) {
       return cast(self, dtype, memory_format_of(method, memory_format));

@@ -7,6 +7,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._types import contiguous_format
 from tapegrad.autograd.function import Function
+from tapegrad.nn.functional._formats import channels_to_end, channels_to_front
 from tapegrad.nn.functional.padding import pad
 
 __all__ = [
@@ -44,6 +45,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"of upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}"
         )
     leading, c = input.shape[:-3], channels // (r * r)
+    if input.dim() == 4 and _C._is_channels_last(input):
+        parts = channels_to_end(input).reshape(leading[0], height, width, c, r, r)
+        result = _copied(parts.permute(0, 1, 4, 2, 5, 3))
+        return channels_to_front(result.reshape(leading[0], height * r, width * r, c))
     parts = input.reshape(*leading, c, r, r, height, width)
     first = len(leading)
     order = (*range(first), first, first + 3, first + 1, first + 4, first + 2)
@@ -74,6 +79,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"input.size({place})={size} is not divisible by {r}"
             )
     leading = input.shape[:-3]
+    if input.dim() == 4 and _C._is_channels_last(input):
+        image = (leading[0], height // r, r, width // r, r, channels)
+        result = _copied(channels_to_end(input).reshape(image).permute(0, 1, 3, 5, 2, 4))
+        return channels_to_front(result.flatten(3))
     parts = input.reshape(*leading, channels, height // r, r, width // r, r)
     first = len(leading)
     order = (*range(first), first, first + 2, first + 4, first + 1, first + 3)
@@ -128,8 +137,11 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             "channel_shuffle: Number of channels must be divisible by groups. Got "
             f"{channels} channels and {groups} groups."
         )
-    parts = input.unflatten(1, (groups, channels // groups))
-    return _C._in_format_of(_copied(parts.transpose(1, 2)).reshape(input.shape), input)
+    split = (groups, channels // groups)
+    if _C._is_channels_last(input):
+        parts = channels_to_end(input).unflatten(-1, split)
+        return channels_to_front(_copied(parts.transpose(-1, -2)).flatten(-2))
+    return _copied(input.unflatten(1, split).transpose(1, 2)).reshape(input.shape)
 
 
 native_channel_shuffle = channel_shuffle

@@ -12,6 +12,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.nn.functional._formats import channels_to_end, channels_to_front
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -65,16 +66,23 @@ def interpolate(
         raise NotImplementedError(
             f'interpolate: "{mode}" not implemented for {input.dtype}; call .float() first'
         )
+    # As in PyTorch, the pooling of volumes that is mode "area" has no other format.
+    is_last = _C._is_channels_last(input) and not (mode == "area" and input.dim() == 5)
+    x = channels_to_end(input) if is_last else input
+    first = 1 if is_last else 2  # of the spatial dimensions
     if mode.startswith("nearest"):
-        return _C._in_format_of(_nearest(input, sizes, scales, mode == "nearest-exact"), input)
-    wide = input if input.dtype in (_C.float32, _C.float64) else input.float()
-    if mode == "area":
-        result = _area(wide, sizes)
+        result = _nearest(x, first, sizes, scales, mode == "nearest-exact")
     else:
-        result = _smooth(wide, sizes, scales, mode, bool(align_corners), antialias)
-    if is_byte:
-        result = result.round().clamp(0, 255)
-    return _C._in_format_of(result.to(input.dtype), input)
+        wide = x if x.dtype in (_C.float32, _C.float64) else x.float()
+        if mode == "area":
+            result = _area(wide, first, sizes)
+        else:
+            how = mode, bool(align_corners), antialias
+            result = _smooth(wide, first, sizes, scales, *how)
+        if is_byte:
+            result = result.round().clamp(0, 255)
+        result = result.to(input.dtype)
+    return channels_to_front(result) if is_last else result
 
 
 def upsample(
@@ -211,22 +219,24 @@ def _check_sizes(input: Tensor, sizes: list[int], least: int) -> None:
 # ---- modes
 
 
-def _order(input: Tensor, sizes: list[int]) -> list[int]:
+def _order(input: Tensor, first: int, sizes: list[int]) -> list[int]:
     """Shrink before growing: fewest elements on the way, fewest of all along the last dimension."""
 
     def key(dim: int) -> tuple[float, int]:
-        ratio = sizes[dim - 2] / input.shape[dim]
+        ratio = sizes[dim - first] / input.shape[dim]
         return ratio, dim if ratio < 1 else -dim
 
-    return sorted(range(2, input.dim()), key=key)
+    return sorted(range(first, first + len(sizes)), key=key)
 
 
-def _nearest(input: Tensor, sizes: list[int], scales: list[float | None], is_exact: bool) -> Tensor:
+def _nearest(
+    input: Tensor, first: int, sizes: list[int], scales: list[float | None], is_exact: bool
+) -> Tensor:
     # Gradients of 16-bit floats add up in float32 and are rounded once.
     is_rounded = input.dtype in (_C.float16, _C.bfloat16) and input.requires_grad
     result = start = input.float() if is_rounded else input
-    for dim in _order(input, sizes):
-        length, wanted, scale = input.shape[dim], sizes[dim - 2], scales[dim - 2]
+    for dim in _order(input, first, sizes):
+        length, wanted, scale = input.shape[dim], sizes[dim - first], scales[dim - first]
         if length == wanted and scale is None:
             continue
         if wanted == 2 * length and scale is None:  # Exact whatever the rounding of the step.
@@ -245,11 +255,11 @@ def _step(length: int, wanted: int, scale: float | None) -> float:
     return 1.0 / scale if scale else length / wanted
 
 
-def _area(input: Tensor, sizes: list[int]) -> Tensor:
+def _area(input: Tensor, first: int, sizes: list[int]) -> Tensor:
     """Average the elements that a result element touches, as adaptive pooling does."""
     result = input
-    for dim in _order(input, sizes):
-        length, wanted = input.shape[dim], sizes[dim - 2]
+    for dim in _order(input, first, sizes):
+        length, wanted = input.shape[dim], sizes[dim - first]
         if length == wanted:
             continue
         if wanted == 0:
@@ -283,6 +293,7 @@ def _along(values: Tensor, dim: int, input: Tensor) -> Tensor:
 
 def _smooth(
     input: Tensor,
+    first: int,
     sizes: list[int],
     scales: list[float | None],
     mode: str,
@@ -290,8 +301,8 @@ def _smooth(
     antialias: bool,
 ) -> Tensor:
     result = input
-    for dim in _order(input, sizes):
-        length, wanted, scale = input.shape[dim], sizes[dim - 2], scales[dim - 2]
+    for dim in _order(input, first, sizes):
+        length, wanted, scale = input.shape[dim], sizes[dim - first], scales[dim - first]
         # As in PyTorch: only plain cubics heed a scale that does not change the size.
         if length == wanted and (antialias or mode != "bicubic" or scale in (None, 1)):
             continue

@@ -79,7 +79,7 @@ def rms_norm(
     x, weight = _widened(input, weight)
     if eps is None:
         eps = finfo(x.dtype).eps
-    result = _C._layer_norm(x, dims, weight, None, eps, False)
+    result = _C._layer_norm(_C._in_usual_order(x), dims, weight, None, eps, False)
     return _C._in_format_of(result, input).to(input.dtype)
 
 
@@ -123,7 +123,7 @@ def group_norm(
     per_group = [samples * channels // num_groups, num_groups, *input.shape[2:]]
     _expect_several_values(per_group)
     (x,) = _widened(input)
-    grouped = x.reshape(samples, num_groups, math.prod(input.shape[1:]) // num_groups)
+    grouped = _C._in_usual_order(x).reshape(samples, num_groups, math.prod(input.shape[1:]) // num_groups)
     result = _C._layer_norm(grouped, 1, None, None, eps, True).reshape(input.shape)
     return _channel_affine(_C._in_format_of(result, input), weight, bias).to(input.dtype)
 

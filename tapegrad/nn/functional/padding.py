@@ -1,11 +1,12 @@
 """Borders around the last dimensions of a tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd.function import Function
+from tapegrad.nn.functional._formats import channels_to_end, channels_to_front
 
 __all__ = ["pad"]
 
@@ -50,7 +51,8 @@ def pad(
         )
     pairs = [(widths[place], widths[place + 1]) for place in range(0, len(widths), 2)]
     if mode == "constant":
-        return _C._in_format_of(_constant(input, pairs, 0 if value is None else value), input)
+        fill = 0 if value is None else value
+        return _in_format(lambda x, pairs: _constant(x, pairs, fill), input, pairs)
     if value is not None and value != 0:
         raise RuntimeError(f'pad: Padding mode "{mode}" doesn\'t take in value argument')
     if len(pairs) not in (1, 2, 3) or input.dim() - len(pairs) not in (1, 2):
@@ -63,8 +65,17 @@ def pad(
     _expect_elements(input, pairs, mode)
     for number, (before, after) in enumerate(pairs):
         _expect_widths(input, input.dim() - 1 - number, before, after, mode)
-    result = _surrounded(input, pairs, mode)
-    return result if mode == "circular" else _C._in_format_of(result, input)
+    if mode == "circular":
+        return _surrounded(input, pairs, mode)
+    return _in_format(lambda x, pairs: _surrounded(x, pairs, mode), input, pairs)
+
+
+def _in_format(padded: Callable[[Tensor, "_Pairs"], Tensor], input: Tensor, pairs: "_Pairs") -> Tensor:
+    """Pad a tensor whose channels lie last as one whose last dimension they are."""
+    if not _C._is_channels_last(input):
+        return padded(input, pairs)
+    *spatial, channels, batch = pairs + [(0, 0)] * (input.dim() - len(pairs))
+    return channels_to_front(padded(channels_to_end(input), [channels, *spatial, batch]))
 
 
 def _surrounded(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:

@@ -522,6 +522,8 @@ class Module(Hooked):
             device: where to.
             dtype: a floating dtype.
             non_blocking: accepted; copies on the CPU are always blocking.
+            memory_format: the order in memory of parameters and buffers of four dimensions, as
+                `torch.channels_last`, or of five, as `torch.channels_last_3d`.
 
         Returns:
             The module.
@@ -575,24 +577,10 @@ class Module(Hooked):
         return f"{self._get_name()}(\n  {body}\n)"
 
 
-_LEGACY_NAMES = {
-    _C.float16: "Half",
-    _C.bfloat16: "BFloat16",
-    _C.float32: "Float",
-    _C.float64: "Double",
-    _C.uint8: "Byte",
-    _C.int8: "Char",
-    _C.int16: "Short",
-    _C.int32: "Int",
-    _C.int64: "Long",
-    _C.bool: "Bool",
-}
-
-
 def _type_name(value: Any) -> str:
     """Return the name of a type; that of a tensor says its dtype, as PyTorch's legacy names do."""
     if isinstance(value, Tensor):
-        return f"torch.{_LEGACY_NAMES[value.dtype]}Tensor"
+        return str(value.type())
     kind = type(value)
     prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return prefix + kind.__qualname__
