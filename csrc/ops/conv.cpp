@@ -242,12 +242,10 @@ DimVector transposed_sizes(const char* op, const Tensor& x, const Tensor& w,
   return sizes;
 }
 
-// In a result, and in gradients, the channels lie last where they do in a factor; not in float64, as in
-// PyTorch.
+// In a result, and in gradients, the channels lie last where they do in a factor, as in PyTorch.
 bool lie_channels_last(const Tensor& x, const Tensor& w) {
-  return x.dim() == 4 && x.dtype() != DType::Float64 &&
-         (suggested_format(*x.impl()) == MemoryFormat::ChannelsLast ||
-          suggested_format(*w.impl()) == MemoryFormat::ChannelsLast);
+  return x.dim() == 4 && (suggested_format(*x.impl()) == MemoryFormat::ChannelsLast ||
+                          suggested_format(*w.impl()) == MemoryFormat::ChannelsLast);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct ToCopyBackward final : Entry<to_copy_entry> {
 // self.copy_(from): what self held before is gone, and so is its gradient.
 struct CopyBackward final : Entry<copy_entry> {
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    if (needs(0)) grad_inputs[0] = zeros_like(grads[0]);
+    if (needs(0)) grad_inputs[0] = zeros(grads[0].sizes(), grads[0].dtype(), grads[0]->device());
     if (needs(1)) grad_inputs[1] = grads[0];
   }
 };

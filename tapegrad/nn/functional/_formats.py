@@ -1,7 +1,8 @@
 """Tensors whose channels lie last in memory, seen as tensors whose last dimension they are.
 
-What is composed of ops along spatial dimensions runs on that view, which is contiguous: the ops keep
-its order, and so do their gradients. Turned back, the result has its channels last as PyTorch's has.
+What is composed of ops along spatial dimensions runs on that view, which is contiguous: the ops
+keep its order, and so do their gradients. Turned back, the result has its channels last, as
+PyTorch's has.
 """
 
 from tapegrad._C import Tensor

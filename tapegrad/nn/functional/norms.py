@@ -123,7 +123,9 @@ def group_norm(
     per_group = [samples * channels // num_groups, num_groups, *input.shape[2:]]
     _expect_several_values(per_group)
     (x,) = _widened(input)
-    grouped = _C._in_usual_order(x).reshape(samples, num_groups, math.prod(input.shape[1:]) // num_groups)
+    grouped = _C._in_usual_order(x).reshape(
+        samples, num_groups, math.prod(input.shape[1:]) // num_groups
+    )
     result = _C._layer_norm(grouped, 1, None, None, eps, True).reshape(input.shape)
     return _channel_affine(_C._in_format_of(result, input), weight, bias).to(input.dtype)
 

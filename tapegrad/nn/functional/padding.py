@@ -70,7 +70,9 @@ def pad(
     return _in_format(lambda x, pairs: _surrounded(x, pairs, mode), input, pairs)
 
 
-def _in_format(padded: Callable[[Tensor, "_Pairs"], Tensor], input: Tensor, pairs: "_Pairs") -> Tensor:
+def _in_format(
+    padded: Callable[[Tensor, "_Pairs"], Tensor], input: Tensor, pairs: "_Pairs"
+) -> Tensor:
     """Pad a tensor whose channels lie last as one whose last dimension they are."""
     if not _C._is_channels_last(input):
         return padded(input, pairs)
