@@ -29,6 +29,7 @@ LAYOUTS = (
 # Where PyTorch's layout is not followed, and why.
 EXCEPTIONS = {
     "adaptive_avg_pool3d": "the mean of a whole volume keeps a format, in strides of size one only",
+    "max_pool3d": "without a batch, PyTorch takes a volume for images, by mistake",
 }
 MOST_EXCEPTIONS = 2
 

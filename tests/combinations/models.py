@@ -298,6 +298,21 @@ def residual():
     return of_modules(stages, *two(4, 1, 6, 6))
 
 
+def channels_last():
+    """Convolutions, pools and others of tensors whose channels lie last in memory."""
+    stages = [
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.SiLU()),
+        nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"), nn.GroupNorm(2, 8)),
+        nn.Sequential(nn.AvgPool2d(3, stride=2), nn.ReplicationPad2d(1), nn.PixelShuffle(2)),
+        nn.ConvTranspose2d(2, 4, 2, stride=2),
+    ]
+    for stage in stages:
+        stage.to(memory_format=torch.channels_last)
+    x, other = (each.contiguous(memory_format=torch.channels_last) for each in two(4, 3, 8, 8))
+    return of_modules(stages, x, other)
+
+
 def indices_and_masks():
     def stages_of(w):
         return [
@@ -326,6 +341,6 @@ MODELS = {
             ode_adjoint,
             state_space,
         ),
-        *(hooks, views_in_place, residual, indices_and_masks),
+        *(hooks, views_in_place, residual, channels_last, indices_and_masks),
     )
 }
