@@ -1080,7 +1080,7 @@ class Tensor:
     def clone(self, *, memory_format: object | None = None) -> Tensor:
         """A copy."""
 
-    def contiguous(self, memory_format: object | None = None) -> Tensor:
+    def contiguous(self, *, memory_format: object | None = None) -> Tensor:
         """This tensor if it is contiguous, else a copy."""
 
     def copy_(self, src: Tensor, non_blocking: builtins.bool = False) -> Tensor:
@@ -1976,7 +1976,7 @@ class Tensor:
     def is_complex(self) -> builtins.bool:
         """Whether the dtype is a complex one."""
 
-    def is_contiguous(self, memory_format: object | None = None) -> builtins.bool:
+    def is_contiguous(self, *, memory_format: object | None = None) -> builtins.bool:
         """Whether elements lie in order without gaps."""
 
     @property
@@ -3155,8 +3155,11 @@ class Tensor:
     def reshape_as(self, other: Tensor) -> Tensor:
         """The shape of `other`."""
 
-    def resize_(self, *args) -> Tensor:
+    def resize_(self, *size, memory_format: object | None = None) -> Tensor:
         """Changes the shape; new elements are undefined."""
+
+    def resize_as_(self, the_template: Tensor, *, memory_format: object | None = None) -> Tensor:
+        """Changes the shape to that of another tensor; new elements are undefined."""
 
     def retain_grad(self) -> None:
         """Makes a non-leaf tensor keep its gradient in .grad."""
@@ -3723,8 +3726,8 @@ class Tensor:
         Gradient of x: 0
         """
 
-    def type(self, dtype: _dtype) -> Tensor:
-        """Another dtype."""
+    def type(self, dtype: object | None = None, non_blocking: builtins.bool = False, *, memory_format: object | None = None) -> Any:
+        """Another dtype, given as such or by the name of a tensor type; that name if none is given."""
 
     def type_as(self, other: Tensor) -> Tensor:
         """The dtype of `other`."""
@@ -4238,11 +4241,17 @@ def _hide_dual_levels() -> tuple[builtins.int, builtins.int]:
 def _in_format_of(input: Tensor, other: Tensor) -> Tensor:
     """A fresh result in the memory format that `other` has, if it has the same rank."""
 
+def _in_usual_order(input: Tensor) -> Tensor:
+    """The tensor if it is contiguous, else a copy whose gradient lies as the input does."""
+
 def _increment_version(tensor: Tensor) -> None:
     """Declares the tensor written to."""
 
 def _is_batched_at(tensor: Tensor, vmap: builtins.int) -> builtins.bool:
     """Whether the tensor differs over the batch of a vmap."""
+
+def _is_channels_last(input: Tensor) -> builtins.bool:
+    """Whether results computed from the tensor shall have their channels last."""
 
 def _is_charged(tensor: Tensor) -> builtins.bool:
     """Whether the tape will be charged for a tensor's memory when it saves it."""

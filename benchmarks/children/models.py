@@ -67,7 +67,7 @@ def cnn(torch: Any) -> Training:
     return optimizer, lambda: nn.functional.cross_entropy(model[1](body(x).mean((2, 3))), labels)
 
 
-def resnet18(torch: Any) -> Training:
+def resnet18(torch: Any, *, channels_last: bool = False) -> Training:
     """ResNet-18 on 8 images of 64 x 64."""
     nn, numbers = torch.nn, Numbers(torch)
 
@@ -100,6 +100,9 @@ def resnet18(torch: Any) -> Training:
     body, last = nn.Sequential(*stages()), nn.Linear(512, 10)
     model = numbers.fill(nn.ModuleList([first, body, last]))
     x, labels = numbers.normal(8, 3, 64, 64), numbers.below(10, 8)
+    if channels_last:
+        model.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
 
     def loss() -> Any:
@@ -160,6 +163,7 @@ MODELS: dict[str, Callable[[Any], Training]] = {
     "mlp": mlp,
     "cnn": cnn,
     "resnet18": resnet18,
+    "resnet18_last": lambda torch: resnet18(torch, channels_last=True),
     "lstm": lstm,
     "gpt_64": lambda torch: gpt(torch, 64),
     "gpt_128": lambda torch: gpt(torch, 128),

@@ -9,6 +9,7 @@ _MODELS = {
     "mlp": "mlp_64x3_batch_32_adam",
     "cnn": "cnn_32x32_batch_32",
     "resnet18": "resnet18_64x64_batch_8",
+    "resnet18_last": "resnet18_64x64_batch_8_channels_last",
     "lstm": "lstm_128_64_steps_batch_16",
     "gpt_64": "gpt_4x128_64_tokens_batch_8",
     "gpt_128": "gpt_4x128_128_tokens_batch_8",
@@ -55,6 +56,12 @@ def cases(table: object) -> list[Benchmark]:
         )
         statement = f"torch.autograd.grad(torch.conv2d(x, w, None, {arguments}), (x, w), g)"
         found.append(Case("models", name, statement, setup, budget=1.5))
+        last = "contiguous(memory_format=torch.channels_last).requires_grad_()"
+        setup = (
+            f"x, w = uniform(*{x}).{last}, uniform(*{weight}).{last}\n"
+            f"g = torch.ones_like(torch.conv2d(x, w, None, {arguments}))"
+        )
+        found.append(Case("models", f"{name}_channels_last", statement, setup, budget=1.5))
     found.append(
         Case(
             "models",

@@ -19,6 +19,8 @@ _STATEMENTS = {
     "max2d.small": ("F.max_pool2d(x, 2)", (1, 1, 4, 4)),
 }
 
+_CHANNELS_LAST = ("max2d.k2s2", "max2d.k3s2p1", "avg2d.k2s2", "adaptive_avg2d.1")
+
 
 def cases(table: object) -> list[Benchmark]:
     found: list[Benchmark] = []
@@ -28,4 +30,13 @@ def cases(table: object) -> list[Benchmark]:
         setup += f"x.requires_grad_()\ng = uniform(*{statement}.shape)\n"
         grad = f"torch.autograd.grad({statement}, x, g)"
         found.append(Case("pooling", f"{name}.grad", grad, setup))
+    last = "contiguous(memory_format=torch.channels_last)"
+    for name in _CHANNELS_LAST:
+        statement, sizes = _STATEMENTS[name]
+        setup = (
+            f"F = torch.nn.functional\nx = uniform{sizes}.{last}.requires_grad_()\n"
+            f"g = uniform(*{statement}.shape).{last}\n"
+        )
+        grad = f"torch.autograd.grad({statement}, x, g)"
+        found.append(Case("pooling", f"{name}.channels_last.grad", grad, setup))
     return found
