@@ -371,6 +371,92 @@ void run_plan(const Plan& plan, const Operands<T>& how, int64_t columns, Pack&& 
 
 // ---- one channel at a time: depthwise ----------------------------------------------------------
 
+// Vectors go along the channels, so that places may see any of the taps: at the borders those that lie
+// inside, and no field is needed.
+
+// Places of the output that see the same taps, but for those outside: place k of a dimension sees places
+// k * step + shift of the source.
+struct DepthwisePart {
+  Triple grid, step;
+  Seen seen[3];
+  Triple first, stride, out;  // of the output: the first place, between places, the sizes
+};
+
+std::vector<DepthwisePart> depthwise_parts(const ConvShape& s) {
+  DepthwisePart part{s.out, s.stride, {}, {0, 0, 0}, {1, 1, 1}, s.out};
+  for (int d = 0; d < 3; ++d)
+    for (int64_t k = 0; k < s.kernel[d]; ++k) {
+      part.seen[d].tap.push_back(k);
+      part.seen[d].shift.push_back(k * s.dilation[d] - s.padding[d]);
+    }
+  return {part};
+}
+
+std::vector<DepthwisePart> depthwise_parts_of_input(const ConvShape& s) {
+  std::vector<DepthwisePart> parts;
+  std::vector<Seen> seen[3];
+  for (int d = 0; d < 3; ++d) seen[d] = seen_by_remainder(s, d);
+  Triple r;
+  for (r[0] = 0; r[0] < static_cast<int64_t>(seen[0].size()); ++r[0])
+    for (r[1] = 0; r[1] < static_cast<int64_t>(seen[1].size()); ++r[1])
+      for (r[2] = 0; r[2] < static_cast<int64_t>(seen[2].size()); ++r[2]) {
+        DepthwisePart part{{}, {1, 1, 1}, {}, r, s.stride, s.in};
+        for (int d = 0; d < 3; ++d) {
+          part.grid[d] = (s.in[d] - r[d] + s.stride[d] - 1) / s.stride[d];
+          part.seen[d] = seen[d][r[d]];
+        }
+        parts.push_back(std::move(part));
+      }
+  return parts;
+}
+
+// The taps that some places of a row see, as offsets from the first place's pixel and rows of the weights.
+struct RowTaps {
+  std::vector<int64_t> offsets, rows;
+  int64_t count() const { return static_cast<int64_t>(rows.size()); }
+};
+
+bool is_inside(int64_t place, int64_t size) { return place >= 0 && place < size; }
+
+// Calls visit(first place, count, taps) for the places of row (d, h) of a part.
+template <class Visit>
+void for_each_segment(const DepthwisePart& part, const Triple& source, const Triple& kernel,
+                      int64_t channels, int64_t d, int64_t h, Visit&& visit) {
+  RowTaps taps;
+  const Seen &sd = part.seen[0], &sh = part.seen[1], &sw = part.seen[2];
+  const auto find = [&](int64_t w) {
+    taps.offsets.clear();
+    taps.rows.clear();
+    for (size_t i = 0; i < sd.tap.size(); ++i)
+      for (size_t j = 0; j < sh.tap.size(); ++j) {
+        if (!is_inside(d * part.step[0] + sd.shift[i], source[0]) ||
+            !is_inside(h * part.step[1] + sh.shift[j], source[1]))
+          continue;
+        for (size_t k = 0; k < sw.tap.size(); ++k) {
+          if (!is_inside(w * part.step[2] + sw.shift[k], source[2])) continue;
+          taps.offsets.push_back(number({sd.shift[i], sh.shift[j], sw.shift[k]}, source) *
+                                 channels);
+          taps.rows.push_back(number({sd.tap[i], sh.tap[j], sw.tap[k]}, kernel) * channels);
+        }
+      }
+  };
+  // Between these, places see all taps of a row.
+  int64_t begin = 0, end = part.grid[2];
+  for (int64_t shift : sw.shift) {
+    const int64_t step = part.step[2];
+    begin = std::max(begin, shift >= 0 ? int64_t{0} : (-shift + step - 1) / step);
+    end = std::min(end, shift >= source[2] ? int64_t{0} : (source[2] - 1 - shift) / step + 1);
+  }
+  begin = std::min(begin, part.grid[2]);
+  end = std::max(begin, end);
+  for (int64_t w = 0; w < part.grid[2];) {
+    const int64_t count = w == begin && begin < end ? end - begin : 1;
+    find(w);
+    visit(w, count, taps);
+    w += count;
+  }
+}
+
 // w (channels, taps) as (taps, channels).
 template <class T>
 void turn_weights(const ConvShape& s, const T* w, T* turned) {
@@ -378,77 +464,67 @@ void turn_weights(const ConvShape& s, const T* w, T* turned) {
 }
 
 template <class T>
-void run_depthwise(const ConvShape& s, const Plan& plan, const T* from, const T* w, const T* bias,
-                   T* out) {
+void run_depthwise(const ConvShape& s, const std::vector<DepthwisePart>& parts,
+                   const Triple& source, const T* from, const T* w, const T* bias, T* out) {
   const ConvKernels<T>& kernels = conv_kernels<T>();
   const int64_t channels = s.groups;
-  Workspace<T> memory(2 * s.taps() * channels);
-  const Blocks<T> blocks(plan.field, s.batch, from);
+  Workspace<T> weights(s.taps() * channels);
   BlockingSection blocking;
-  turn_weights(s, w, memory.get());
-  const int64_t out_image = volume(plan.parts[0].out) * channels;
-  blocks.for_each([&](int64_t n, int64_t count, const T* images) {
-    for (const Part& part : plan.parts) {
-      const int64_t taps = static_cast<int64_t>(part.taps.size());
-      T* weights = memory.get() + s.taps() * channels;
-      std::vector<int64_t> offsets;
-      for (int64_t t = 0; t < taps; ++t) {
-        std::copy_n(memory.get() + part.taps[t] * channels, channels, weights + t * channels);
-        offsets.push_back(part.offsets[t] * channels);
+  turn_weights(s, w, weights.get());
+  for (const DepthwisePart& part : parts) {
+    const int64_t rows = part.grid[0] * part.grid[1];
+    const int64_t work = part.grid[2] * s.taps() * channels;
+    parallel_for(0, s.batch * rows, std::max<int64_t>(1, kUnitGrain / std::max<int64_t>(1, work)),
+                 [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t n = k / rows, d = k % rows / part.grid[1], h = k % part.grid[1];
+        const T* image = from + n * volume(source) * channels;
+        T* result = out + n * volume(part.out) * channels;
+        for_each_segment(part, source, s.kernel, channels, d, h,
+                         [&](int64_t first, int64_t count, const RowTaps& taps) {
+          const int64_t pixel =
+              number({d * part.step[0], h * part.step[1], first * part.step[2]}, source);
+          const int64_t target =
+              number({part.first[0] + d * part.stride[0], part.first[1] + h * part.stride[1],
+                      part.first[2] + first * part.stride[2]},
+                     part.out);
+          kernels.depthwise_places({count, channels, taps.count(), image + pixel * channels,
+                                    part.step[2] * channels, taps.offsets.data(), weights.get(),
+                                    taps.rows.data(), bias, result + target * channels,
+                                    part.stride[2] * channels});
+        });
       }
-      const int64_t places = count * part.places();
-      const int64_t units = (places + kPlacesOfUnit - 1) / kPlacesOfUnit;
-      const int64_t work = kPlacesOfUnit * std::max<int64_t>(1, taps) * channels;
-      parallel_for(0, units, std::max<int64_t>(1, kUnitGrain / work),
-                   [&](int64_t begin, int64_t end) {
-        int64_t origins[kPlacesOfUnit], targets[kPlacesOfUnit];
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const int64_t first = places * unit / units, last = places * (unit + 1) / units;
-          for (int64_t k = first; k < last; ++k) {
-            int64_t origin, target;
-            part.find(k % part.places(), plan.field.rows(), origin, target);
-            const int64_t image = n + k / part.places();
-            origins[k - first] = (image - n) * plan.field.image() + origin * channels;
-            targets[k - first] = image * out_image + target * channels;
-          }
-          kernels.depthwise_places({last - first, channels, taps, images, origins, offsets.data(),
-                                    weights, bias, out, targets});
-        }
-      });
-    }
-  });
+    });
+  }
 }
 
 template <class T>
-void depthwise_grad_weight(const ConvShape& s, const Plan& plan, const T* x, const T* g, T* w) {
+void depthwise_grad_weight(const ConvShape& s, const T* x, const T* g, T* w) {
   const ConvKernels<T>& kernels = conv_kernels<T>();
-  const Part& part = plan.parts[0];
+  const DepthwisePart part = depthwise_parts(s)[0];
   const int64_t channels = s.groups, size = s.taps() * channels;
-  std::vector<int64_t> offsets;
-  for (int64_t offset : part.offsets) offsets.push_back(offset * channels);
   // Each image has sums of its own, which are added in order: the result does not depend on threads.
   Workspace<T> memory((s.batch + 1) * size);
-  const Blocks<T> blocks(plan.field, s.batch, x);
   BlockingSection blocking;
   T* sums = memory.get() + size;
   std::fill_n(memory.get(), (s.batch + 1) * size, T(0));
-  blocks.for_each([&](int64_t n, int64_t count, const T* images) {
-    parallel_for(0, count, std::max<int64_t>(1, kUnitGrain / (part.places() * size)),
-                 [&](int64_t begin, int64_t end) {
-      int64_t origins[kPlacesOfUnit];
-      for (int64_t image = begin; image < end; ++image)
-        for (int64_t first = 0; first < part.places(); first += kPlacesOfUnit) {
-          const int64_t last = std::min(part.places(), first + kPlacesOfUnit);
-          for (int64_t k = first; k < last; ++k) {
-            int64_t target;
-            part.find(k, plan.field.rows(), origins[k - first], target);
-            origins[k - first] = image * plan.field.image() + origins[k - first] * channels;
-          }
-          kernels.depthwise_sums({last - first, channels, s.taps(), images, origins, offsets.data(),
-                                  g + ((n + image) * part.places() + first) * channels,
-                                  sums + (n + image) * size});
-        }
-    });
+  parallel_for(0, s.batch,
+               std::max<int64_t>(1, kUnitGrain / std::max<int64_t>(1, volume(s.out) * size)),
+               [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      for (int64_t row = 0; row < s.out[0] * s.out[1]; ++row) {
+        const int64_t d = row / s.out[1], h = row % s.out[1];
+        for_each_segment(part, s.in, s.kernel, channels, d, h,
+                         [&](int64_t first, int64_t count, const RowTaps& taps) {
+          const int64_t pixel =
+              number({d * s.stride[0], h * s.stride[1], first * s.stride[2]}, s.in);
+          kernels.depthwise_sums({count, channels, taps.count(),
+                                  x + (n * volume(s.in) + pixel) * channels, s.stride[2] * channels,
+                                  taps.offsets.data(),
+                                  g + (n * volume(s.out) + row * s.out[2] + first) * channels,
+                                  sums + n * size, taps.rows.data()});
+        });
+      }
   });
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t k = 0; k < size; ++k) memory.get()[k] += sums[n * size + k];
@@ -544,8 +620,8 @@ void conv_channels_last(const ConvShape& s, const T* x, const T* w, const T* bia
   if (is_one_product(s))
     return multiply_pixels(true, s.batch * volume(s.in), s.out_channels, s.in_channels, x, w,
                            s.in_channels, bias, y);
+  if (s.is_depthwise()) return run_depthwise(s, depthwise_parts(s), s.in, x, w, bias, y);
   const Plan plan = plan_forward(s);
-  if (s.is_depthwise()) return run_depthwise(s, plan, x, w, bias, y);
   const Operands<T> how{s.batch, s.groups, s.in_channels, x, bias, y};
   run_plan(plan, how, s.out_channels,
            [&](const Part&, const Panels<T>& panels, int64_t group, int64_t k, T* to) {
@@ -561,8 +637,8 @@ void conv_grad_input_channels_last(const ConvShape& s, const T* g, const T* w, c
   if (is_one_product(s))
     return multiply_pixels(false, s.batch * volume(s.in), s.in_channels, s.out_channels, g, w,
                            s.in_channels, bias, x);
+  if (s.is_depthwise()) return run_depthwise(s, depthwise_parts_of_input(s), s.out, g, w, bias, x);
   const Plan plan = plan_grad_input(s);
-  if (s.is_depthwise()) return run_depthwise(s, plan, g, w, bias, x);
   const Operands<T> how{s.batch, s.groups, s.out_channels, g, bias, x};
   run_plan(plan, how, s.in_channels,
            [&](const Part& part, const Panels<T>& panels, int64_t group, int64_t k, T* to) {
@@ -583,9 +659,8 @@ void conv_grad_weight_channels_last(const ConvShape& s, const T* x, const T* g, 
     return gemm<T>(true, false, s.out_channels, s.in_channels, s.batch * volume(s.in), T(1), g,
                    s.out_channels, x, s.in_channels, T(0), w, s.in_channels);
   }
-  const Plan plan = plan_forward(s);
-  if (s.is_depthwise()) return depthwise_grad_weight(s, plan, x, g, w);
-  product_grad_weight(s, plan, x, g, w);
+  if (s.is_depthwise()) return depthwise_grad_weight(s, x, g, w);
+  product_grad_weight(s, plan_forward(s), x, g, w);
 }
 
 #define TAPEGRAD_CONV(T)                                                                           \

@@ -505,12 +505,12 @@ inline void depthwise_tile(const DepthwisePlaces<T>& g, int64_t place, int64_t f
   Vector sum[kPlaces][kVectors];
   const T* x[kPlaces];
   TAPEGRAD_UNROLL for (int i = 0; i < kPlaces; ++i) {
-    x[i] = g.x + g.origins[place + i] + first;
+    x[i] = g.x + (place + i) * g.x_step + first;
     TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) sum[i][v] =
         g.bias ? part(g.bias + first + v * kWidth) : Vector{};
   }
   for (int64_t t = 0; t < g.taps; ++t) {
-    const T* w = g.weights + t * g.channels + first;
+    const T* w = g.weights + g.rows[t] + first;
     const int64_t offset = g.offsets[t];
     TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) {
       const Vector weight = part(w + v * kWidth);
@@ -520,7 +520,7 @@ inline void depthwise_tile(const DepthwisePlaces<T>& g, int64_t place, int64_t f
   }
   TAPEGRAD_UNROLL for (int i = 0; i < kPlaces; ++i) {
     TAPEGRAD_UNROLL for (int v = 0; v < kVectors; ++v) store_first(
-        g.out + g.targets[place + i] + first + v * kWidth, sum[i][v], kWhole ? kWidth : count);
+        g.out + (place + i) * g.out_step + first + v * kWidth, sum[i][v], kWhole ? kWidth : count);
   }
 }
 
@@ -551,12 +551,12 @@ inline void depthwise_sums_tile(const DepthwiseSums<T>& g, int64_t tap, int64_t 
   TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] = Vector{};
   const int64_t* offsets = g.offsets + tap;
   for (int64_t i = 0; i < g.places; ++i) {
-    const T* x = g.x + g.origins[i] + first;
+    const T* x = g.x + i * g.x_step + first;
     const Vector grad = part(g.g + i * g.channels + first);
     TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) sum[t] += grad * part(x + offsets[t]);
   }
   TAPEGRAD_UNROLL for (int t = 0; t < kTaps; ++t) {
-    T* to = g.sums + (tap + t) * g.channels + first;
+    T* to = g.sums + g.rows[tap + t] + first;
     store_first(to, sum[t] + part(to), kWhole ? Shape<T>::kWidth : count);
   }
 }

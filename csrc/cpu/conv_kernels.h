@@ -59,27 +59,31 @@ struct RowProduct {
   bool accumulate;
 };
 
-// out[targets[i] + j] = bias[j] + sum over taps of weights[t * channels + j] * x[origins[i] + offsets[t] + j]
-// for i < places, j < channels.
+// out[i * out_step + j] = bias[j] + sum over taps of weights[rows[t] + j] * x[i * x_step + offsets[t] + j] for
+// i < places, j < channels.
 template <class T>
 struct DepthwisePlaces {
   int64_t places, channels, taps;
   const T* x;
-  const int64_t *origins, *offsets;
+  int64_t x_step;
+  const int64_t* offsets;
   const T* weights;
+  const int64_t* rows;
   const T* bias;  // or null
   T* out;
-  const int64_t* targets;
+  int64_t out_step;
 };
 
-// sums[t * channels + j] += sum over i < places of g[i * channels + j] * x[origins[i] + offsets[t] + j].
+// sums[rows[t] + j] += sum over i < places of g[i * channels + j] * x[i * x_step + offsets[t] + j].
 template <class T>
 struct DepthwiseSums {
   int64_t places, channels, taps;
   const T* x;
-  const int64_t *origins, *offsets;
+  int64_t x_step;
+  const int64_t* offsets;
   const T* g;
   T* sums;
+  const int64_t* rows;
 };
 
 // out[j] = bias + sum over taps of weights[t] * plane[offsets[t] + j] for j < columns, row by row. May
