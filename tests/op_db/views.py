@@ -304,6 +304,14 @@ def resized(library):
     return resize
 
 
+def resized_as(library):
+    def resize_as(x, *size):
+        template = library.empty(size[0] if isinstance(size[0], tuple) else size)
+        return x.detach().contiguous().clone().resize_as_(template)
+
+    return resize_as
+
+
 def set_to(library):
     def set_(x):
         return library.empty(0, dtype=x.dtype).set_(x)
@@ -360,6 +368,17 @@ IN_PLACE = (
         wrapper=resized,
         gradient_order=0,
         bad=(Bad(MATRIX, -1, raises=RuntimeError, text="negative|overflow"),),
+    ),
+    in_place(
+        "resize_as_",
+        lambda x, *shape: x.reshape(-1)[: np.prod(sizes(shape), dtype=int)].reshape(sizes(shape)),
+        case((2, 3), 3, 2),
+        case((2, 3), (2, 2)),
+        case((), (1, 1)),
+        case((0, 3), 3, 0),
+        wrapper=resized_as,
+        gradient_order=0,
+        bad=(Bad(MATRIX, 3, -1, raises=RuntimeError, text="negative|overflow"),),
     ),
     in_place(
         "set_",
