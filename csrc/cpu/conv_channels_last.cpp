@@ -89,14 +89,53 @@ struct Part {
   Triple first, stride, out;     // of the output: the first place, between places, the sizes
 
   int64_t places() const { return volume(grid); }
-  // Where place k of an image begins in the field, in pixels, and which pixel of the output it is.
-  void find(int64_t k, const Triple& rows, int64_t& origin, int64_t& target) const {
-    const Triple at{k / (grid[1] * grid[2]), k / grid[2] % grid[1], k % grid[2]};
-    Triple to;
-    for (int d = 0; d < 3; ++d) to[d] = first[d] + at[d] * stride[d];
-    origin = number({at[0] * step[0], at[1] * step[1], at[2] * step[2]}, rows);
-    target = number(to, out);
+};
+
+// Walks through the places of a part, from place k of some images on: where each begins in the images of a
+// field, and its pixel among those of the output's images.
+class PlaceWalk {
+ public:
+  PlaceWalk(const Part& part, const Triple& rows, int64_t k)
+      : part_(part),
+        rows_(rows),
+        image_(k / part.places()),
+        at_{k / (part.grid[1] * part.grid[2]) % part.grid[0], k / part.grid[2] % part.grid[1],
+            k % part.grid[2]} {
+    begin_row();
   }
+  int64_t pixel() const { return pixel_; }
+  int64_t target() const { return target_; }
+  void step() {
+    pixel_ += part_.step[2];
+    target_ += part_.stride[2];
+    if (++at_[2] < part_.grid[2]) return;
+    at_[2] = 0;
+    if (++at_[1] == part_.grid[1]) {
+      at_[1] = 0;
+      if (++at_[0] == part_.grid[0]) {
+        at_[0] = 0;
+        ++image_;
+      }
+    }
+    begin_row();
+  }
+
+ private:
+  void begin_row() {
+    Triple from, to;
+    for (int d = 0; d < 3; ++d) {
+      from[d] = at_[d] * part_.step[d];
+      to[d] = part_.first[d] + at_[d] * part_.stride[d];
+    }
+    pixel_ = image_ * volume(rows_) + number(from, rows_);
+    target_ = image_ * volume(part_.out) + number(to, part_.out);
+  }
+
+  const Part& part_;
+  const Triple& rows_;
+  int64_t image_;
+  Triple at_;
+  int64_t pixel_, target_;
 };
 
 struct Plan {
@@ -294,12 +333,11 @@ template <class T>
 void run_unit(const Part& part, const Runs<T>& runs, const Panels<T>& panels, const Field& field,
               const Operands<T>& how, const T* images, T* out, int64_t begin, int64_t end) {
   int64_t origins[kPlacesOfUnit], targets[kPlacesOfUnit];
-  const int64_t out_channels = how.groups * panels.columns, places = part.places();
-  for (int64_t k = begin; k < end; ++k) {
-    int64_t origin, target;
-    part.find(k % places, field.rows(), origin, target);
-    origins[k - begin] = k / places * field.image() + origin * field.channels;
-    targets[k - begin] = (k / places * volume(part.out) + target) * out_channels;
+  const int64_t out_channels = how.groups * panels.columns;
+  PlaceWalk walk(part, field.rows(), begin);
+  for (int64_t k = 0; k < end - begin; ++k, walk.step()) {
+    origins[k] = walk.pixel() * field.channels;
+    targets[k] = walk.target() * out_channels;
   }
   const int64_t count = static_cast<int64_t>(runs.lengths.size());
   for (int64_t group = 0; group < how.groups; ++group)
