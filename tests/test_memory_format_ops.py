@@ -387,3 +387,16 @@ def test_meta_tensors_have_the_same_strides(name):
         module = modules(torch)[name](shape[1], shape).to(memory_format=torch.channels_last)
         wanted = module(x).stride()
         assert module.to("meta")(x.to("meta")).stride() == wanted
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("name", ["Dropout", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout"])
+def test_random_modules_keep_the_format(name, inplace):
+    for shape in MODULE_SHAPES[:4]:
+        answers = []
+        for library in (torch, pytorch):
+            x = laid_out(np.ones(shape, np.float32), "channels_last", library).requires_grad_()
+            y = getattr(library.nn, name)(inplace=inplace)(x * 1)
+            (grad,) = library.autograd.grad(y, x, library.ones_like(y))
+            answers.append((strides(y), strides(grad)))
+        assert answers[0] == answers[1], shape
