@@ -198,3 +198,20 @@ def test_state_dict_keeps_the_format_of_the_module():
     module.load_state_dict(other.state_dict())
     assert module.weight.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(module.weight, other.weight)
+
+
+def test_weights_alone_are_converted():
+    """By the functions for convolutions; the results then have their channels last, too."""
+    answers = []
+    for t in (torch, pytorch):
+        parts = (t.nn.Conv2d(2, 3, 3), t.nn.ConvTranspose2d(3, 4, 3), t.nn.Conv3d(2, 3, 2))
+        module = t.nn.ModuleList([*parts, t.nn.Linear(2, 3)])
+        planes = t.nn.utils.convert_conv2d_weight_memory_format
+        volumes = t.nn.utils.convert_conv3d_weight_memory_format
+        assert planes(module, t.channels_last) is module
+        assert volumes(module, t.channels_last_3d) is module
+        y = module[0](t.ones(2, 2, 5, 5))
+        answers.append([*(parameter.stride() for parameter in module.parameters()), y.stride()])
+        with pytest.raises(RuntimeError, match="required rank 5 tensor"):
+            planes(module, t.channels_last_3d)
+    assert answers[0] == answers[1]
