@@ -27,9 +27,7 @@ ELSEWHERE = "not about formats: the gradient of a matrix is a transposed view he
 RETURNED = {
     **dict.fromkeys(["mean", "mean.hw", "mean.keepdim"], VIEW),
     **dict.fromkeys(["pow", "xlogy", "fmax", "fmin", "amax", "amin", "prod"], OPERANDS),
-    **dict.fromkeys(
-        ["put", "take", "masked_select", "getitem", "setitem", "Conv2d.same"], UNORDERED
-    ),
+    **dict.fromkeys(["put", "take", "masked_select", "setitem", "Conv2d.same"], UNORDERED),
     **dict.fromkeys(["AdaptiveAvgPool2d.one", "GLU", "mse_loss", "as_strided"], KEPT),
     **dict.fromkeys(["copysign", "nextafter", "max", "min"], KEPT),
     **dict.fromkeys(["Upsample", "Upsample.exact", "Upsample.bicubic"], KEPT),
@@ -54,7 +52,7 @@ REFUSED = {
     "AdaptiveAvgPool2d.one": "PyTorch takes volumes for images",
     "take_along_dim": "an index of other sizes is broadcast there alone",
 }
-MOST_DIFFERENCES = 45
+MOST_DIFFERENCES = 44
 
 
 def test_differences_are_few():
@@ -389,6 +387,7 @@ def test_meta_tensors_have_the_same_strides(name):
         assert module.to("meta")(x.to("meta")).stride() == wanted
 
 
+@pytest.mark.filterwarnings("ignore:dropout2d: Received a 5-D input")
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("name", ["Dropout", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout"])
 def test_random_modules_keep_the_format(name, inplace):

@@ -1,6 +1,8 @@
 #include "ops/subscript.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "core/error.h"
 #include "graph/record.h"
@@ -17,7 +19,12 @@ struct SubscriptBackward final : VariantEntry {
   SubscriptBackward(const EntryKind& kind, Sizes sizes, Geometry place)
       : VariantEntry(kind), sizes(sizes), place(std::move(place)) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = embed(grads[0], sizes, place);
+    const Tensor& g = grads[0];
+    // What shows all elements shows them in order, and nothing is zero.
+    grad_inputs[0] = g.numel() == count() ? reshape(g, sizes) : embed(g, sizes, place);
+  }
+  int64_t count() const {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   }
   DimVector sizes;
   Geometry place;
