@@ -387,7 +387,7 @@ def test_meta_tensors_have_the_same_strides(name):
         assert module.to("meta")(x.to("meta")).stride() == wanted
 
 
-@pytest.mark.filterwarnings("ignore:dropout2d: Received a 5-D input")
+@pytest.mark.filterwarnings("ignore:dropout2d")
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("name", ["Dropout", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout"])
 def test_random_modules_keep_the_format(name, inplace):
