@@ -16,7 +16,6 @@
 // product of all pixels.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "core/parallel.h"
