@@ -98,7 +98,9 @@ newaxis = None
 if _TYPE_CHECKING:
     from tapegrad import (
         accelerator,
+        amp,
         backends,
+        cpu,
         cuda,
         optim,
         profiler,
@@ -107,12 +109,13 @@ if _TYPE_CHECKING:
         tape,
         version,
     )
+    from tapegrad.amp import autocast
     from tapegrad.cuda import Event, Stream
     from tapegrad.serialization import load, save
 else:
     _LATER = frozenset(
-        ("accelerator", "backends", "cuda", "optim", "profiler", "random", "serialization", "tape",
-         "version")
+        ("accelerator", "amp", "backends", "cpu", "cuda", "optim", "profiler", "random",
+         "serialization", "tape", "version")
     )  # fmt: skip
 
     def __getattr__(name):
@@ -123,6 +126,8 @@ else:
             return getattr(import_module("tapegrad.serialization"), name)
         if name in ("Event", "Stream"):
             return getattr(import_module("tapegrad.cuda"), name)
+        if name == "autocast":
+            return import_module("tapegrad.amp").autocast
         if name in _LATER:
             return import_module(f"tapegrad.{name}")
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")

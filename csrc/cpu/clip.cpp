@@ -1,6 +1,7 @@
 // Norms over many tensors, and their scaling: all elements of all tensors in one parallel loop.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -84,9 +85,49 @@ void scale_tensors(const OpCall& call) {
   });
 }
 
+auto* unscale_kernel(DType dtype) {
+  const ClipTable& table = best_clip_table();
+  if (is_reduced_float(dtype)) return table.unscale_half[dtype == DType::BFloat16];
+  return table.kernels[dtype == DType::Float64].unscale;
+}
+
+// Inputs the factor, what was found before, and the tensors; outputs what is found, and the tensors.
+void unscale(const OpCall& call) {
+  const float factor = *call.in(0).data_as<float>();
+  const std::span<TensorImpl* const> tensors = call.outputs.subspan(1);
+  auto* kernel = unscale_kernel(tensors[0]->dtype());
+  const std::vector<Piece> pieces = pieces_of(tensors);
+  std::atomic<bool> finite = true;
+  for_pieces(pieces, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Piece& piece = pieces[static_cast<size_t>(i)];
+      if (!kernel(piece.data, piece.numel, factor)) finite = false;
+    }
+  });
+  if (!finite) *call.out(0).data_as<float>() = 1;
+}
+
+void update_scale(const OpCall& call) {
+  auto& scale = *call.out(0).data_as<float>();
+  auto& tracker = *call.out(1).data_as<int32_t>();
+  if (*call.in(2).data_as<float>() != 0) {
+    scale = static_cast<float>(scale * call.real(1));
+    tracker = 0;
+  } else if (tracker + 1 == call.integer(2)) {
+    // One that would be infinite stays as it is.
+    const auto larger = static_cast<float>(scale * call.real(0));
+    if (std::isfinite(larger)) scale = larger;
+    tracker = 0;
+  } else {
+    ++tracker;
+  }
+}
+
 const KernelList<DeviceType::CPU> kKernels = {
     {"total_norm", total_norm},
     {"scale_tensors", scale_tensors},
+    {"unscale", unscale},
+    {"update_scale", update_scale},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Compiled once per instruction set.
 #include "cpu/clip_kernels.h"
 
+#include "core/half.h"
 #include "cpu/math.h"
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
@@ -52,15 +53,30 @@ void scale(void* target, int64_t n, double factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= by;
 }
 
+// S is what is stored, and T what is computed with.
+template <class S, class T>
+bool unscale(void* target, int64_t n, float factor) {
+  auto* x = static_cast<S*>(target);
+  const T by = static_cast<T>(factor);
+  uint32_t not_finite = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const T value = static_cast<T>(x[i]);
+    not_finite |= static_cast<uint32_t>(!(value - value == 0));
+    x[i] = static_cast<S>(value * by);
+  }
+  return not_finite == 0;
+}
+
 template <class T>
 constexpr ClipKernels kernels_of() {
-  return {{sum_part<T, false>, sum_part<T, true>, largest_part<T>}, scale<T>};
+  return {{sum_part<T, false>, sum_part<T, true>, largest_part<T>}, scale<T>, unscale<T, T>};
 }
 
 }  // namespace
 
 extern const ClipTable clip_table;
 // Constant-initialised: no code of this file may run before the instruction set is known.
-constinit const ClipTable clip_table = {{kernels_of<float>(), kernels_of<double>()}};
+constinit const ClipTable clip_table = {{kernels_of<float>(), kernels_of<double>()},
+                                        {unscale<Half, float>, unscale<BFloat16, float>}};
 
 }  // namespace tapegrad::cpu::TAPEGRAD_ISA

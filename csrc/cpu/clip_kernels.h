@@ -11,10 +11,13 @@ struct ClipKernels {
   // The part that n elements have in a norm: a sum of magnitudes or squares, or the largest magnitude.
   double (*part[3])(const void* x, int64_t n);
   void (*scale)(void* x, int64_t n, double factor);
+  // The same, and whether all elements were finite before.
+  bool (*unscale)(void* x, int64_t n, float factor);
 };
 
 struct ClipTable {
   ClipKernels kernels[2];  // float, double
+  bool (*unscale_half[2])(void* x, int64_t n, float factor);  // float16, bfloat16
 };
 TAPEGRAD_ISA_TABLE(ClipTable, clip_table)
 

@@ -35,6 +35,19 @@ struct ScaleArguments {
   ManyTensors tensors;
   const void* factor;
 };
+struct UnscaleArguments {
+  ManyTensors tensors;
+  const void* factor;
+  void* found;
+};
+struct UpdateScaleArguments {
+  void* scale;
+  void* tracker;
+  const void* found;
+  double growth_factor;
+  double backoff_factor;
+  int64_t growth_interval;
+};
 
 int64_t pieces_of(const TensorImpl& x) { return divide_up(x.numel(), kPiece); }
 
@@ -116,9 +129,37 @@ void scale_tensors(const OpCall& call) {
              [&](int pieces) { launch_with(kernel, device, pieces, kThreads, arguments); });
 }
 
+// Inputs the factor, what was found before, and the tensors; outputs what is found, and the tensors.
+void unscale(const OpCall& call) {
+  const std::span<TensorImpl* const> tensors = call.outputs.subspan(1);
+  const DType dtype = tensors[0]->dtype();
+  const int device = call.out().device().index;
+  static auto& cache = *new KernelCache;
+  const FunctionHandle kernel = cache.find(device, static_cast<uint64_t>(dtype), [&] {
+    return concat("file clip.cu\nUnscaleArguments\nunscale_pieces<", kernel_type(dtype), ">");
+  });
+  UnscaleArguments arguments;
+  arguments.factor = call.in(0).data();
+  arguments.found = call.out(0).data();
+  for_groups(tensors, arguments.tensors,
+             [&](int pieces) { launch_with(kernel, device, pieces, kThreads, arguments); });
+}
+
+void update_scale(const OpCall& call) {
+  const int device = call.out().device().index;
+  static auto& cache = *new KernelCache;
+  const FunctionHandle kernel = cache.find(
+      device, 0, [] { return std::string("file clip.cu\nUpdateScaleArguments\nupdate_scale"); });
+  launch_with(kernel, device, 1, 1,
+              UpdateScaleArguments{call.out(0).data(), call.out(1).data(), call.in(2).data(),
+                                   call.real(0), call.real(1), call.integer(2)});
+}
+
 const KernelList<DeviceType::CUDA> kKernels = {
     {"total_norm", total_norm},
     {"scale_tensors", scale_tensors},
+    {"unscale", unscale},
+    {"update_scale", update_scale},
 };
 
 }  // namespace

@@ -248,12 +248,12 @@ RunningScope::RunningScope(const Sweep& sweep)
       roots_(sweep.roots()),
       targets_(&sweep.targets()),
       outer_(std::exchange(running, this)),
-      hook_(std::exchange(operand_hook, {})) {
+      autocast_(std::exchange(autocast_devices, 0)) {
   ++sweeps_running;
 }
 RunningScope::~RunningScope() {
   running = outer_;
-  operand_hook = hook_;
+  autocast_devices = autocast_;
   --sweeps_running;
 }
 

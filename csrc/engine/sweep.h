@@ -7,7 +7,7 @@
 #include "engine/targets.h"
 #include "engine/waiting.h"
 #include "graph/node.h"
-#include "graph/operand_hook.h"
+#include "graph/autocast.h"
 
 namespace tapegrad {
 
@@ -83,7 +83,7 @@ class RunningScope {
   std::span<const Tensor> roots_;
   const Targets* targets_;
   RunningScope* outer_;
-  OperandHook hook_;
+  uint8_t autocast_;
 };
 
 // Set by the binding layer: adds to the exception being handled which entry it came from.

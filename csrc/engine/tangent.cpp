@@ -115,7 +115,7 @@ class OpScope {
   explicit OpScope(const PendingTangent& pending)
       : context_(storage_context),
         packing_(packing),
-        hook_(std::exchange(operand_hook, {})) {  // derivatives take operands as they are
+        autocast_(std::exchange(autocast_devices, 0)) {  // derivatives take operands as they are
     storage_context.vmap = std::max(pending.node->vmap(), pending.vmap);
     storage_context.flags &= ~uint32_t{Storage::kInference};
     // What serves forward mode alone is no saved value that a user's hook should see.
@@ -124,7 +124,7 @@ class OpScope {
   ~OpScope() {
     storage_context = context_;
     packing = packing_;
-    operand_hook = hook_;
+    autocast_devices = autocast_;
   }
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
@@ -132,7 +132,7 @@ class OpScope {
  private:
   StorageContext context_;
   bool packing_;
-  OperandHook hook_;
+  uint8_t autocast_;
 };
 
 void resolve(const PendingTangent& pending) {

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "ops/autocast.h"
 #include "ops/operand.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -31,6 +32,22 @@ const EntryKind conv_grad_input_entry("convolution", conv_grad_input_op,
                                       {{"input", {1}}, {"weight", {0}}});
 const EntryKind conv_grad_weight_entry("convolution", conv_grad_weight_op,
                                        {{"input", {1}}, {"grad_output", {0}}});
+
+const CastRule cast_rules[] = {
+    {"conv1d", Cast::Lower, Cast::Lower},
+    {"conv2d", Cast::Lower, Cast::Lower},
+    {"conv3d", Cast::Lower, Cast::Lower},
+    {"conv_transpose1d", Cast::Lower, Cast::Lower},
+    {"conv_transpose2d", Cast::Lower, Cast::Lower},
+    {"conv_transpose3d", Cast::Lower, Cast::Lower},
+    {"convolution", Cast::None, Cast::Lower},
+};
+
+const CastRule& rule_of(std::string_view function) {
+  for (const CastRule& rule : cast_rules)
+    if (function == rule.function) return rule;
+  fail("autocast: there is no rule for ", function);
+}
 
 // Sizes and steps beyond this are refused, so that no sum of products of them overflows.
 constexpr int64_t kLargest = int64_t{1} << 31;
@@ -252,6 +269,10 @@ bool lie_channels_last(const Tensor& x, const Tensor& w) {
 
 Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias,
                    const Convolution& given) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(rule_of(op),
+                    [&](auto&... operands) { return convolution(op, operands..., given); }, input,
+                    weight, bias);
   const int64_t rank = weight.dim() - 2;
   TAPEGRAD_CHECK(rank >= 1 && rank <= 3, op,
                  ": expected a weight of 3, 4 or 5 dimensions, got weight of size ",

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "ops/autocast.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/mask.h"
@@ -28,6 +29,8 @@ const Op cross_entropy_backward_op("cross_entropy_backward",
 
 const EntryKind cross_entropy_entry(cross_entropy_op, {"self", "target", "weight", "top", "log_sum",
                                                        "total_weights"});
+
+const CastRule cross_entropy_rule("cross_entropy", Cast::Float32, Cast::Float32);
 
 int64_t class_dim(const Tensor& x) { return x.dim() == 1 ? 0 : 1; }
 
@@ -120,6 +123,10 @@ void check_operands(const Tensor& x, const Tensor& target, const Tensor& weight)
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
                      LossReduction reduction, int64_t ignore_index, double label_smoothing) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(cross_entropy_rule, [&](auto& x, auto& weight) {
+      return cross_entropy(x, target, weight, reduction, ignore_index, label_smoothing);
+    }, x, weight);
   check_operands(x, target, weight);
   const Tensor operand = kernel_operand(x), classes = kernel_operand(target);
   const DType dtype = operand.dtype();

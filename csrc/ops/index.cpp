@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/write_log.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -35,6 +36,9 @@ const EntryKind index_select_entry(index_select_op, {"index"});
 const EntryKind index_add_entry("index_add", index_add_op, {"index"});
 const EntryKind index_copy_entry("index_copy", index_copy_op, {"index"});
 const EntryKind index_fill_entry("index_fill", index_fill_op, {"index"});
+
+const CastRule index_put_rule("index_put", Cast::None, Cast::Widest);
+const CastRule index_copy_rule("index_copy", Cast::Widest, Cast::None);
 
 // Index tensors made ready for the kernels.
 struct Prepared {
@@ -276,6 +280,10 @@ Tensor index(const Tensor& x, IndexList indices) {
 }
 
 Tensor index_put(const Tensor& x, IndexList indices, const Tensor& values, bool accumulate) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(index_put_rule,
+                    [&](auto& x, auto& values) { return index_put(x, indices, values, accumulate); },
+                    x, values);
   check_put_dtype(x, values);
   Prepared prepared = prepare("index_put", x, indices);
   Tensor y = clone(detach(x));
@@ -487,6 +495,10 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
 }
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& given) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(index_copy_rule,
+                    [&](auto& x, auto& source) { return index_copy(x, dim, index, source); }, x,
+                    given);
   Tensor source = copied_source(x, given);
   Tensor y = clone(detach(x), MemoryFormat::Contiguous);
   write_index_copy(y, dim, index, source);

@@ -10,6 +10,7 @@
 #include "graph/view.h"
 #include "graph/write_log.h"
 #include "intercept/capture.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -41,6 +42,9 @@ const EntryKind flip_entry(flip_op);
 const EntryKind roll_entry("roll", copy_op);
 const EntryKind triu_entry("triu", triangle_op);
 const EntryKind tril_entry("tril", triangle_op);
+
+const CastRule cat_rule("cat", Cast::Widest, Cast::None);
+const CastRule stack_rule("stack", Cast::Widest, Cast::None);
 
 struct CatBackward final : Entry<cat_entry> {
   explicit CatBackward(int64_t dim) : dim(dim) {}
@@ -184,6 +188,8 @@ MemoryFormat common_format(std::span<const Tensor> tensors) {
 }  // namespace
 
 Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast_list(cat_rule, [&](auto& tensors) { return cat(tensors, dim); }, tensors);
   TAPEGRAD_CHECK_AS(ValueError, !tensors.empty(), "cat: expected a non-empty list of Tensors");
   for (size_t i = 0; i < tensors.size(); ++i)
     TAPEGRAD_CHECK(tensors[i].dim() > 0, "cat: zero-dimensional tensor (at position ", i,
@@ -230,6 +236,8 @@ DimVector stack_strides(std::span<const Tensor> tensors, int64_t d) {
 }  // namespace
 
 Tensor stack(std::span<const Tensor> tensors, int64_t dim) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast_list(stack_rule, [&](auto& tensors) { return stack(tensors, dim); }, tensors);
   TAPEGRAD_CHECK(!tensors.empty(), "stack: expects a non-empty list of Tensors");
   int64_t d = wrap_dim("stack", dim, tensors[0].dim() + 1);
   std::vector<Tensor> pieces;

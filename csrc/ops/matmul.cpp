@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "core/op.h"
-#include "graph/operand_hook.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -31,6 +31,16 @@ const EntryKind dot_entry("dot", matmul_op, {{"self", {1}}, {"tensor", {0}}});
 const EntryKind addmm_entry("addmm", matmul_op, {{"mat1", {2}}, {"mat2", {1}}});
 const EntryKind baddbmm_entry("baddbmm", matmul_op, {{"batch1", {2}}, {"batch2", {1}}});
 const EntryKind addmv_entry("addmv", matmul_op, {{"mat", {2}}, {"vec", {1}}});
+
+const CastRule mm_rule("mm", Cast::Lower, Cast::Lower);
+const CastRule bmm_rule("bmm", Cast::Lower, Cast::Lower);
+const CastRule matmul_rule("matmul", Cast::Lower, Cast::Lower);
+const CastRule linear_rule("linear", Cast::Lower, Cast::Lower);
+const CastRule addmm_rule("addmm", Cast::Lower, Cast::Lower);
+const CastRule baddbmm_rule("baddbmm", Cast::Lower, Cast::Lower);
+const CastRule mv_rule("mv", Cast::None, Cast::Lower);
+const CastRule addmv_rule("addmv", Cast::None, Cast::Lower);
+const CastRule dot_rule("dot", Cast::None, Cast::Widest);
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,
@@ -127,11 +137,6 @@ void save_factors(Node& node, const Tensor& a, const Tensor& b) {
 
 // a and b of equal rank >= 2; batch dimensions broadcast.
 Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Tensor& b) {
-  if (operand_hook) [[unlikely]] {
-    Tensor operands[] = {a, b};
-    const WithoutOperandHook replaced(op, operands);
-    return multiply(op, kind, operands[0], operands[1]);
-  }
   check_dtypes(op, a, b);
   check_inner(op, a, b);
   DimVector sizes;
@@ -156,11 +161,6 @@ bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
 
 Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const Tensor& a,
                    const Tensor& b, Scalar beta, Scalar alpha) {
-  if (operand_hook) [[unlikely]] {
-    Tensor operands[] = {x, a, b};
-    const WithoutOperandHook replaced(op, operands);
-    return add_product(op, kind, operands[0], operands[1], operands[2], beta, alpha);
-  }
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
   check_inner(op, a, b);
@@ -215,12 +215,16 @@ Tensor align_rank(const Tensor& x, int64_t rank) {
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(mm_rule, mm, a, b);
   check_rank("mm", "self", a, 2);
   check_rank("mm", "mat2", b, 2);
   return multiply("mm", mm_entry, a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(bmm_rule, bmm, a, b);
   check_rank("bmm", "batch1", a, 3);
   check_rank("bmm", "batch2", b, 3);
   TAPEGRAD_CHECK(a.size(0) == b.size(0),
@@ -230,6 +234,8 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mv(const Tensor& a, const Tensor& x) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(mv_rule, mv, a, x);
   check_rank("mv", "self", a, 2);
   check_rank("mv", "vec", x, 1);
   TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x",
@@ -238,6 +244,8 @@ Tensor mv(const Tensor& a, const Tensor& x) {
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(dot_rule, dot, a, b);
   if (a.dtype() == DType::Bool) fail_unsupported_dtype("dot", a.dtype());
   TAPEGRAD_CHECK(a.dim() == 1 && b.dim() == 1, "dot: 1D tensors expected, but got ", a.dim(),
                  "D and ", b.dim(), "D tensors");
@@ -255,6 +263,8 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(matmul_rule, matmul, a, b);
   TAPEGRAD_CHECK(a.dim() > 0 && b.dim() > 0,
                  "matmul: both arguments need to be at least 1D, but "
                  "they are ",
@@ -279,6 +289,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(addmm_rule, [&](auto&... operands) { return addmm(operands..., beta, alpha); }, x, a, b);
   check_rank("addmm", "mat1", a, 2);
   check_rank("addmm", "mat2", b, 2);
   check_dtypes("addmm", a, b);
@@ -288,6 +300,8 @@ Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Sca
 }
 
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(baddbmm_rule, [&](auto&... operands) { return baddbmm(operands..., beta, alpha); }, x, a, b);
   check_rank("baddbmm", "batch1", a, 3);
   check_rank("baddbmm", "batch2", b, 3);
   TAPEGRAD_CHECK(a.size(0) == b.size(0),
@@ -298,6 +312,8 @@ Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, S
 }
 
 Tensor addmv(const Tensor& x, const Tensor& a, const Tensor& v, Scalar beta, Scalar alpha) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(addmv_rule, [&](auto&... operands) { return addmv(operands..., beta, alpha); }, x, a, v);
   check_rank("addmv", "mat", a, 2);
   check_rank("addmv", "vec", v, 1);
   Tensor column = x.dim() == 0 ? x : unsqueeze(x, 1);
@@ -306,6 +322,8 @@ Tensor addmv(const Tensor& x, const Tensor& a, const Tensor& v, Scalar beta, Sca
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(linear_rule, linear, x, weight, bias);
   TAPEGRAD_CHECK(weight.dim() == 2 || weight.dim() == 1, "linear: weight must be 1D or 2D, got ",
                  weight.dim(), "D");
   if (weight.dim() == 1) {

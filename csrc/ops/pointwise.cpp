@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 
@@ -557,6 +558,19 @@ Ref<Node> make_node(const PointwiseInfo& info, Operands operands, Operands value
   return node;
 }
 
+// Runs a line on what autocast makes of its operands.
+Tensor pointwise_cast(const PointwiseInfo& info, Operands given, Params params) {
+  Tensor operands[kMaxArity];
+  const Tensor* pointers[kMaxArity];
+  for (size_t i = 0; i < given.size(); ++i) {
+    operands[i] = *given[i];
+    pointers[i] = &operands[i];
+  }
+  cast_operands(*info.cast, {operands, given.size()});
+  const WithoutAutocast lifted;
+  return pointwise(info.op.id, {pointers, given.size()}, params);
+}
+
 bool any_active(Operands operands) {
   bool forward = forward_levels != 0;
   for (const Tensor* operand : operands)
@@ -568,7 +582,10 @@ bool any_active(Operands operands) {
 
 Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   const PointwiseInfo& info = pointwise_info(id);
-  check_condition(info, operands);
+  if (info.deviations & (kCondition | kFloat32OnCuda | kWidestOnCuda)) [[unlikely]] {
+    if (autocast_devices && info.cast) return pointwise_cast(info, operands, params);
+    check_condition(info, operands);
+  }
   DTypes dtypes = resolve_dtypes(info, operands, params);
   HeldParams held(info, params, dtypes.compute);
   params = held.params;

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "graph/autocast.h"
 #include "graph/record.h"
 #include "ops/promotion.h"
 #include "spec/pointwise.h"
@@ -33,6 +34,7 @@ struct PointwiseInfo {
   PointwiseDTypes dtypes;
   uint32_t deviations;    // what it does unlike its relatives
   OperandNames operands;  // what PyTorch calls them
+  const CastRule* cast;   // what autocast does with them, or null
   const char* value_text;
   int param_count;
   const char* param_names[kMaxParams];

@@ -122,6 +122,12 @@ void fill_entry(PointwiseInfo& info) {
   entry.enlist();
 }
 
+const CastRule* cast_rule(const PointwiseInfo& info) {
+  if (info.has(kFloat32OnCuda)) return new CastRule(info.name, Cast::None, Cast::Float32);
+  if (info.has(kWidestOnCuda)) return new CastRule(info.name, Cast::None, Cast::Widest);
+  return nullptr;
+}
+
 template <class Rule>
 void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList& params) {
   info.line = Rule::kName;
@@ -131,6 +137,7 @@ void fill(PointwiseInfo& info, PointwiseId id, const char* kind, const ParamList
   info.dtypes = Rule::kDTypes;
   info.deviations = deviations_of(id);
   info.operands = operand_names(id);
+  info.cast = cast_rule(info);
   info.value_text = Rule::kValue;
   info.param_count = params.count;
   for (int i = 0; i < kMaxParams; ++i) {

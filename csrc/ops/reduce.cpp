@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
 #include "ops/reduce_dims.h"
@@ -27,6 +28,10 @@ const EntryKind mean_over_entry(mean_op, {}, 1);
 const EntryKind prod_entry(prod_op, {"self"});
 const EntryKind prod_over_entry(prod_op, {"self"}, 1);
 const EntryKind logsumexp_entry(logsumexp_op, {"self", "result"});
+
+const CastRule sum_rule("sum", Cast::None, Cast::Total);
+const CastRule prod_rule("prod", Cast::Total, Cast::Total);
+const CastRule logsumexp_rule("logsumexp", Cast::None, Cast::Float32);
 
 struct SumBackward final : VariantEntry {
   SumBackward(const ReducedDims& dims, const EntryKind& kind) : VariantEntry(kind), dims(dims) {}
@@ -96,6 +101,8 @@ Tensor record_sum(const Tensor& x, Tensor y, const ReducedDims& dims, bool whole
 
 Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, const EntryKind& kind,
                  std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(prod_rule, input, dtype);
   auto [x, result] = sum_types(input, dtype);
   Tensor y = run_reduction(prod_op, x, dims, result);
   if (is_floating(result) && should_record(x)) {
@@ -114,6 +121,8 @@ Tensor test(const Op& op, const Tensor& x, Sizes dims, bool keepdim) {
 }  // namespace
 
 Tensor sum(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(sum_rule, input, dtype);
   ReducedDims reduced = ReducedDims::of("sum", input, dims, keepdim);
   auto [x, result] = sum_types(input, dtype);
   return record_sum(x, run_reduction(sum_op, x, reduced, result), reduced, dims.empty());
@@ -163,6 +172,8 @@ Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dty
 }
 
 Tensor logsumexp(const Tensor& input, Sizes dims, bool keepdim) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(logsumexp_rule, [&](auto& x) { return logsumexp(x, dims, keepdim); }, input);
   Tensor x = is_integral(input.dtype()) ? cast(input, default_dtype()) : input;
   ReducedDims reduced = ReducedDims::of("logsumexp", x, dims, keepdim);
   Tensor y = run_reduction(logsumexp_op, x, reduced, x.dtype());

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -18,6 +19,8 @@ const Op norm_op("norm", {"dims", "p"});
 
 const EntryKind norm_entry(norm_op, {"self", "result"});
 const EntryKind norm_over_entry(norm_op, {"self", "result"}, 1);
+
+const CastRule norm_rule("norm", Cast::None, Cast::Total);
 
 DimVector dim_list(const ReducedDims& dims) {
   DimVector list;
@@ -169,6 +172,8 @@ TensorPair std_mean(const Tensor& x, Sizes dims, double correction, bool keepdim
 }
 
 Tensor norm(const Tensor& input, double p, Sizes dims, bool keepdim, std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(norm_rule, input, dtype);
   Tensor x = dtype ? cast(input, *dtype) : input;
   check_floating("norm", x);
   ReducedDims reduced = ReducedDims::of("norm", x, dims, keepdim);

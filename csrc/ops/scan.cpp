@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -36,6 +37,9 @@ const EntryKind logcumsumexp_entry(logcumsumexp_op, {"self", "result"});
 const EntryKind cummax_entry(cummax_op, {"indices"});
 const EntryKind cummin_entry(cummin_op, {"indices"});
 const EntryKind recurrence_entry(recurrence_op, {"factors", {"result", {0}}});
+
+const CastRule cumsum_rule("cumsum", Cast::None, Cast::Total);
+const CastRule cumprod_rule("cumprod", Cast::None, Cast::Total);
 
 // A scan's dimension and direction.
 struct ScanAxis {
@@ -205,14 +209,19 @@ std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t di
 }  // namespace
 
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(cumsum_rule, x, dtype);
   return total("cumsum", x, dim, dtype, directed_cumsum);
 }
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(cumprod_rule, x, dtype);
   return total("cumprod", x, dim, dtype, directed_cumprod);
 }
 
 void cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  const WithoutAutocast lifted;
   if (!runs_in_place(self, dtype)) return copy_(self, cumsum(self, dim, dtype));
   const ScanAxis axis{wrap_dim("cumsum_", dim, self.dim()), false};
   bool recording = should_record(self);
@@ -222,6 +231,7 @@ void cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
 }
 
 void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  const WithoutAutocast lifted;
   if (!runs_in_place(self, dtype)) return copy_(self, cumprod(self, dim, dtype));
   const ScanAxis axis{wrap_dim("cumprod_", dim, self.dim()), false};
   bool recording = should_record(self);

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/op.h"
 #include "graph/write_log.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -20,6 +21,8 @@ namespace {
 
 const Op gather_op("gather", {"dim"});
 const Op scatter_op("scatter", {"dim", "mode"}, kAnyOrder);
+
+const CastRule scatter_add_rule("scatter_add", Cast::None, Cast::Widest);
 
 const EntryKind gather_entry(gather_op, {"index"});
 const EntryKind scatter_entry(scatter_op, {"index"});
@@ -178,6 +181,10 @@ void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(scatter_add_rule,
+                    [&](auto& x, auto& source) { return scatter_add(x, dim, index, source); }, x,
+                    source);
   return scattered<ScatterAddBackward>("scatter_add", x, dim, index, source, ScatterMode::Add);
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "graph/record.h"
+#include "ops/autocast.h"
 #include "ops/operand.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
@@ -14,6 +15,9 @@ const Op softmax_op("softmax", {"dim"});
 const Op log_softmax_op("log_softmax", {"dim"});
 const Op softmax_backward_op("softmax_backward", {"dim"});
 const Op log_softmax_backward_op("log_softmax_backward", {"dim"});
+
+const CastRule softmax_rule("softmax", Cast::None, Cast::Total);
+const CastRule log_softmax_rule("log_softmax", Cast::None, Cast::Total);
 
 const EntryKind softmax_entry(softmax_op, {"result"});
 const EntryKind log_softmax_entry(log_softmax_op, {"result"});
@@ -111,9 +115,13 @@ Tensor backward(const Op& op, const Tensor& grad, const Tensor& y, int64_t dim) 
 }  // namespace
 
 Tensor softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(softmax_rule, x, dtype);
   return forward<SoftmaxBackward>(softmax_op, x, dim, dtype);
 }
 Tensor log_softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  if (autocast_devices) [[unlikely]]
+    dtype = total_dtype(log_softmax_rule, x, dtype);
   return forward<LogSoftmaxBackward>(log_softmax_op, x, dim, dtype);
 }
 Tensor softmax_backward(const Tensor& grad, const Tensor& y, int64_t dim) {

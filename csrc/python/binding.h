@@ -97,6 +97,7 @@ void bind_create(Binder& b);
 void bind_tensor(Binder& b);
 void bind_view(Binder& b);
 void bind_autograd(Binder& b);
+void bind_autocast(Binder& b);
 void bind_hooks(Binder& b);
 void bind_nodes(Binder& b);
 void bind_function(Binder& b);

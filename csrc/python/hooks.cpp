@@ -6,7 +6,6 @@
 #include "engine/anomaly.h"
 #include "engine/sweep.h"
 #include "graph/accumulate.h"
-#include "graph/operand_hook.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "intercept/batch.h"
@@ -194,32 +193,6 @@ bool set_packing(bool on) {
   return std::exchange(packing, on && any);
 }
 
-// ---- replacing operands
-
-// Calls hook(op, operands), which returns what takes the place of the operands.
-void call_operand_hook(void* hook, const char* op, std::span<Tensor> operands) {
-  nb::list given;
-  for (const Tensor& operand : operands) given.append(nb::steal(wrap(operand)));
-  nb::object found = nb::borrow(static_cast<PyObject*>(hook))(op, given);
-  auto replaced = nb::cast<std::vector<Tensor>>(found);
-  TAPEGRAD_CHECK(replaced.size() == operands.size(), op, ": expected ", operands.size(),
-                 " operands from the operand hook, got ", replaced.size());
-  std::move(replaced.begin(), replaced.end(), operands.begin());
-}
-
-// The hook that is in force, which a sweep lifts while it runs.
-nb::object get_operand_hook() {
-  if (!operand_hook) return nb::none();
-  return nb::borrow(static_cast<PyObject*>(operand_hook.state));
-}
-
-nb::object set_operand_hook(nb::object hook) {
-  OperandHook next;
-  if (!hook.is_none()) next = {call_operand_hook, hook.release().ptr()};
-  OperandHook before = std::exchange(operand_hook, next);
-  return before ? nb::steal(static_cast<PyObject*>(before.state)) : nb::object(nb::none());
-}
-
 // The message with which hooks are refused from now on, or None; returns the one before.
 std::optional<std::string> disable_saved_hooks(std::optional<std::string> message) {
   TAPEGRAD_CHECK(!message || !packing, *message);
@@ -306,11 +279,6 @@ void bind_hooks(Binder& b) {
              "Lifts the hooks on saved values, or ends that; returns whether they were in force.");
   b.function("_disable_saved_hooks", disable_saved_hooks, "message"_a.none(),
              "Refuses hooks with a message from now on, or not with None.");
-  b.function("_operand_hook", get_operand_hook, "The hook of _set_operand_hook(), or None.");
-  b.function(
-      "_set_operand_hook", set_operand_hook, "hook"_a.none(),
-      "Lets hook(op, operands) replace the operands of matrix products on this thread, before "
-      "they are recorded; returns the hook before it, or None.");
   b.function("_set_before_write", set_before_write, "hook"_a.none(),
              "Calls a function with each tensor that is about to be written in place.");
   b.function("_increment_version", [](const Tensor& x) { note_write("increment_version", x); },

@@ -1,5 +1,6 @@
 // Indexing functions in Python. Subscripts are in subscript.cpp.
 #include "python/index.h"
+#include "graph/autocast.h"
 #include "python/function_ops.h"
 
 #include "ops/index.h"
@@ -96,6 +97,7 @@ void bind_index_copy(Binder& b) {
   b.both(
       "index_copy",
       [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
     return into_out("index_copy", index_copy(x, dim, index, source), out);
   }, "dim"_a, "index"_a, "source"_a, nb::kw_only(), "out"_a.none() = nb::none(),
       R"(A copy whose slices along a dimension are replaced by those of `source`.

@@ -2,6 +2,7 @@
 #include "ops/join.h"
 
 #include "core/error.h"
+#include "graph/autocast.h"
 #include "python/arguments.h"
 #include "python/out.h"
 
@@ -19,6 +20,7 @@ Tensor join_all(const ParsedArguments& a) {
   if (a.has(1) && a.has(2))
     fail<TypeError>(a.function(), "() got both 'dim' and 'axis', which are the same");
   int64_t dim = a.object(1) ? a.integer(1) : a.object(2) ? a.integer(2) : 0;
+  const WithoutAutocast lifted(a.has(3));
   Tensor result = kJoin(a.tensors(0), dim);
   if (!a.has(3)) return result;
   const Tensor& out = a.tensor(3);

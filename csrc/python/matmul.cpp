@@ -1,6 +1,7 @@
 // Matrix products in Python.
 #include "ops/matmul.h"
 
+#include "graph/autocast.h"
 #include "ops/copy.h"
 #include "python/function_ops.h"
 #include "python/out.h"
@@ -16,6 +17,7 @@ using Out = std::optional<Tensor>;
 template <Tensor (*kProduct)(const Tensor&, const Tensor&), bool kPromotes = false>
 void bind_product(Binder& b, const char* name, const char* second, const char* doc) {
   b.both(name, [name](const Tensor& input, const Tensor& other, const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
     return (kPromotes ? into_castable_out(name, kProduct(input, other), out)
                       : into_out(name, kProduct(input, other), out));
   }, nb::arg(second), nb::kw_only(), "out"_a.none() = nb::none(), doc);
@@ -26,11 +28,15 @@ void bind_added(Binder& b, const char* name, const char* first, const char* seco
                 const char* doc) {
   b.both(name,
          [name](const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, Scalar alpha,
-                const Out& out) { return into_out(name, kProduct(input, x, y, beta, alpha), out); },
+                const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
+    return into_out(name, kProduct(input, x, y, beta, alpha), out);
+  },
          nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1),
          "alpha"_a = Scalar(1), "out"_a.none() = nb::none(), doc);
   b.method((std::string(name) + "_").c_str(),
            [](Tensor self, const Tensor& x, const Tensor& y, Scalar beta, Scalar alpha) {
+    const WithoutAutocast lifted;
     copy_(self, kProduct(self, x, y, beta, alpha));
     return self;
   }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1), "alpha"_a = Scalar(1),

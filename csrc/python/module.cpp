@@ -51,6 +51,7 @@ NB_MODULE(_C, module) {
   bind_pointwise(b);
   bind_create(b);
   bind_autograd(b);
+  bind_autocast(b);
   bind_hooks(b);
   bind_nodes(b);
   bind_function(b);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "graph/autocast.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
 #include "python/function_ops.h"
@@ -136,6 +137,7 @@ Example:
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), dtype, out);
   b.both("logsumexp",
          [](const Tensor& x, const IntList& dims, bool keepdim, const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
     return into_castable_out("logsumexp", logsumexp(x, dims, keepdim), out);
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), out,
          R"(The logarithm of the sum of exponentials, without overflow.
@@ -438,6 +440,7 @@ double norm_order(nb::handle p) {
 void bind_norm(Binder& b) {
   auto f = [](const Tensor& x, nb::handle p, const Dims& dims, bool keepdim, const Out& out,
               MaybeDType dtype) {
+    const WithoutAutocast lifted(out.has_value());
     return into_out("norm", norm(x, norm_order(p), dims, keepdim, dtype), out);
   };
   b.function("norm", f, "input"_a, "p"_a.none() = "fro", "dim"_a.none() = nb::none(),

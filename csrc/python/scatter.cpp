@@ -2,6 +2,7 @@
 #include "ops/scatter.h"
 
 #include "core/error.h"
+#include "graph/autocast.h"
 #include "ops/mask.h"
 #include "python/index.h"
 
@@ -91,6 +92,7 @@ Example:
 void bind_scatter_add(Binder& b) {
   b.both("scatter_add",
          [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
     return into_out("scatter_add", scatter_add(x, dim, index, src), out);
   }, "dim"_a, "index"_a, "src"_a, nb::kw_only(), "out"_a.none() = nb::none(),
          R"(A copy with elements added along a dimension, one for each element of an index tensor.

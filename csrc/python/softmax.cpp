@@ -1,6 +1,7 @@
 // softmax in Python, and the loss that is made of it; its public function is in tapegrad/nn/functional/losses.py.
 #include "ops/softmax.h"
 
+#include "graph/autocast.h"
 #include "ops/cross_entropy.h"
 #include "python/binding.h"
 
@@ -12,6 +13,7 @@ void bind_softmax(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   b.both("softmax",
          [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
     return into_out("softmax", softmax(x, dim, dtype), out);
   }, "dim"_a, dtype, nb::kw_only(), out,
          R"(Exponentials, scaled so that they add up to one along a dimension.
@@ -26,6 +28,7 @@ Example:
 )");
   b.both("log_softmax",
          [](const Tensor& x, int64_t dim, std::optional<DType> dtype, const Out& out) {
+    const WithoutAutocast lifted(out.has_value());
     return into_out("log_softmax", log_softmax(x, dim, dtype), out);
   }, "dim"_a, dtype, nb::kw_only(), out,
          R"(The logarithm of softmax, computed without leaving the logarithms.

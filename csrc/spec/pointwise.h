@@ -69,6 +69,9 @@ enum Deviation : uint32_t {
   kAlpha = 1 << 24,         // alpha= chooses another line
   kRoundingMode = 1 << 25,  // rounding_mode= chooses another line
   kScaled = 1 << 26,        // the old order of arguments has the number second
+  // under autocast (graph/autocast.h)
+  kFloat32OnCuda = 1 << 27,  // computes in float32 on CUDA devices
+  kWidestOnCuda = 1 << 28,   // computes in the wider of their dtypes there
 };
 
 constexpr uint32_t deviations_of(PointwiseId id) {

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 
 __all__ = ["Label", "Plan", "make_plan"]
 
@@ -61,6 +62,12 @@ class _Layout(NamedTuple):
         return tensor if self.shape is None else tensor.reshape(self.shape)
 
 
+@casts(cpu="lower", of="einsum")
+def _cast_factors(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of products are matrix products to autocast, whatever runs them."""
+    return left, right
+
+
 class _Pair(NamedTuple):
     """One product of two tensors, given by their positions among all tensors so far."""
 
@@ -76,11 +83,14 @@ class _Pair(NamedTuple):
     def run(self, tensors: list[Tensor]) -> Tensor:
         left = self.left_layout.run(tensors[self.left])
         right = self.right_layout.run(tensors[self.right])
-        if self.sums and left.dtype != right.dtype:
-            raise RuntimeError(
-                f"einsum: expected operands of one dtype to sum products over, got {left.dtype} "
-                f"and {right.dtype}; convert one with .to()"
-            )
+        if self.sums:
+            if _C._autocast_devices():
+                left, right = _cast_factors(left, right)
+            if left.dtype != right.dtype:
+                raise RuntimeError(
+                    f"einsum: expected operands of one dtype to sum products over, got "
+                    f"{left.dtype} and {right.dtype}; convert one with .to()"
+                )
         result = getattr(_C, self.product)(left, right)
         if self.summed:
             if result.dtype == _C.bool:

@@ -2,6 +2,7 @@
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._composed.arguments import expect_tensor
 from tapegrad._composed.registry import function, method
 
@@ -10,6 +11,7 @@ __all__ = ["cdist", "dist"]
 
 @function
 @method
+@casts(cuda="float32")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of the difference of two tensors.
 
@@ -41,6 +43,7 @@ _FEW_VECTORS = 25
 
 
 @function
+@casts(cpu="float32", cuda="float32")
 def cdist(
     x1: Tensor,
     x2: Tensor,

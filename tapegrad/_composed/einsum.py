@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._composed.arguments import expect_tensor
 from tapegrad._composed.contraction import Label, Plan, make_plan
 from tapegrad._composed.registry import function
@@ -18,6 +19,7 @@ _ELLIPSIS = "..."
 
 @function
 @runs("matmul")
+@casts(cuda="lower", transparent=True)
 def einsum(*args: Any) -> Tensor:
     """Sum products of tensor elements along labelled dimensions (Einstein summation).
 

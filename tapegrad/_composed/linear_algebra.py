@@ -5,6 +5,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
 from tapegrad._ops import runs
@@ -89,6 +90,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 @function
 @method
 @runs("sum")
+@casts(cpu="float32")
 def trace(input: Tensor) -> Tensor:
     """Sum the diagonal of a matrix.
 
@@ -110,6 +112,7 @@ def trace(input: Tensor) -> Tensor:
 
 @function
 @runs("matmul")
+@casts(cuda="widest", transparent=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Contract dimensions of two tensors, as one matrix product.
 
@@ -130,6 +133,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """
     expect_tensor("tensordot", "a", a)
     expect_tensor("tensordot", "b", b)
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"tensordot: both inputs should have same dtype, got {a.dtype} and {b.dtype}; convert "
+            "one with .to()"
+        )
     dims_a, dims_b = _read_contracted_dims(a, b, dims)
     free_a = [d for d in range(a.dim()) if d not in dims_a]
     free_b = [d for d in range(b.dim()) if d not in dims_b]
@@ -243,6 +251,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @function
 @method
+@casts(cuda="widest")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross product of vectors of three elements.
 
@@ -283,6 +292,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 @function
 @runs("matmul")
+@casts(cuda="lower", transparent=True)
 def chain_matmul(*matrices: Any) -> Tensor:
     """Multiply matrices in the order that takes the fewest multiplications.
 
@@ -352,6 +362,7 @@ def _add_scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Te
 
 @function
 @method
+@casts(cuda="lower")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``.
 
@@ -387,6 +398,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 
 @function
 @method
+@casts(cpu="lower", cuda="lower")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

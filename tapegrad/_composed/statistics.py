@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._composed import return_types
 from tapegrad._composed.arguments import expect_tensor, wrap_dim
 from tapegrad._composed.registry import function, method
@@ -26,6 +27,7 @@ _Dims = int | Sequence[int] | None
 
 @function
 @method
+@casts()
 def nansum(input: Tensor, dim: _Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum with nan counted as zero.
 
@@ -228,6 +230,7 @@ def _interpolate(ordered: Tensor, ratio: Tensor, name: str, interpolation: str) 
 
 @function
 @method
+@casts(cpu="float32")
 def quantile(
     input: Tensor,
     q: Any,
@@ -257,6 +260,7 @@ def quantile(
 
 @function
 @method
+@casts(cpu="float32")
 def nanquantile(
     input: Tensor,
     q: Any,

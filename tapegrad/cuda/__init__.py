@@ -5,7 +5,7 @@ import the package. Where no device can be used, `is_available` returns False, a
 raises RuntimeError that says what is missing.
 """
 
-from tapegrad.cuda import memory, nvtx, profiler, random
+from tapegrad.cuda import amp, memory, nvtx, profiler, random
 from tapegrad.cuda.devices import (
     can_device_access_peer,
     current_device,
@@ -80,6 +80,7 @@ __all__ = [
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "can_device_access_peer",

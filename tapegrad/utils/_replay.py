@@ -156,7 +156,7 @@ class Surroundings:
             if training and module.__dict__.get("track_running_stats")
         ]
         self.default_dtype = _C.get_default_dtype()
-        self.operand_hook = _C._operand_hook()
+        self.autocast = _C._autocast_state()
         self.randomness = Randomness(self.generators) if random else None
         self._outside: list[tuple[Any, ...]] = []
 
@@ -170,15 +170,15 @@ class Surroundings:
                 self._copy_statistics(),
                 _C.is_grad_enabled(),
                 _C._set_inference(False),
-                _C._set_operand_hook(self.operand_hook),
             )
         )
+        _C._enter_autocast_state(self.autocast)
         self._set(self.randomness, self.default_dtype, self.training)
         _C.set_grad_enabled(True)
 
     def __exit__(self, *exception: object) -> None:
-        *modes, statistics, recording, inference, operand_hook = self._outside.pop()
-        _C._set_operand_hook(operand_hook)
+        *modes, statistics, recording, inference = self._outside.pop()
+        _C._leave_autocast()
         for module, buffers in statistics:
             module._buffers.update(buffers)
         self._set(*modes)

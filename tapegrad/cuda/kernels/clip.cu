@@ -24,6 +24,19 @@ struct ScaleArguments {
   ManyTensors tensors;
   const void* factor;
 };
+struct UnscaleArguments {
+  ManyTensors tensors;
+  const float* factor;
+  float* found;
+};
+struct UpdateScaleArguments {
+  float* scale;
+  int* tracker;
+  const float* found;
+  double growth_factor;
+  double backoff_factor;
+  int64 growth_interval;
+};
 
 // Which tensor the piece of this block belongs to, and where it is in there.
 struct Piece {
@@ -123,4 +136,46 @@ __device__ void scale_pieces(const ScaleArguments& a) {
   const Scaling<S> scaling{static_cast<S>(factor)};
   const Piece piece = find_piece(a.tensors);
   for_vectors(static_cast<S*>(a.tensors.data[piece.tensor]), piece.begin, piece.end, scaling);
+}
+
+// ---- scaled losses
+
+template <class S>
+struct Unscaling {
+  float by;
+  bool finite = true;
+  template <int n>
+  __device__ void operator()(Vector<S, n>& vector) {
+    using T = typename Storage<S>::Compute;
+    Vector<S, n> scaled = vector;
+    for (S& x : scaled.elements) {
+      const T value = Storage<S>::load(x);
+      finite = finite && value - value == 0;
+      x = Storage<S>::store(value * static_cast<T>(by));
+    }
+    vector = scaled;
+  }
+};
+
+// All threads that find something write the same.
+template <class S>
+__device__ void unscale_pieces(const UnscaleArguments& a) {
+  Unscaling<S> unscaling{*a.factor};
+  const Piece piece = find_piece(a.tensors);
+  for_vectors(static_cast<S*>(a.tensors.data[piece.tensor]), piece.begin, piece.end, unscaling);
+  if (!unscaling.finite) *a.found = 1;
+}
+
+__device__ inline void update_scale(const UpdateScaleArguments& a) {
+  if (*a.found != 0) {
+    *a.scale = static_cast<float>(*a.scale * a.backoff_factor);
+    *a.tracker = 0;
+  } else if (*a.tracker + 1 == a.growth_interval) {
+    // One that would be infinite stays as it is.
+    const float larger = static_cast<float>(*a.scale * a.growth_factor);
+    if (larger - larger == 0) *a.scale = larger;
+    *a.tracker = 0;
+  } else {
+    ++*a.tracker;
+  }
 }

@@ -19,6 +19,7 @@ from tapegrad._C import (
     tanh,
     threshold_,
 )
+from tapegrad._casts import casts
 from tapegrad._ops import runs
 
 __all__ = [
@@ -166,6 +167,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * b.sigmoid()
 
 
+@casts(cpu="lower", cuda="lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return the elements, those below zero times a learnt slope.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.nn.attention import _cur_sdpa_kernel_backends, _fused_is_allowed
 from tapegrad.nn.functional.dropouts import dropout as _dropout
 
@@ -14,6 +15,7 @@ _HALVES = (_C.float16, _C.bfloat16)
 _INFINITY = float("inf")
 
 
+@casts(cpu="lower", cuda="lower")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -2,6 +2,7 @@
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.nn.functional.tables import embedding
 
 __all__ = ["embedding_bag"]
@@ -9,6 +10,7 @@ __all__ = ["embedding_bag"]
 _INTEGERS = (_C.int64, _C.int32)
 
 
+@casts()
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -13,6 +13,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.autograd.function import Function
 from tapegrad.nn.functional._reduction import reduced
 
@@ -22,6 +23,7 @@ _IMPOSSIBLE = -1e30
 _Lengths = Tensor | Sequence[int]
 
 
+@casts(cpu="float32")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -2,6 +2,7 @@
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._composed.distances import cdist
 from tapegrad._composed.shape import broadcast_tensors
 
@@ -31,6 +32,7 @@ def normalize(
     return input / divisor if out is None else _C.div(input, divisor, out=out)
 
 
+@casts(cuda="float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angle between vectors along a dimension.
 
@@ -75,6 +77,7 @@ def pairwise_distance(
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
+@casts(cuda="float32")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the p-norms of the differences between all pairs of rows.
 

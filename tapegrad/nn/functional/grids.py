@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.autograd.function import Function
 from tapegrad.nn.functional.interpolation import cubic_weights
 
@@ -18,6 +19,7 @@ _PADDINGS = ("zeros", "border", "reflection")
 _Tap = tuple[Tensor, Tensor]
 
 
+@casts(cpu="float32", cuda="widest")
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -208,6 +210,7 @@ class _WithoutGradient(Function):
         return grad, grad.new_zeros(ctx.shape)
 
 
+@casts(cpu="lower", cuda="lower")
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Return the grid, for grid_sample(), that maps places of the result by affine maps.
 

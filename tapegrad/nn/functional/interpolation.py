@@ -12,6 +12,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.nn.functional._formats import channels_to_end, channels_to_front
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -70,19 +71,33 @@ def interpolate(
     is_last = _C._is_channels_last(input) and not (mode == "area" and input.dim() == 5)
     x = channels_to_end(input) if is_last else input
     first = 1 if is_last else 2  # of the spatial dimensions
-    if mode.startswith("nearest"):
-        result = _nearest(x, first, sizes, scales, mode == "nearest-exact")
+    if mode == "area":
+        result = (_cast_area if input.dim() == 5 else _area)(x, first, sizes)
     else:
-        wide = x if x.dtype in (_C.float32, _C.float64) else x.float()
-        if mode == "area":
-            result = _area(wide, first, sizes)
-        else:
-            how = mode, bool(align_corners), antialias
-            result = _smooth(wide, first, sizes, scales, *how)
-        if is_byte:
-            result = result.round().clamp(0, 255)
-        result = result.to(input.dtype)
+        result = _upsampled(x, first, sizes, scales, mode, bool(align_corners), antialias)
     return channels_to_front(result) if is_last else result
+
+
+def _widened(input: Tensor) -> Tensor:
+    return input if input.dtype in (_C.float32, _C.float64) else input.float()
+
+
+@casts(cuda="float32", of="interpolate")
+def _upsampled(
+    input: Tensor,
+    first: int,
+    sizes: list[int],
+    scales: list[float | None],
+    mode: str,
+    align_corners: bool,
+    antialias: bool,
+) -> Tensor:
+    if mode.startswith("nearest"):
+        return _nearest(input, first, sizes, scales, mode == "nearest-exact")
+    result = _smooth(_widened(input), first, sizes, scales, mode, align_corners, antialias)
+    if input.dtype == _C.uint8:
+        result = result.round().clamp(0, 255)
+    return result.to(input.dtype)
 
 
 def upsample(
@@ -255,7 +270,16 @@ def _step(length: int, wanted: int, scale: float | None) -> float:
     return 1.0 / scale if scale else length / wanted
 
 
+@casts()
 def _area(input: Tensor, first: int, sizes: list[int]) -> Tensor:
+    return _averaged(_widened(input), first, sizes).to(input.dtype)
+
+
+# In three dimensions it is this function, which autocast knows on the CPU.
+_cast_area = casts(cpu="float32", of="adaptive_avg_pool3d")(_area)
+
+
+def _averaged(input: Tensor, first: int, sizes: list[int]) -> Tensor:
     """Average the elements that a result element touches, as adaptive pooling does."""
     result = input
     for dim in _order(input, first, sizes):

@@ -5,6 +5,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.grad_mode import no_grad
 from tapegrad.nn.functional._reduction import chosen_reduction, reduced, weighted
@@ -29,6 +30,7 @@ _Flag = bool | None
 # ---- of numbers
 
 
+@casts(cpu="float32", cuda="float32")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -54,11 +56,13 @@ def l1_loss(
         >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(1.)
     """
-    _warn_of_sizes("l1_loss", input, target)
+    if target.shape != input.shape:
+        _warn_of_sizes("l1_loss", input, target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     return weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -73,11 +77,13 @@ def mse_loss(
         >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(2.)
     """
-    _warn_of_sizes("mse_loss", input, target)
+    if target.shape != input.shape:
+        _warn_of_sizes("mse_loss", input, target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     return weighted("mse_loss", (input - target).square(), weight, reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -105,12 +111,14 @@ def smooth_l1_loss(
         )
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
-    _warn_of_sizes("smooth_l1_loss", input, target)
+    if target.shape != input.shape:
+        _warn_of_sizes("smooth_l1_loss", input, target)
     gap = (input - target).abs()
     loss = _C.where(gap < beta, gap.square() * (0.5 / beta), gap - 0.5 * beta)
     return reduced(loss, chosen_reduction(size_average, reduce, reduction))
 
 
+@casts(cpu="float32", cuda="float32")
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -134,7 +142,8 @@ def huber_loss(
         raise RuntimeError(
             f"huber_loss: huber_loss does not support non-positive values for delta, got {delta}"
         )
-    _warn_of_sizes("huber_loss", input, target)
+    if target.shape != input.shape:
+        _warn_of_sizes("huber_loss", input, target)
     gap = (input - target).abs()
     loss = _C.where(gap <= delta, gap.square() * 0.5, (gap - 0.5 * delta) * delta)
     # PyTorch divides by the number of elements here, not by the weights.
@@ -142,20 +151,20 @@ def huber_loss(
 
 
 def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
-    if target.shape != input.shape:
-        import warnings
+    import warnings
 
-        warnings.warn(
-            f"{name}: Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
-        )
+    warnings.warn(
+        f"{name}: Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=4,  # `casts` has a frame of its own
+    )
 
 
 # ---- of classes
 
 
+@casts(cpu="float32", cuda="float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -284,14 +293,7 @@ def cross_entropy(
     if input.dim() == 0:
         raise ValueError("cross_entropy: Expected 1 or more dimensions (got 0)")
     if target.shape == input.shape:
-        return _of_probabilities(
-            _C.log_softmax(input, 0 if input.dim() == 1 else 1),
-            target,
-            weight,
-            ignore_index,
-            reduction,
-            label_smoothing,
-        )
+        return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     _expect_classes("cross_entropy", input, target, weight)
     if weight is not None and (weight.requires_grad or _C._tangent_levels(weight)):
         return _composed_cross_entropy(
@@ -314,6 +316,7 @@ def _number_of(reduction: str) -> int:
     return ("none", "mean", "sum").index(reduction)
 
 
+@casts(cpu="float32", cuda="float32", of="cross_entropy")
 def _composed_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -338,8 +341,9 @@ def _shaped_weight(weight: Tensor, input: Tensor) -> Tensor:
     return weight if input.dim() == 1 else weight.reshape([-1, *[1] * (input.dim() - 2)])
 
 
+@casts(cpu="float32", cuda="float32", of="cross_entropy")
 def _of_probabilities(
-    log_probabilities: Tensor,
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None,
     ignore_index: int,
@@ -353,8 +357,9 @@ def _of_probabilities(
         )
     if ignore_index >= 0:
         raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target")
-    class_dim = 0 if log_probabilities.dim() == 1 else 1
-    classes = log_probabilities.shape[class_dim]
+    class_dim = 0 if input.dim() == 1 else 1
+    log_probabilities = _C.log_softmax(input, class_dim)
+    classes = input.shape[class_dim]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
             f"cross_entropy: weight tensor should be defined either for all {classes} classes or "
@@ -413,6 +418,7 @@ def _bounded_log(x: Tensor) -> Tensor:
     return x.log().clamp_min(-100)
 
 
+@casts(cpu="float32", cuda="refused")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -453,6 +459,7 @@ def binary_cross_entropy(
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -494,6 +501,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -536,6 +544,7 @@ def kl_div(
     return reduced(loss, reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.nn.functional._reduction import chosen_reduction, reduced
 from tapegrad.nn.functional.distances import pairwise_distance
 
@@ -22,6 +23,7 @@ __all__ = [
 _Flag = bool | None
 
 
+@casts(cpu="float32", cuda="float32")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -66,6 +68,7 @@ def cosine_embedding_loss(
     return reduced(like + unlike, reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -93,6 +96,7 @@ def hinge_embedding_loss(
     return reduced(like + unlike, chosen_reduction(size_average, reduce, reduction))
 
 
+@casts(cpu="float32", cuda="float32")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -125,6 +129,7 @@ def margin_ranking_loss(
     return reduced(loss, chosen_reduction(size_average, reduce, reduction))
 
 
+@casts(cpu="float32", cuda="float32")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -162,9 +167,10 @@ def multilabel_soft_margin_loss(
     loss = -(target * _C.logsigmoid(input) + (1 - target) * _C.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduced(loss.mean(-1), reduction)
+    return reduced(loss.sum(-1) / input.shape[-1], reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -218,6 +224,7 @@ def multi_margin_loss(
     return reduced(losses if target.dim() == 1 else losses.reshape([]), reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -280,6 +287,7 @@ def multilabel_margin_loss(
     return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction)
 
 
+@casts(cpu="float32", cuda="float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

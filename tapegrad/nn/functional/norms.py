@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._ops import runs
 from tapegrad._types import finfo
 from tapegrad.autograd.grad_mode import no_grad
@@ -25,6 +26,7 @@ __all__ = [
 _HALVES = (_C.float16, _C.bfloat16)
 
 
+@casts(cuda="float32")
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -50,9 +52,11 @@ def layer_norm(
     """
     dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
     x, weight, bias = _widened(input, weight, bias)
-    return _C._layer_norm(x, dims, weight, bias, eps, True).to(input.dtype)
+    result = _C._layer_norm(x, dims, weight, bias, eps, True)
+    return result if x is input else result.to(input.dtype)
 
 
+@casts(cuda="float32")
 def rms_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -84,6 +88,7 @@ def rms_norm(
 
 
 @runs("layer_norm")
+@casts(cuda="float32")
 def group_norm(
     input: Tensor,
     num_groups: int,

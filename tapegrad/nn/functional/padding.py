@@ -5,6 +5,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad.autograd.function import Function
 from tapegrad.nn.functional._formats import channels_to_end, channels_to_front
 
@@ -67,7 +68,8 @@ def pad(
         _expect_widths(input, input.dim() - 1 - number, before, after, mode)
     if mode == "circular":
         return _surrounded(input, pairs, mode)
-    return _in_format(lambda x, pairs: _surrounded(x, pairs, mode), input, pairs)
+    surround = _surrounded if mode == "reflect" and len(pairs) == 3 else _cast_surrounded
+    return _in_format(lambda x, pairs: surround(x, pairs, mode), input, pairs)
 
 
 def _in_format(
@@ -80,6 +82,7 @@ def _in_format(
     return channels_to_front(padded(channels_to_end(input), [channels, *spatial, batch]))
 
 
+@casts()
 def _surrounded(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
     widths = [width for pair in pairs for width in pair]
     if any(width < 0 for width in widths) or not any(widths):
@@ -89,6 +92,10 @@ def _surrounded(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tenso
     if input.numel() < _FEW:  # Fewer calls, more work.
         return _chosen(input, pairs, mode)
     return _Bordered.apply(input, pairs, mode)
+
+
+# The paddings that autocast knows on the CPU, as PyTorch has them.
+_cast_surrounded = casts(cpu="float32", of="pad")(_surrounded)
 
 
 def _chosen(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor, _pooling
+from tapegrad._casts import casts
 from tapegrad._ops import runs
 from tapegrad.autograd.grad_mode import no_grad
 
@@ -177,9 +178,12 @@ def max_pool3d(
         >>> torch.nn.functional.max_pool3d(torch.arange(8.0).view(1, 2, 2, 2), 2)
         tensor([[[[7.]]]])
     """
-    return _pooling.max_pool3d(
-        input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    pool = _pooling.max_pool3d if return_indices else _max_pool3d
+    return pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+# With places it is another function to PyTorch, which autocast does not know.
+_max_pool3d = casts(cpu="float32", of="max_pool3d")(_pooling.max_pool3d)
 
 
 @runs("max_pool")
@@ -263,6 +267,7 @@ def avg_pool2d(
 
 
 @runs("avg_pool")
+@casts(cpu="float32")
 def avg_pool3d(
     input: Tensor,
     kernel_size: _Size,
@@ -377,6 +382,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: _OpenSize) -> Tensor:
 
 
 @runs("max_pool")
+@casts(cpu="float32")
 def adaptive_max_pool3d(input: Tensor, output_size: _OpenSize, return_indices: bool = False) -> Any:
     """Cut the last three dimensions into parts and return the largest element of each.
 
@@ -400,6 +406,7 @@ def adaptive_max_pool3d_with_indices(
 
 
 @runs("avg_pool")
+@casts(cpu="float32")
 def adaptive_avg_pool3d(input: Tensor, output_size: _OpenSize) -> Tensor:
     """Cut the last three dimensions into parts and return the mean of each.
 
@@ -528,6 +535,7 @@ def _unpooled_sizes(
     return sizes
 
 
+@casts(cpu="float32")
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -559,6 +567,7 @@ def max_unpool1d(
     return _pooling.max_unpool1d(input, indices, sizes)
 
 
+@casts(cpu="float32")
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -584,6 +593,7 @@ def max_unpool2d(
     return _pooling.max_unpool2d(input, indices, sizes)
 
 
+@casts(cpu="float32")
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -689,6 +699,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional_max_pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@casts(cpu="float32")
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: _Size,
@@ -725,6 +736,7 @@ def fractional_max_pool3d_with_indices(
     return _fractional_max_pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@casts(cpu="float32")
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: _Size,

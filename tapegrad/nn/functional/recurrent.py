@@ -13,6 +13,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._casts import casts
 from tapegrad._composed.registry import function
 from tapegrad.nn.functional.dropouts import dropout as _dropout
 
@@ -38,6 +39,7 @@ State = tuple[Tensor, ...]  # The hidden state; of an LSTM, the cell state too.
 
 
 @function
+@casts(cuda="lower", transparent=True)
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -69,6 +71,7 @@ def rnn_tanh_cell(
 
 
 @function
+@casts(cuda="lower", transparent=True)
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,
@@ -100,6 +103,7 @@ def rnn_relu_cell(
 
 
 @function
+@casts(cuda="lower", transparent=True)
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -137,6 +141,7 @@ def lstm_cell(
 
 
 @function
+@casts(cuda="lower", transparent=True)
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -239,6 +244,21 @@ def _layer(
     reverse: bool,
     batch_sizes: list[int] | None = None,
 ) -> tuple[Tensor, State]:
+    """Run one layer in one direction over a whole sequence: as autocast wants it, where it is on."""
+    run = _run_layer
+    if _C._autocast_devices():
+        run = _cast_lstm_layer if kind == "LSTM" and weights[4] is None else _cast_layer
+    return run(kind, x, state, weights, reverse, batch_sizes)
+
+
+def _run_layer(
+    kind: str,
+    x: Tensor,
+    state: State,
+    weights: Sequence[Tensor | None],
+    reverse: bool,
+    batch_sizes: list[int] | None = None,
+) -> tuple[Tensor, State]:
     """Run one layer in one direction over a whole sequence.
 
     A native op runs the layer at once; what it does not take (projections, half precision) is made
@@ -262,6 +282,19 @@ def _layer(
         b_ih, b_hh = b_ih + b_hh, None
     if w_hr is None and x.dtype in _NATIVE:
         return _native_layer(kind, x, state, (w_ih, w_hh), (b_ih, b_hh), reverse, batch_sizes)
+    return _run_steps(kind, x, state, (w_ih, w_hh, b_ih, b_hh, w_hr), reverse, batch_sizes)
+
+
+def _run_steps(
+    kind: str,
+    x: Tensor,
+    state: State,
+    weights: Sequence[Tensor | None],
+    reverse: bool,
+    batch_sizes: list[int] | None,
+) -> tuple[Tensor, State]:
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    assert w_ih is not None and w_hh is not None
     x_gates = _C.linear(x, w_ih, b_ih)  # One product for all time steps.
     step = _STEPS[kind]
 
@@ -273,6 +306,27 @@ def _layer(
         return _run_padded(advance, x_gates.unbind(0), state, reverse)
     run = _run_packed_backwards if reverse else _run_packed
     return run(advance, x_gates.split(batch_sizes), state, batch_sizes)
+
+
+# On CUDA devices PyTorch's autocast casts whole layers, and on the CPU those that oneDNN runs. Of
+# others it casts the products in them, and the rest is promoted: those are made of steps.
+_cast_lstm_layer = casts(cpu="lower", cuda="lower", of="lstm")(_run_layer)
+
+
+def _cast_layer(
+    kind: str,
+    x: Tensor,
+    state: State,
+    weights: Sequence[Tensor | None],
+    reverse: bool,
+    batch_sizes: list[int] | None,
+) -> tuple[Tensor, State]:
+    cast = x.device.type == "cuda" and _C.is_autocast_enabled("cuda")
+    run = _CAST_ON_CUDA[kind] if cast else _run_steps
+    return run(kind, x, state, weights, reverse, batch_sizes)
+
+
+_CAST_ON_CUDA = {kind: casts(cuda="lower", of=kind.lower())(_run_layer) for kind in GATES}
 
 
 # A long sequence is several ops of so many steps, or of so many rows if that is more: the tape can

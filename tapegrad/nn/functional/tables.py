@@ -4,6 +4,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor, linear
+from tapegrad._casts import casts
 from tapegrad._composed.einsum import einsum
 from tapegrad._ops import runs
 from tapegrad.autograd.function import Function
@@ -13,6 +14,7 @@ __all__ = ["bilinear", "embedding", "linear", "one_hot"]
 
 
 @runs("matmul")
+@casts(cuda="widest")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input1 @ weight[k] @ input2 + bias[k]`` for every output feature k.
 

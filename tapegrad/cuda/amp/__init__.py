@@ -1,0 +1,6 @@
+"""Old names of `torch.amp`, for CUDA devices."""
+
+from tapegrad.cuda.amp.autocast_mode import autocast, custom_bwd, custom_fwd
+from tapegrad.cuda.amp.grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
