@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from library import torch
 
-from tapegrad import _C, tape
+from tapegrad import tape
 from tapegrad.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -117,28 +117,23 @@ def cloned():
     return torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x.clone())
 
 
-class Rounded(Around):
-    """Operands of matrix products rounded to float32, where autocast will cast them."""
+class Autocast(Feature):
+    """The loss in float32, under autocast to bfloat16."""
 
     levels = ("objective",)
     transparent = False
-    sensitivity = 1e-5
+    sensitivity = 0.1
+
+    def objective(self, objective):
+        def cast(parameters, x):
+            narrow = {name: each.float() for name, each in parameters.items()}
+            with torch.autocast("cpu"):
+                return objective(narrow, x.float() if x.is_floating_point() else x).double()
+
+        return cast
 
     def written_out(self):
         return self
-
-
-@contextlib.contextmanager
-def rounding_operands():
-    before = _C._set_operand_hook(
-        lambda op, operands: [
-            each.float().double() if each.dtype is torch.float64 else each for each in operands
-        ]
-    )
-    try:
-        yield
-    finally:
-        _C._set_operand_hook(before)
 
 
 # ---- the stages
@@ -458,5 +453,5 @@ FEATURES = (
     After("in-place nets", changed_in_place, changed_out_of_place),
     Accumulation("accumulation"),
     Around("profile", torch.profiler.profile),
-    Rounded("operand hook", rounding_operands),
+    Autocast("autocast"),
 )

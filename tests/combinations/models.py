@@ -318,7 +318,7 @@ def indices_and_masks():
         return [
             lambda x: w["table"][(x.sum(-1).abs() * 7).long() % 20] + x[..., :1],
             lambda y: torch.where(y > 0, y.square(), y * 0.1),
-            lambda y: y.gather(1, y.argsort(1)) * (y > y.mean()).double() @ w["out"],
+            lambda y: y.gather(1, y.argsort(1)) * (y > y.mean()).to(y.dtype) @ w["out"],
             lambda y: torch.cat([y.max(1).values.unsqueeze(1), y.cumsum(1)], dim=1),
         ]
 

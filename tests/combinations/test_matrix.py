@@ -7,13 +7,11 @@ mapped.
 
     =  equal to the bit to the run without those that must change nothing
     ~  within the tolerance of `combinations.py`: the same derivative, computed in another way
-       (1e-8 of its norm, in float64; 1e-5 with the operand hook, which rounds operands of products
-       to float32), or sums in another order (1e-12)
+       (1e-8 of its norm, in float64; 2 % with autocast, which rounds to float16), or sums in another
+       order (1e-12)
     <  within the error that the lossy coding states
     x  refused, in the words and for the reason that `refusals.py` lists
     .  cannot nest like this: a replay is of a whole step
-
-The operand hook stands for autocast: it replaces operands between an op and its record.
 
 What a single model cannot do (differentiate a function twice that is differentiable once) is listed
 in `refusals.py`, too.
@@ -34,7 +32,7 @@ MODELS = (
 )
 
 MATRIX = """
-                        vm  gg  fm  ch  sc  bu  ce  c8  of  re  pr  oh
+                        vm  gg  fm  ch  sc  bu  ce  c8  of  re  pr  ac
 vmap                     ~   ~   ~   ~   ~   =   =   <   =   .   =   ~
 grad of grad             ~   ~   ~   =   =   =   =   <   =   .   =   ~
 forward mode             ~   ~   ~   =   =   =   =   <   =   .   =   ~
@@ -46,7 +44,7 @@ compress int8            <   <   <   <   <   <   <   <   <   <   <   <
 offload                  =   =   =   =   =   =   =   <   =   =   =   =
 replay                   =   ~   =   =   =   =   =   <   =   x   =   =
 profile                  =   =   =   =   =   =   =   <   =   =   x   =
-operand hook             ~   ~   ~   =   =   =   =   <   =   .   =   ~
+autocast                 ~   ~   ~   =   =   =   =   <   =   .   =   ~
 """
 OUTCOMES = {"=": ["equal"], "~": ["close", "equal"], "<": ["close"], "x": ["refused"]}
 

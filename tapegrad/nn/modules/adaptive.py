@@ -141,7 +141,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for cluster, part in enumerate(self.tail):
             inside = F.log_softmax(part(input), dim=1)
             parts.append(inside + head[:, self.shortlist_size + cluster].unsqueeze(1))
-        return _C.cat(parts, 1)
+        return _C.cat(parts, 1).to(input.dtype)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Return the log-probabilities of all classes.
