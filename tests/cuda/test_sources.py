@@ -399,6 +399,10 @@ INSTANCES = {
         ),
         *each("NormOfPartsArguments", *(f"norm_of_parts<{s}, NormTwo<{s}>>" for s in FLOATS)),
         *each("ScaleArguments", "scale_pieces<float, float>", "scale_pieces<double, float>"),
+        *each(
+            "UnscaleArguments", *(f"unscale_pieces<{s}>" for s in (*FLOATS, "Half", "BFloat16"))
+        ),
+        *each("UpdateScaleArguments", "update_scale"),
     ],
 }
 

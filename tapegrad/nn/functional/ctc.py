@@ -62,7 +62,7 @@ def ctc_loss(
         _as_list("target_lengths", target_lengths),
     )
     _check_predictions(batch, steps, labels, blank)
-    padded = _padded_targets(targets, labels, batch.shape[1], batch.shape[2], is_single)
+    padded = _padded_targets(targets.to(batch.device), labels, batch.shape[1], batch.shape[2], is_single)
     losses = _losses(batch, padded, steps, labels, blank)
     is_possible = losses.detach() < -_IMPOSSIBLE / 10
     if zero_infinity:
@@ -70,7 +70,7 @@ def ctc_loss(
     else:  # Infinity, with a gradient that is none.
         losses = losses / is_possible.to(losses.dtype)
     if reduction == "mean":
-        losses = losses / _C.tensor(labels, dtype=losses.dtype).clamp(min=1)
+        losses = losses / losses.new_tensor(labels).clamp(min=1)
     return reduced(losses.squeeze(0) if is_single else losses, reduction)
 
 
@@ -117,8 +117,9 @@ def _padded_targets(
 ) -> Tensor:
     """Return the targets as one row for each sample, zeros behind the end of each."""
     longest = max(labels, default=0)
-    lengths = _C.tensor(labels, dtype=_C.int64)
-    is_label = _C.arange(longest) < lengths.unsqueeze(1)
+    device = targets.device
+    lengths = _C.tensor(labels, dtype=_C.int64, device=device)
+    is_label = _C.arange(longest, device=device) < lengths.unsqueeze(1)
     targets = targets.long()
     if targets.dim() == 1:
         if targets.shape[0] != sum(labels) and not (is_single and targets.shape[0] >= longest):
@@ -127,7 +128,7 @@ def _padded_targets(
                 f"target_lengths, but got size {targets.shape[0]}"
             )
         starts = (lengths.cumsum(0) - lengths).unsqueeze(1)
-        places = (starts + _C.arange(longest)).masked_fill(~is_label, 0)
+        places = (starts + _C.arange(longest, device=device)).masked_fill(~is_label, 0)
         padded = targets.index_select(0, places.reshape(-1)).reshape(batch, longest)
     else:
         if targets.dim() != 2 or targets.shape[0] != batch or targets.shape[1] < longest:
@@ -154,9 +155,9 @@ def _losses(
     extended = targets.new_full((batch, places), blank)
     extended[:, 1::2] = targets
     # A skip over a blank to a label that is not the last one again costs nothing.
-    skip = _C.full((batch, places), _IMPOSSIBLE, dtype=log_probs.dtype)
+    skip = log_probs.new_full((batch, places), _IMPOSSIBLE)
     skip[:, 2:].masked_fill_(extended[:, 2:] != extended[:, :-2], 0.0)
-    alphas = [_beginning(batch, places, log_probs.dtype)]  # Before the first step.
+    alphas = [_beginning(log_probs, batch, places)]  # Before the first step.
     before = alphas[0].new_full((batch, 2), _IMPOSSIBLE)
     if most:
         index = extended.expand(most, batch, places)
@@ -169,20 +170,20 @@ def _losses(
             shifted = _C.cat([before, alpha], 1)
             stay_or_go = _C.logaddexp(alpha, shifted.narrow(1, 1, places))
             alphas.append(_C.logaddexp(stay_or_go, shifted.narrow(1, 0, places) + skip) + now)
-    ends = _C.stack(alphas)[_C.tensor(steps), _C.arange(batch)]
+    ends = _C.stack(alphas)[targets.new_tensor(steps), _C.arange(batch, device=targets.device)]
     return -_at_the_end(ends, labels)
 
 
-def _beginning(batch: int, places: int, dtype: Any) -> Tensor:
+def _beginning(log_probs: Tensor, batch: int, places: int) -> Tensor:
     """Return what is possible after no steps at all: to be at the first blank."""
-    alpha = _C.full((batch, places), _IMPOSSIBLE, dtype=dtype)
+    alpha = log_probs.new_full((batch, places), _IMPOSSIBLE)
     alpha[:, 0] = 0.0
     return alpha
 
 
 def _at_the_end(alpha: Tensor, labels: list[int]) -> Tensor:
     """Add the probabilities to be at the last label or the blank behind it."""
-    last = 2 * _C.tensor(labels, dtype=_C.int64).unsqueeze(1)
+    last = 2 * _C.tensor(labels, dtype=_C.int64, device=alpha.device).unsqueeze(1)
     at_blank = alpha.gather(1, last).squeeze(1)
     at_label = alpha.gather(1, (last - 1).clamp(min=0)).squeeze(1)
     has_labels = (last > 0).squeeze(1)
