@@ -4001,11 +4001,26 @@ class _SteppedSweep:
 def _accumulate_hooks(tensor: Tensor) -> Any:
     """The dict of a leaf's hooks that run after its gradient has arrived."""
 
+def _add_cast_rule(function: str, cpu: str, cuda: str) -> builtins.int:
+    """Says what autocast does with a function; returns the number of the rule."""
+
+def _amp_foreach_non_finite_check_and_unscale_(self: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
+    """Multiplies tensors in place, and sets found_inf to one if an element is not finite."""
+
+def _amp_update_scale_(self: Tensor, growth_tracker: Tensor, found_inf: Tensor, scale_growth_factor: builtins.float, scale_backoff_factor: builtins.float, growth_interval: builtins.int) -> Tensor:
+    """Makes a scale smaller if found_inf is not zero, and larger after enough calls where it is."""
+
 def _anomaly() -> tuple[builtins.bool, builtins.bool]:
     """(enabled, check_nan) of anomaly detection."""
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: builtins.bool, scale: builtins.float) -> Tensor:
     """Scaled dot product attention of (batch, heads, length, width), without the matrix of all scores."""
+
+def _autocast_devices() -> builtins.int:
+    """For which devices autocast is in force on this thread, by bit."""
+
+def _autocast_state() -> tuple[builtins.int, _dtype, _dtype, builtins.bool]:
+    """The state of autocast on this thread."""
 
 def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> tuple[Tensor, Tensor, Tensor]:
     """Every channel shifted and scaled; also its mean and its biased variance."""
@@ -4018,6 +4033,12 @@ def _budget_stats() -> dict:
 
 def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str, str]:
     """Ends a budget; returns the most bytes saved at a time on a device, by how many the limit was passed there, what was irreducible then, and the device."""
+
+def _cast_operands(rule: builtins.int, operands: Sequence[Tensor]) -> list[Tensor]:
+    """What autocast makes of operands."""
+
+def _cast_rules() -> list:
+    """(function, on the CPU, on CUDA) of every function that autocast knows."""
 
 def _check_count(op: str, count: builtins.int, what: str, bytes_each: builtins.int) -> None:
     """Refuses a result of more objects than memory can hold."""
@@ -4193,6 +4214,12 @@ def _drop_gradients(params: object) -> builtins.bool:
 def _edge_tensor(node: object, output_number: builtins.int) -> Tensor:
     """A tensor that stands for an output of an entry in a sweep."""
 
+def _enter_autocast(device_type: str, dtype: _dtype, enabled: builtins.bool, caches: builtins.bool) -> None:
+    """Enters a block of autocast."""
+
+def _enter_autocast_state(state: tuple[builtins.int, _dtype, _dtype, builtins.bool]) -> None:
+    """Enters a block with the state that _autocast_state() gave."""
+
 def _enter_device(device: object) -> None:
     """The same until _leave_device()."""
 
@@ -4268,6 +4295,9 @@ def _is_unguarded(tensor: Tensor) -> builtins.bool:
 def _layer_norm(input: Tensor, dims: builtins.int, weight: Tensor | None, bias: Tensor | None, eps: builtins.float, centred: builtins.bool) -> Tensor:
     """The last `dims` dimensions shifted and scaled to mean 0 and variance 1."""
 
+def _leave_autocast() -> None:
+    """Leaves the innermost block of autocast."""
+
 def _leave_device() -> None:
     """Takes back the last _enter_device() of this thread."""
 
@@ -4297,9 +4327,6 @@ def _node_hooks(node: object, before: builtins.bool) -> Any:
 
 def _open_range(name: str) -> builtins.int:
     """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
-
-def _operand_hook() -> Any:
-    """The hook of _set_operand_hook(), or None."""
 
 def _ops() -> list:
     """(name, attributes, traits, devices) of every op, by name."""
@@ -4364,6 +4391,9 @@ def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
 def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
     """Turns anomaly detection on or off."""
 
+def _set_autocast_devices(devices: builtins.int) -> builtins.int:
+    """Sets what _autocast_devices() gives; returns what it was."""
+
 def _set_before_write(hook: object | None) -> None:
     """Calls a function with each tensor that is about to be written in place."""
 
@@ -4375,9 +4405,6 @@ def _set_default_device(device: object | None) -> None:
 
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""
-
-def _set_operand_hook(hook: object | None) -> Any:
-    """Lets hook(op, operands) replace the operands of matrix products on this thread, before they are recorded; returns the hook before it, or None."""
 
 def _set_packing(on: builtins.bool) -> builtins.bool:
     """Lifts the hooks on saved values, or ends that; returns whether they were in force."""
@@ -4732,6 +4759,12 @@ def atanh_(input: Tensor) -> Tensor:
     Gradient of x: g / (1 - x * x)
     """
 
+def autocast_decrement_nesting() -> builtins.int:
+    """Leaves a block of autocast; returns how many this thread is in."""
+
+def autocast_increment_nesting() -> builtins.int:
+    """Enters a block of autocast; returns how many this thread is in."""
+
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2), for batches."""
 
@@ -4866,6 +4899,9 @@ def clamp_max(input: Tensor, max: object | None, *, out: Tensor | None = None) -
 
 def clamp_min(input: Tensor, min: object | None, *, out: Tensor | None = None) -> Tensor:
     """Values below min become min."""
+
+def clear_autocast_cache() -> None:
+    """Drops the casts of parameters that autocast has kept on this thread."""
 
 def clip(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
     """Values below min become min, values above max become max."""
@@ -5361,6 +5397,23 @@ def gelu(input: Tensor, approximate: str = 'none') -> Tensor:
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The outer product of two vectors."""
 
+def get_autocast_cpu_dtype() -> _dtype:
+    """Deprecated: use torch.get_autocast_dtype('cpu')."""
+
+def get_autocast_dtype(device_type: str) -> _dtype:
+    """The dtype that autocast casts to on a device type.
+
+    Args:
+        device_type: "cpu" or "cuda".
+
+    Example:
+        >>> torch.get_autocast_dtype("cpu")
+        torch.bfloat16
+    """
+
+def get_autocast_gpu_dtype() -> _dtype:
+    """Deprecated: use torch.get_autocast_dtype('cuda')."""
+
 def get_default_dtype() -> _dtype:
     """The dtype of new floating-point tensors."""
 
@@ -5510,6 +5563,24 @@ def initial_seed() -> builtins.int:
 
 def install_source_lines(own_folder: str) -> None:
     """Starts noting the source line of each tape entry."""
+
+def is_autocast_cache_enabled() -> builtins.bool:
+    """Whether autocast keeps the casts of parameters until the outermost block is left."""
+
+def is_autocast_cpu_enabled() -> builtins.bool:
+    """Deprecated: use torch.is_autocast_enabled('cpu')."""
+
+def is_autocast_enabled(device_type: str = 'cuda') -> builtins.bool:
+    """Whether autocast is on for a device type on this thread.
+
+    Args:
+        device_type: "cpu" or "cuda"; "cuda" if there is none.
+
+    Example:
+        >>> with torch.autocast("cpu"):
+        ...     torch.is_autocast_enabled("cpu")
+        True
+    """
 
 def is_complex(input: Tensor) -> builtins.bool:
     """Whether the dtype is a complex one."""
@@ -6548,6 +6619,41 @@ def selu_(input: Tensor) -> Tensor:
 
     Gradient of x: g * 1.0507009873554805 * where(x > 0, 1, 1.6732632423543772 * exp(x))
     """
+
+def set_autocast_cache_enabled(enabled: builtins.bool) -> None:
+    """Says whether autocast keeps the casts of parameters; use torch.autocast.
+
+    Args:
+        enabled: whether it does.
+    """
+
+def set_autocast_cpu_dtype(dtype: _dtype) -> None:
+    """Deprecated: use torch.set_autocast_dtype('cpu', dtype)."""
+
+def set_autocast_cpu_enabled(enabled: builtins.bool) -> None:
+    """Deprecated: use torch.set_autocast_enabled('cpu', enabled)."""
+
+def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
+    """Sets the dtype that autocast casts to on a device type; use torch.autocast.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        dtype: float16 or bfloat16.
+    """
+
+@overload
+def set_autocast_enabled(device_type: str, enabled: builtins.bool) -> None:
+    """Turns autocast on or off for a device type on this thread; use torch.autocast.
+
+    Args:
+        device_type: "cpu" or "cuda"; without it, "cuda".
+        enabled: whether it is on.
+    """
+@overload
+def set_autocast_enabled(enabled: builtins.bool) -> None: ...
+
+def set_autocast_gpu_dtype(dtype: _dtype) -> None:
+    """Deprecated: use torch.set_autocast_dtype('cuda', dtype)."""
 
 def set_blas_library(path: str) -> None:
     """Where the BLAS library lies."""

@@ -62,8 +62,8 @@ def casts(
 ) -> Callable[[_Function], _Function]:
     """Say what autocast does with the tensors that a function is given.
 
-    Inside of the function autocast is off, also where there is no rule: so it is for a function that
-    is one operation to PyTorch, and made of several here.
+    Inside of the function autocast is off, also where there is no rule: so it is for a function
+    that is one operation to PyTorch, and made of several here.
 
     Args:
         cpu: a rule of `CastRule`, on the CPU.

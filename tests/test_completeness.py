@@ -22,8 +22,10 @@ PACKAGE = Path(torch.__file__).parent
 MOST_SKIPS = 18
 MOST_PYTORCH_SKIPS = 16
 
+AUTOCAST = [name for name in dir(torch) if "autocast_" in name]
 # Public callables that are not ops on tensors, with the reason.
 NOT_OPS = {
+    **dict.fromkeys(AUTOCAST, "the state of autocast; amp/test_autocast.py"),
     "manual_seed": "seeds the generator; test_random.py",
     "seed": "seeds the generator; test_random.py",
     "initial_seed": "state of the generator; test_random.py",
@@ -67,7 +69,7 @@ NOT_OPS = {
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 42
+MOST_NOT_OPS = 42 + len(AUTOCAST)
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}

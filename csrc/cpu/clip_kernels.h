@@ -16,7 +16,7 @@ struct ClipKernels {
 };
 
 struct ClipTable {
-  ClipKernels kernels[2];  // float, double
+  ClipKernels kernels[2];                                     // float, double
   bool (*unscale_half[2])(void* x, int64_t n, float factor);  // float16, bfloat16
 };
 TAPEGRAD_ISA_TABLE(ClipTable, clip_table)

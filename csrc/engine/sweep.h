@@ -6,8 +6,8 @@
 
 #include "engine/targets.h"
 #include "engine/waiting.h"
-#include "graph/node.h"
 #include "graph/autocast.h"
+#include "graph/node.h"
 
 namespace tapegrad {
 

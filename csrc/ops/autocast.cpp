@@ -41,8 +41,7 @@ bool is_seen() {
 
 bool may_keep(const Tensor& x, DType dtype) {
   return autocast_settings.caches && x.dtype() == DType::Float32 && is_reduced_float(dtype) &&
-         requires_grad(x) && is_leaf(x) && !is_view(x) && !is_seen() &&
-         !x->storage().is_batched();
+         requires_grad(x) && is_leaf(x) && !is_view(x) && !is_seen() && !x->storage().is_batched();
 }
 
 Tensor kept_cast(const Tensor& x, DType dtype) {
@@ -74,9 +73,9 @@ DType widest(const CastRule& rule, std::span<const Tensor> operands, DeviceType 
   DType found = lower;
   for (const Tensor& x : operands) {
     if (!is_eligible(x, device) || x.dtype() == lower) continue;
-    TAPEGRAD_CHECK(x.dtype() == DType::Float32, rule.function,
-                   ": expected operands of float32 or ", name(lower),
-                   ", the dtype of autocast, got ", name(x.dtype()), "; cast it with .to()");
+    TAPEGRAD_CHECK(x.dtype() == DType::Float32, rule.function, ": expected operands of float32 or ",
+                   name(lower), ", the dtype of autocast, got ", name(x.dtype()),
+                   "; cast it with .to()");
     found = DType::Float32;
   }
   return found;

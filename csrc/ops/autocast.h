@@ -28,8 +28,7 @@ namespace tapegrad {
 void cast_operands(const CastRule& rule, std::span<Tensor> operands);
 
 // The dtype of a function whose rule is Cast::Total: what the caller gave, or what autocast sets.
-std::optional<DType> total_dtype(const CastRule& rule, const Tensor& x,
-                                 std::optional<DType> dtype);
+std::optional<DType> total_dtype(const CastRule& rule, const Tensor& x, std::optional<DType> dtype);
 
 // Calls the function with cast operands, and autocast lifted.
 template <class Function, class... Operands>

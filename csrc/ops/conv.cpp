@@ -34,12 +34,9 @@ const EntryKind conv_grad_weight_entry("convolution", conv_grad_weight_op,
                                        {{"input", {1}}, {"grad_output", {0}}});
 
 const CastRule cast_rules[] = {
-    {"conv1d", Cast::Lower, Cast::Lower},
-    {"conv2d", Cast::Lower, Cast::Lower},
-    {"conv3d", Cast::Lower, Cast::Lower},
-    {"conv_transpose1d", Cast::Lower, Cast::Lower},
-    {"conv_transpose2d", Cast::Lower, Cast::Lower},
-    {"conv_transpose3d", Cast::Lower, Cast::Lower},
+    {"conv1d", Cast::Lower, Cast::Lower},           {"conv2d", Cast::Lower, Cast::Lower},
+    {"conv3d", Cast::Lower, Cast::Lower},           {"conv_transpose1d", Cast::Lower, Cast::Lower},
+    {"conv_transpose2d", Cast::Lower, Cast::Lower}, {"conv_transpose3d", Cast::Lower, Cast::Lower},
     {"convolution", Cast::None, Cast::Lower},
 };
 
@@ -270,9 +267,9 @@ bool lie_channels_last(const Tensor& x, const Tensor& w) {
 Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias,
                    const Convolution& given) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(rule_of(op),
-                    [&](auto&... operands) { return convolution(op, operands..., given); }, input,
-                    weight, bias);
+    return run_cast(rule_of(op), [&](auto&... operands) {
+      return convolution(op, operands..., given);
+    }, input, weight, bias);
   const int64_t rank = weight.dim() - 2;
   TAPEGRAD_CHECK(rank >= 1 && rank <= 3, op,
                  ": expected a weight of 3, 4 or 5 dimensions, got weight of size ",

@@ -281,9 +281,9 @@ Tensor index(const Tensor& x, IndexList indices) {
 
 Tensor index_put(const Tensor& x, IndexList indices, const Tensor& values, bool accumulate) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(index_put_rule,
-                    [&](auto& x, auto& values) { return index_put(x, indices, values, accumulate); },
-                    x, values);
+    return run_cast(index_put_rule, [&](auto& x, auto& values) {
+      return index_put(x, indices, values, accumulate);
+    }, x, values);
   check_put_dtype(x, values);
   Prepared prepared = prepare("index_put", x, indices);
   Tensor y = clone(detach(x));
@@ -496,9 +496,9 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& given) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(index_copy_rule,
-                    [&](auto& x, auto& source) { return index_copy(x, dim, index, source); }, x,
-                    given);
+    return run_cast(index_copy_rule, [&](auto& x, auto& source) {
+      return index_copy(x, dim, index, source);
+    }, x, given);
   Tensor source = copied_source(x, given);
   Tensor y = clone(detach(x), MemoryFormat::Contiguous);
   write_index_copy(y, dim, index, source);

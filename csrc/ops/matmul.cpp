@@ -290,7 +290,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(addmm_rule, [&](auto&... operands) { return addmm(operands..., beta, alpha); }, x, a, b);
+    return run_cast(addmm_rule, [&](auto&... operands) { return addmm(operands..., beta, alpha); },
+                    x, a, b);
   check_rank("addmm", "mat1", a, 2);
   check_rank("addmm", "mat2", b, 2);
   check_dtypes("addmm", a, b);
@@ -301,7 +302,8 @@ Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Sca
 
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(baddbmm_rule, [&](auto&... operands) { return baddbmm(operands..., beta, alpha); }, x, a, b);
+    return run_cast(baddbmm_rule,
+                    [&](auto&... operands) { return baddbmm(operands..., beta, alpha); }, x, a, b);
   check_rank("baddbmm", "batch1", a, 3);
   check_rank("baddbmm", "batch2", b, 3);
   TAPEGRAD_CHECK(a.size(0) == b.size(0),
@@ -313,7 +315,8 @@ Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, S
 
 Tensor addmv(const Tensor& x, const Tensor& a, const Tensor& v, Scalar beta, Scalar alpha) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(addmv_rule, [&](auto&... operands) { return addmv(operands..., beta, alpha); }, x, a, v);
+    return run_cast(addmv_rule, [&](auto&... operands) { return addmv(operands..., beta, alpha); },
+                    x, a, v);
   check_rank("addmv", "mat", a, 2);
   check_rank("addmv", "vec", v, 1);
   Tensor column = x.dim() == 0 ? x : unsqueeze(x, 1);

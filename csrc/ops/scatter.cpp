@@ -182,9 +182,9 @@ void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   if (autocast_devices) [[unlikely]]
-    return run_cast(scatter_add_rule,
-                    [&](auto& x, auto& source) { return scatter_add(x, dim, index, source); }, x,
-                    source);
+    return run_cast(scatter_add_rule, [&](auto& x, auto& source) {
+      return scatter_add(x, dim, index, source);
+    }, x, source);
   return scattered<ScatterAddBackward>("scatter_add", x, dim, index, source, ScatterMode::Add);
 }
 

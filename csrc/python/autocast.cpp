@@ -124,8 +124,7 @@ void bind_old_names(Binder& b) {
     warn_deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')");
     return get_dtype("cuda");
   });
-  bind_deprecated(b, "set_autocast_cpu_dtype", "set_autocast_dtype('cpu', dtype)",
-                  [](DType dtype) {
+  bind_deprecated(b, "set_autocast_cpu_dtype", "set_autocast_dtype('cpu', dtype)", [](DType dtype) {
     warn_deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)");
     set_dtype("cpu", dtype);
   }, "dtype"_a);

@@ -180,19 +180,19 @@ void bind_optimizer(Binder& b) {
   b.function("_scale_tensors", [](const std::vector<Tensor>& tensors, const Tensor& factor) {
     return scale_tensors(tensors, factor);
   }, "tensors"_a, "factor"_a, "Multiplies tensors in place; False where that is composed.");
-  b.function(
-      "_amp_foreach_non_finite_check_and_unscale_",
-      [](const std::vector<Tensor>& tensors, const Tensor& found_inf, const Tensor& inv_scale) {
-    unscale_tensors(tensors, found_inf, inv_scale);
-  }, "self"_a, "found_inf"_a, "inv_scale"_a,
-      "Multiplies tensors in place, and sets found_inf to one if an element is not finite.");
+  b.function("_amp_foreach_non_finite_check_and_unscale_",
+             [](const std::vector<Tensor>& tensors, const Tensor& found_inf,
+                const Tensor& inv_scale) { unscale_tensors(tensors, found_inf, inv_scale); },
+             "self"_a, "found_inf"_a, "inv_scale"_a,
+             "Multiplies tensors in place, and sets found_inf to one if an element is not finite.");
   b.function(
       "_amp_update_scale_",
       [](Tensor self, const Tensor& growth_tracker, const Tensor& found_inf, double growth_factor,
          double backoff_factor, int64_t growth_interval) {
     update_scale(self, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval);
     return self;
-  }, "self"_a, "growth_tracker"_a, "found_inf"_a, "scale_growth_factor"_a,
+  },
+      "self"_a, "growth_tracker"_a, "found_inf"_a, "scale_growth_factor"_a,
       "scale_backoff_factor"_a, "growth_interval"_a,
       "Makes a scale smaller if found_inf is not zero, and larger after enough calls where it is.");
 }

@@ -105,9 +105,8 @@ class autocast:
         _C._enter_autocast(self.device, self.fast_dtype, self._enabled, self._cache_enabled)
         return self
 
-    def __exit__(self, *exception: object) -> bool:
+    def __exit__(self, *exception: object) -> None:
         _C._leave_autocast()
-        return False
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):

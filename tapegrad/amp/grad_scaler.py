@@ -50,8 +50,8 @@ class GradScaler:
         growth_factor: what the scale is multiplied by after `growth_interval` steps in a row.
         backoff_factor: what it is multiplied by after gradients with infinities or NaN.
         growth_interval: so many steps in a row without these make the scale grow.
-        enabled: whether anything is scaled. If not, `step` is the optimizer's own, and the rest does
-            nothing.
+        enabled: whether anything is scaled. If not, `step` is the optimizer's own, and the rest
+            does nothing.
 
     Example:
         >>> x = torch.tensor([1.0], requires_grad=True)
@@ -107,8 +107,8 @@ class GradScaler:
         for name in ("_scale", "_growth_tracker"):
             if getattr(self, name) is None:
                 raise AssertionError(
-                    f"Attempted {method} but {name} is None.  This may indicate your script did not "
-                    "use scaler.scale(loss or outputs) earlier in the iteration."
+                    f"Attempted {method} but {name} is None.  This may indicate your script did "
+                    "not use scaler.scale(loss or outputs) earlier in the iteration."
                 )
         assert self._scale is not None and self._growth_tracker is not None
         return self._scale, self._growth_tracker

@@ -107,12 +107,13 @@ CONVOLUTIONS = {
 POINTWISE = {
     name: function(name, (3, 4))
     for name in (
-        "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan"
-        " tanh sigmoid sin sqrt relu neg abs exp2 erf atan"
-    ).split()
+        *("acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p"),
+        *("reciprocal", "rsqrt", "sinh", "tan", "tanh", "sigmoid", "sin", "sqrt", "relu", "neg"),
+        *("abs", "exp2", "erf", "atan", "square"),
+    )
 } | {
     "pow": lambda t, x: x(3, 4) ** 3,
-    "square": lambda t, x: x(3, 4) ** 2,
+    "pow of two": lambda t, x: x(3, 4) ** 2,
     "pow of tensors": function("pow", (3, 4), (3, 4)),
     "pow of a number": lambda t, x: 2 ** x(3, 4),
     "softplus": functional("softplus", (3, 4)),
@@ -229,38 +230,42 @@ POOLS = {
     for rank in (1, 2, 3)
 }
 
-SHAPES = {
-    f"pad {mode} {rank}": functional("pad", images(rank), pad=[1] * 2 * rank, mode=mode)
-    for mode in ("reflect", "replicate", "circular", "constant")
-    for rank in (1, 2, 3)
-} | {
-    f"interpolate {mode}": functional("interpolate", images(rank), scale_factor=2, mode=mode)
-    for mode, rank in {
-        "nearest": 2,
-        "nearest-exact": 1,
-        "linear": 1,
-        "bilinear": 2,
-        "bicubic": 2,
-        "trilinear": 3,
-        "area": 2,
-    }.items()
-} | {
-    "interpolate area 3": functional("interpolate", images(3), size=(2, 2, 2), mode="area"),
-    "grid_sample": functional("grid_sample", images(2), (2, 3, 3, 2), align_corners=False),
-    "affine_grid": lambda t, x: t.nn.functional.affine_grid(
-        x(2, 2, 3), (2, 1, 3, 3), align_corners=False
-    ),
-    "cat": lambda t, x: t.cat([x(2, 3), x(2, 3)]),
-    "stack": lambda t, x: t.stack([x(2, 3), x(2, 3)]),
-    "hstack": lambda t, x: t.hstack([x(2, 3), x(2, 3)]),
-    "index_copy": lambda t, x: x(4, 2).index_copy(0, x.classes(3), x(3, 2)),
-    "index_put": lambda t, x: x(4, 2).index_put((x.classes(3),), x(3, 2)),
-    "scatter_add": lambda t, x: x(4, 2).scatter_add(0, x.classes(3, 2), x(3, 2)),
-    "embedding": lambda t, x: t.nn.functional.embedding(x.classes(3), x(4, 2)),
-    "embedding_bag": lambda t, x: t.nn.functional.embedding_bag(x.classes(2, 3), x(4, 2)),
-    "dropout": functional("dropout", (3, 4), training=False),
-    "glu": functional("glu", (3, 4)),
-}
+SHAPES = (
+    {
+        f"pad {mode} {rank}": functional("pad", images(rank), pad=[1] * 2 * rank, mode=mode)
+        for mode in ("reflect", "replicate", "circular", "constant")
+        for rank in (1, 2, 3)
+    }
+    | {
+        f"interpolate {mode}": functional("interpolate", images(rank), scale_factor=2, mode=mode)
+        for mode, rank in {
+            "nearest": 2,
+            "nearest-exact": 1,
+            "linear": 1,
+            "bilinear": 2,
+            "bicubic": 2,
+            "trilinear": 3,
+            "area": 2,
+        }.items()
+    }
+    | {
+        "interpolate area 3": functional("interpolate", images(3), size=(2, 2, 2), mode="area"),
+        "grid_sample": functional("grid_sample", images(2), (2, 3, 3, 2), align_corners=False),
+        "affine_grid": lambda t, x: t.nn.functional.affine_grid(
+            x(2, 2, 3), (2, 1, 3, 3), align_corners=False
+        ),
+        "cat": lambda t, x: t.cat([x(2, 3), x(2, 3)]),
+        "stack": lambda t, x: t.stack([x(2, 3), x(2, 3)]),
+        "hstack": lambda t, x: t.hstack([x(2, 3), x(2, 3)]),
+        "index_copy": lambda t, x: x(4, 2).index_copy(0, x.classes(3), x(3, 2)),
+        "index_put": lambda t, x: x(4, 2).index_put((x.classes(3),), x(3, 2)),
+        "scatter_add": lambda t, x: x(4, 2).scatter_add(0, x.classes(3, 2), x(3, 2)),
+        "embedding": lambda t, x: t.nn.functional.embedding(x.classes(3), x(4, 2)),
+        "embedding_bag": lambda t, x: t.nn.functional.embedding_bag(x.classes(2, 3), x(4, 2)),
+        "dropout": functional("dropout", (3, 4), training=False),
+        "glu": functional("glu", (3, 4)),
+    }
+)
 
 CELLS = {
     "rnn_tanh_cell": function("rnn_tanh_cell", (2, 3), (2, 4), (4, 3), (4, 4), (4,), (4,)),

@@ -1,6 +1,7 @@
 """Blocks of autocast: nesting, threads, decorators, casts that are kept, warnings and errors."""
 
 import gc
+import re
 import threading
 
 import pytest
@@ -503,3 +504,22 @@ def test_the_list_of_rules():
     assert rules["binary_cross_entropy"] == ("float32", "refused")
     assert rules["einsum"] == ("lower", "lower")
     assert "nansum" not in rules and "add" not in rules
+
+
+@pytest.mark.skipif(IS_TORCH, reason="of tapegrad's page")
+def test_the_page_lists_the_rules():
+    from pathlib import Path
+
+    from tapegrad._casts import cast_rules
+
+    text = (Path(__file__).parents[2] / "docs" / "amp.md").read_text(encoding="utf-8")
+    listed = set()
+    for rule, device, names in re.findall(r"- `(\w+)` on `(\w+)`: ([^.]*)\.", text):
+        listed |= {(name, device, rule) for name in re.split(r",\s+", names)}
+    known = {
+        (rule.function, device, getattr(rule, device))
+        for rule in cast_rules()
+        for device in ("cpu", "cuda")
+        if getattr(rule, device) != "none"
+    }
+    assert listed == known

@@ -51,7 +51,11 @@ def train(library, optimizer, steps=200):
         for each in optimizers:
             scaler.step(each)
         scaler.update(*([64.0] if step == 100 else []))
-        yield scaler.get_scale(), scaler._get_growth_tracker(), [w.detach().clone().numpy() for w in weights]
+        yield (
+            scaler.get_scale(),
+            scaler._get_growth_tracker(),
+            [w.detach().clone().numpy() for w in weights],
+        )
 
 
 @pytest.mark.skipif(pytorch is None or IS_TORCH, reason=REASON or "PyTorch is under test")

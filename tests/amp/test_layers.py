@@ -60,7 +60,7 @@ LAYERS = {
 }
 
 
-def Attention(nn, need_weights=False):  # noqa: N802
+def Attention(nn, need_weights=False):
     class SelfAttention(nn.Module):
         def __init__(self):
             super().__init__()
@@ -141,10 +141,8 @@ def test_layer(name, dtype, lower, recording):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_lstm(dtype):
-    """PyTorch casts the whole layer where oneDNN runs it, which is off in these tests: see values."""
-    mine, other = torch.nn.LSTM(3, 4, 2, bidirectional=True), pytorch.nn.LSTM(
-        3, 4, 2, bidirectional=True
-    )
+    """PyTorch casts the whole layer where oneDNN runs it, which is off here: values alone."""
+    mine, other = (each.nn.LSTM(3, 4, 2, bidirectional=True) for each in (torch, pytorch))
     mine.load_state_dict({k: torch.tensor(v.numpy()) for k, v in other.state_dict().items()})
     x = np.random.default_rng(0).standard_normal((5, 2, 3))
     packed = [(torch, mine), (pytorch, other)]

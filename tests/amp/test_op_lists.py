@@ -5,11 +5,12 @@ import contextlib
 import dtypes as dt
 import numpy as np
 import pytest
-from amp.calls import CALLS, Maker
 from cases import each
 from library import pytorch_for_parity, torch
 from op_db.row import Sample, Value, call, results, walk
 from op_db.sampler import draw
+
+from amp.calls import CALLS, Maker
 
 pytorch, REASON = pytorch_for_parity()
 if pytorch is None:
@@ -59,10 +60,10 @@ def to_array(tensor):
 def sweep(library, answer):
     """Run backward from results, each element of which has a weight of its own."""
     total = 0
-    for each in answer:
-        if each.requires_grad:
-            weights = np.cos(np.arange(each.numel())).reshape(each.shape)
-            total = total + (each.double() * library.tensor(weights)).sum()
+    for result in answer:
+        if result.requires_grad:
+            weights = np.cos(np.arange(result.numel())).reshape(result.shape)
+            total = total + (result.double() * library.tensor(weights)).sum()
     total.backward()
 
 
@@ -88,8 +89,8 @@ def test_call(name, kind, lower):
     sweep(pytorch, theirs)
     grads = [[each.grad for each in x.made] for x in made]
     assert [each is None for each in grads[0]] == [each is None for each in grads[1]]
-    for each in made[0].made:
-        assert each.grad is None or each.grad.dtype is each.dtype
+    for leaf in made[0].made:
+        assert leaf.grad is None or leaf.grad.dtype is leaf.dtype
     known = [[each for each in several if each is not None] for several in grads]
     assert_near(*known, 2 * allowed, f"gradients of {name}")
 
@@ -109,7 +110,7 @@ FRACTIONAL = {"fractional_max_pool2d", "fractional_max_pool3d"}
 
 # ---- the rows of the op database, which tell of functions that autocast leaves alone
 
-# PyTorch makes these of cat() or stack(), which refuse half precision of another kind than autocast's.
+# PyTorch makes these of cat() or stack(), which refuse half precision of the other kind.
 JOINING = {"roll", "unique"}
 
 

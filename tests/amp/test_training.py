@@ -1,7 +1,7 @@
 """A hundred steps under autocast on the CPU, beside PyTorch's.
 
-Half precision rounds, and the two libraries not at the same places, so the curves are not equal. What
-is asked: the losses under autocast are no farther from those in float32 than twice as far as
+Half precision rounds, and the two libraries not at the same places, so the curves are not equal.
+What is asked: the losses under autocast are no farther from those in float32 than twice as far as
 PyTorch's are from its own, in the mean over the steps.
 """
 

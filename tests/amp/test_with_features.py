@@ -20,7 +20,12 @@ LOWER = torch.bfloat16
 @pytest.fixture
 def model():
     return nn.Sequential(
-        nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4)
+        nn.Linear(8, 16),
+        nn.GELU(),
+        nn.LayerNorm(16),
+        nn.Linear(16, 16),
+        nn.Tanh(),
+        nn.Linear(16, 4),
     )
 
 
@@ -100,9 +105,9 @@ def test_a_selective_checkpoint(model, x, shared):
 
     def contexts():
         return create_selective_checkpoint_contexts(
-            lambda ctx, op, *args, **kwargs: CheckpointPolicy.MUST_SAVE
-            if op in keep
-            else CheckpointPolicy.PREFER_RECOMPUTE
+            lambda ctx, op, *args, **kwargs: (
+                CheckpointPolicy.MUST_SAVE if op in keep else CheckpointPolicy.PREFER_RECOMPUTE
+            )
         )
 
     def run(model, x):
@@ -142,7 +147,7 @@ def test_offloading(model, x, tmp_path):
 
 
 def test_a_replay_reads_the_parameters_of_its_time(model, x):
-    """A cast that was kept before the block is no part of it: parameters change until the replay."""
+    """A cast that was kept before is no part of it: parameters change until the replay."""
     with torch.autocast("cpu"):
         model(x)  # casts of all parameters are kept now
         with tape.record(replay=True, inputs=x) as t, torch.no_grad():
@@ -160,9 +165,8 @@ def test_a_replay_reads_the_parameters_of_its_time(model, x):
 
 
 def test_a_saved_program(model, x, tmp_path):
-    with torch.autocast("cpu"):
-        with tape.record(replay=True, inputs=x) as t, torch.no_grad():
-            y = model(x)
+    with torch.autocast("cpu"), tape.record(replay=True, inputs=x) as t, torch.no_grad():
+        y = model(x)
     parameters = dict(model.named_parameters())
     program = t.program(names={"x": x, **parameters}, outputs={"y": y})
     program.save(tmp_path / "model.program")

@@ -7,8 +7,8 @@ mapped.
 
     =  equal to the bit to the run without those that must change nothing
     ~  within the tolerance of `combinations.py`: the same derivative, computed in another way
-       (1e-8 of its norm, in float64; 2 % with autocast, which rounds to float16), or sums in another
-       order (1e-12)
+       (1e-8 of its norm, in float64; 10 % with autocast, which rounds to bfloat16), or sums in
+       another order (1e-12)
     <  within the error that the lossy coding states
     x  refused, in the words and for the reason that `refusals.py` lists
     .  cannot nest like this: a replay is of a whole step

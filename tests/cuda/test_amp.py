@@ -204,7 +204,11 @@ def test_unscale(dtype, place):
     whole = (torch.arange(40003) % 7).to(dtype)
     if place is not None:
         whole[place + 1] = INFINITY
-    tensors = [whole.cuda()[1:], torch.ones((), dtype=dtype).cuda(), torch.ones(3, dtype=dtype).cuda()]
+    tensors = [
+        whole.cuda()[1:],
+        torch.ones((), dtype=dtype).cuda(),
+        torch.ones(3, dtype=dtype).cuda(),
+    ]
     wanted = [(each * 0.25).cpu() for each in tensors]
     found, factor = torch.zeros((), device="cuda"), torch.tensor(0.25, device="cuda")
     torch._amp_foreach_non_finite_check_and_unscale_(tensors, found, factor)

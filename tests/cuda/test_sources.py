@@ -399,9 +399,7 @@ INSTANCES = {
         ),
         *each("NormOfPartsArguments", *(f"norm_of_parts<{s}, NormTwo<{s}>>" for s in FLOATS)),
         *each("ScaleArguments", "scale_pieces<float, float>", "scale_pieces<double, float>"),
-        *each(
-            "UnscaleArguments", *(f"unscale_pieces<{s}>" for s in (*FLOATS, "Half", "BFloat16"))
-        ),
+        *each("UnscaleArguments", *(f"unscale_pieces<{s}>" for s in (*FLOATS, "Half", "BFloat16"))),
         *each("UpdateScaleArguments", "update_scale"),
     ],
 }

@@ -62,7 +62,9 @@ def ctc_loss(
         _as_list("target_lengths", target_lengths),
     )
     _check_predictions(batch, steps, labels, blank)
-    padded = _padded_targets(targets.to(batch.device), labels, batch.shape[1], batch.shape[2], is_single)
+    padded = _padded_targets(
+        targets.to(batch.device), labels, batch.shape[1], batch.shape[2], is_single
+    )
     losses = _losses(batch, padded, steps, labels, blank)
     is_possible = losses.detach() < -_IMPOSSIBLE / 10
     if zero_infinity:

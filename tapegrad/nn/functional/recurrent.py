@@ -244,10 +244,10 @@ def _layer(
     reverse: bool,
     batch_sizes: list[int] | None = None,
 ) -> tuple[Tensor, State]:
-    """Run one layer in one direction over a whole sequence: as autocast wants it, where it is on."""
-    run = _run_layer
-    if _C._autocast_devices():
-        run = _cast_lstm_layer if kind == "LSTM" and weights[4] is None else _cast_layer
+    """Run one layer in one direction over a whole sequence, as autocast wants it if it is on."""
+    if not _C._autocast_devices():
+        return _run_layer(kind, x, state, weights, reverse, batch_sizes)
+    run = _cast_lstm_layer if kind == "LSTM" and weights[4] is None else _cast_layer
     return run(kind, x, state, weights, reverse, batch_sizes)
 
 
