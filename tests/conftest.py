@@ -18,6 +18,7 @@ def fresh_state():
     torch.manual_seed(0)
     yield
     assert torch.is_grad_enabled(), "a test left gradient recording off"
+    assert not torch.is_autocast_enabled("cpu"), "a test left autocast on"
     assert torch.get_default_dtype() is torch.float32, "a test left another default dtype"
 
 

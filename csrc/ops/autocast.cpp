@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
 #include "intercept/call_cache.h"
@@ -22,9 +23,17 @@ bool is_eligible(const Tensor& x, DeviceType device) {
 
 struct KeptCast {
   Tensor leaf;
-  uint32_t version;  // of the leaf when it was cast
+  // What the leaf showed when it was cast: its memory, and the version of that. `leaf.data = x` changes both.
+  Tensor seen;
+  uint32_t version;
   bool recorded;
   Tensor result;
+
+  bool is_for(DType dtype) const { return result.dtype() == dtype && recorded == grad_enabled; }
+  bool is_valid() const {
+    return leaf->storage_ref() == seen->storage_ref() && same_geometry(leaf, seen) &&
+           version == leaf->storage().version();
+  }
 };
 // By leaf, one for each dtype. Not an object of the thread: at its end nobody holds the GIL.
 using KeptCasts = std::unordered_multimap<const TensorImpl*, KeptCast>;
@@ -44,20 +53,26 @@ bool may_keep(const Tensor& x, DType dtype) {
          requires_grad(x) && is_leaf(x) && !is_view(x) && !is_seen() && !x->storage().is_batched();
 }
 
-Tensor kept_cast(const Tensor& x, DType dtype) {
-  if (!kept_casts) kept_casts = new KeptCasts;
-  const uint32_t version = x->storage().version();
+KeptCasts::iterator find_kept(const Tensor& x, DType dtype) {
   auto [each, end] = kept_casts->equal_range(x.impl());
-  for (; each != end; ++each) {
-    KeptCast& kept = each->second;
-    if (kept.result.dtype() != dtype || kept.recorded != grad_enabled) continue;
-    if (kept.version == version) return kept.result;
-    kept.version = version;
-    kept.result = cast(x, dtype);
-    return kept.result;
+  for (; each != end; ++each)
+    if (each->second.is_for(dtype)) return each;
+  return kept_casts->end();
+}
+
+Tensor kept_cast(const Tensor& x, DType dtype) {
+  if (kept_casts) {
+    auto kept = find_kept(x, dtype);
+    if (kept != kept_casts->end() && kept->second.is_valid()) return kept->second.result;
   }
+  const Tensor seen = alias(x, x.sizes(), x.strides(), x->offset());
+  const uint32_t version = x->storage().version();
   Tensor result = cast(x, dtype);
-  kept_casts->emplace(x.impl(), KeptCast{x, version, grad_enabled, result});
+  // The op may have run Python, which may have dropped all of them; what goes last may, too.
+  if (!kept_casts) kept_casts = new KeptCasts;
+  KeptCasts::node_type stale;
+  if (auto kept = find_kept(x, dtype); kept != kept_casts->end()) stale = kept_casts->extract(kept);
+  kept_casts->emplace(x.impl(), KeptCast{x, seen, version, grad_enabled, result});
   return result;
 }
 

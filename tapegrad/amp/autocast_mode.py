@@ -13,7 +13,13 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._types import device as _device
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = [
+    "autocast",
+    "autocast_decorator",
+    "custom_bwd",
+    "custom_fwd",
+    "is_autocast_available",
+]
 
 _LOWER = (_C.bfloat16, _C.float16)
 
@@ -116,12 +122,23 @@ class autocast:
                 "    with torch.autocast(device_type=...):\n        output = model(input)"
             )
 
-        @functools.wraps(func)
-        def call(*arguments: Any, **options: Any) -> Any:
-            with self:
-                return func(*arguments, **options)
+        return autocast_decorator(self, func)
 
-        return call
+
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs inside of a block: what decorating with the block gives.
+
+    Args:
+        autocast_instance: the block.
+        func: the function.
+    """
+
+    @functools.wraps(func)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with autocast_instance:
+            return func(*arguments, **options)
+
+    return call
 
 
 def _warn(text: str) -> None:

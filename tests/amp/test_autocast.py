@@ -20,7 +20,6 @@ def x():
 @pytest.fixture(autouse=True)
 def clean_state():
     yield
-    assert not torch.is_autocast_enabled("cpu"), "a test left autocast on"
     assert torch.get_autocast_dtype("cpu") is LOWER, "a test left another dtype of autocast"
     assert torch.is_autocast_cache_enabled(), "a test left the cache off"
 
@@ -244,6 +243,17 @@ def test_a_kept_cast_is_not_used_after_a_step(x):
         y = layer(x)
     expected = linear(x.to(LOWER), layer.weight.to(LOWER), layer.bias.to(LOWER))
     assert torch.equal(y, expected)
+
+
+@better
+def test_a_kept_cast_is_not_used_for_other_data(x):
+    weight = torch.randn(2, 2, requires_grad=True)
+    others = torch.randn(4, 2)
+    with torch.autocast("cpu"):
+        x @ weight
+        for other in (torch.randn(2, 2), others[:2], others[2:], others[2:].t()):
+            weight.data = other
+            assert torch.equal(x @ weight, x.to(LOWER) @ other.to(LOWER))
 
 
 @better
@@ -491,6 +501,18 @@ def test_old_names_warn():
         torch.cuda.amp.GradScaler(enabled=False)
     with pytest.warns(FutureWarning, match=r"`torch.amp.GradScaler\('cpu', args...\)`"):
         assert torch.cpu.amp.GradScaler().is_enabled()
+
+
+@pytest.mark.skipif(IS_TORCH, reason="of tapegrad's list")
+def test_warnings_name_the_line_of_the_caller():
+    x = torch.rand(2, 3)
+    functional = torch.nn.functional
+    for enabled in (False, True):
+        with pytest.warns(UserWarning) as found, torch.autocast("cpu", enabled=enabled):
+            functional.mse_loss(x, x[:1])
+            functional.kl_div(x, x)
+            functional.grid_sample(torch.rand(1, 1, 3, 3), torch.rand(1, 3, 3, 2))
+        assert [each.filename for each in found] == [__file__] * 3
 
 
 @pytest.mark.skipif(IS_TORCH, reason="of tapegrad's list")

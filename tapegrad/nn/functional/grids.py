@@ -120,7 +120,7 @@ def _warn_of_default() -> None:
     warnings.warn(
         "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
         "1.3.0. Please specify align_corners=True if the old behavior is desired.",
-        stacklevel=3,
+        stacklevel=4,  # `casts` has a frame of its own
     )
 
 
@@ -265,7 +265,7 @@ def _warn_of_units() -> None:
     warnings.warn(
         "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
         "align_corners=True. This is not an intended use case of affine_grid.",
-        stacklevel=3,
+        stacklevel=4,  # `casts` has a frame of its own
     )
 
 

@@ -533,7 +533,7 @@ def kl_div(
             "reduction: 'mean' divides the total loss by both the batch size and the support "
             "size; 'batchmean' divides only by the batch size, and aligns with the KL div math "
             "definition.",
-            stacklevel=2,
+            stacklevel=3,  # `casts` has a frame of its own
         )
     if log_target:
         loss = target.exp() * (target - input)
