@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from library import pytorch_for_parity, torch
+from library import IS_TORCH, pytorch_for_parity, torch
 
 pytorch, REASON = pytorch_for_parity()
-if pytorch is None:
-    pytest.skip(REASON, allow_module_level=True)
+if pytorch is None or IS_TORCH:
+    pytest.skip(REASON or "PyTorch beside itself", allow_module_level=True)
 
 LAYERS = {
     "Linear": (lambda nn: nn.Linear(4, 5), (3, 4)),
@@ -175,3 +175,20 @@ def test_fractional_pools_are_of_float32():
         x = torch.randn(1, 1, 5, 5, dtype=torch.bfloat16)
         assert functional.fractional_max_pool2d(x, 2, 3).dtype is torch.float32
         assert functional.fractional_max_pool3d(x[..., None], 1, 1).dtype is torch.float32
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_of_another_device_are_left_alone(kind):
+    layer, x = getattr(torch.nn, kind)(3, 4), torch.randn(5, 2, 3)
+    expected = layer(x)[0]
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        found = layer(x)[0]
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert torch.equal(found, expected)
+    with torch.autocast("cpu"):
+        meta = getattr(torch.nn, kind)(3, 4, device="meta")
+        assert meta(x.to("meta"))[0].dtype is torch.float32
+        wide = layer.double()(x.double())[0]
+    assert wide.dtype is torch.float64 and torch.allclose(wide.float(), expected, atol=1e-6)

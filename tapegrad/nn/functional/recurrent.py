@@ -257,7 +257,7 @@ def _run_layer(
     state: State,
     weights: Sequence[Tensor | None],
     reverse: bool,
-    batch_sizes: list[int] | None = None,
+    batch_sizes: list[int] | None,
 ) -> tuple[Tensor, State]:
     """Run one layer in one direction over a whole sequence.
 
@@ -321,8 +321,10 @@ def _cast_layer(
     reverse: bool,
     batch_sizes: list[int] | None,
 ) -> tuple[Tensor, State]:
-    cast = x.device.type == "cuda" and _C.is_autocast_enabled("cuda")
-    run = _CAST_ON_CUDA[kind] if cast else _run_steps
+    device = x.device.type
+    run = _CAST_ON_CUDA[kind] if device == "cuda" else _run_steps
+    if device == "meta" or not _C.is_autocast_enabled(device):
+        run = _run_layer
     return run(kind, x, state, weights, reverse, batch_sizes)
 
 
