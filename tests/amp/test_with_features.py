@@ -127,6 +127,28 @@ def test_a_budget_changes_no_bit(model, x):
     assert_equal(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore::tapegrad.tape.BudgetWarning")
+@pytest.mark.parametrize("limit", [1 << 30, 64])
+@pytest.mark.parametrize("outer", [False, True])
+def test_steps_in_one_block_are_those_in_several(x, limit, outer):
+    """Kept casts, also evicted ones, are of the parameters that the last step has left."""
+
+    def losses(outer, limit):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with tape.budget(limit), torch.autocast("cpu", enabled=outer):
+            for _ in range(4):
+                optimizer.zero_grad()
+                with torch.autocast("cpu"):
+                    loss = functional.cross_entropy(model(x) + model(x), torch.arange(5) % 4)
+                loss.backward()
+                optimizer.step()
+                yield loss.item()
+
+    assert list(losses(outer, limit)) == list(losses(False, 1 << 30))
+
+
 def test_codings(model, x):
     expected = gradients(model, x)
     with tape.compress("exact", min_bytes=1):
