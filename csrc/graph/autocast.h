@@ -41,9 +41,8 @@ struct CastRule {
 
   Cast on(DeviceType device) const { return casts[static_cast<int>(device)]; }
 
-  const char* function;  // as PyTorch calls it
-  Cast casts[kDeviceTypes] = {Cast::None, Cast::None,
-                              Cast::None};  // none on the meta device, as in PyTorch
+  const char* function;      // as PyTorch calls it
+  Cast casts[kDeviceTypes];  // none on the meta device, as in PyTorch
 };
 // All that there are, those of functions written in Python included.
 const std::vector<const CastRule*>& all_cast_rules();

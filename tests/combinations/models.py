@@ -194,6 +194,7 @@ class Adjoint(torch.autograd.Function):
     STEPS, SIZE = 6, 0.1
 
     @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
     def forward(ctx, y, w):
         states = [y]
         for _ in range(Adjoint.STEPS):
@@ -204,6 +205,7 @@ class Adjoint(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
+    @torch.amp.custom_bwd(device_type="cpu")
     def backward(ctx, grad):
         w, *states = ctx.saved_tensors
         grad_w = torch.zeros_like(w)

@@ -15,7 +15,7 @@ from .features import FEATURES, Feature
 from .models import MODELS
 from .refusals import REFUSALS, ROUNDED
 
-MOST_REFUSALS = 6
+MOST_REFUSALS = 7
 MOST_ROUNDED = 5
 
 
