@@ -484,7 +484,7 @@ Ref<Storage> Budget::empty_storage(size_t nbytes, Device device) {
 }
 
 void Budget::take_bytes(Storage& storage) noexcept {
-  if (storage.savers() > 0) saved_bytes_on(storage.device()).remove(storage.nbytes());
+  if (is_charged(storage)) saved_bytes_on(storage.device()).remove(storage.nbytes());
   Storage::free_bytes(storage.device(), storage.data_, storage.nbytes());
   storage.data_ = nullptr;
   storage.context_.flags |= Storage::kEvicted;
@@ -492,17 +492,18 @@ void Budget::take_bytes(Storage& storage) noexcept {
 }
 
 void Budget::move_bytes(Storage& from, Storage& to) noexcept {
-  if (from.savers() > 0) saved_bytes_on(from.device()).remove(from.nbytes());
-  if (to.savers() > 0) saved_bytes_on(to.device()).add(to.nbytes());
+  if (is_charged(from)) saved_bytes_on(from.device()).remove(from.nbytes());
   to.data_ = std::exchange(from.data_, nullptr);
   from.context_.flags |= Storage::kEvicted;
   to.context_.flags &= ~uint32_t{Storage::kEvicted};
+  if (is_charged(to)) saved_bytes_on(to.device()).add(to.nbytes());
 }
 
 void Budget::give_bytes(Storage& storage) {
   storage.data_ = Storage::allocate_bytes(storage.device(), storage.nbytes());
   storage.context_.flags &= ~uint32_t{Storage::kEvicted};
-  if (storage.savers() > 0) saved_bytes_on(storage.device()).add(storage.nbytes());
+  // Not where a leaf has come to show them meanwhile, as the argument of a checkpoint that runs again does.
+  if (is_charged(storage)) saved_bytes_on(storage.device()).add(storage.nbytes());
   count_evicted(-1);
 }
 

@@ -376,6 +376,19 @@ def test_a_graph_that_is_dropped_takes_all_with_it():
     assert _C.memory_stats()["live_bytes"] == live
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_the_argument_of_a_checkpoint_is_charged_once(reentrant):
+    """Computed again, it is shown by a leaf; the views that the function saves are not charged."""
+    x = torch.randn(WIDTH, WIDTH, requires_grad=True)
+    before = _C.memory_stats()["saved_bytes"]
+    for _ in range(2):
+        with quiet_budget("1 KiB"):
+            y = checkpoint(lambda x: x.t().sin(), x * 1.0, use_reentrant=reentrant)
+            y.sin().sum().backward()
+        del y
+        assert _C.memory_stats()["saved_bytes"] == before
+
+
 def test_checkpoint_inside():
     model, x = mlp(8), torch.randn(WIDTH, WIDTH, requires_grad=True)
 
