@@ -66,6 +66,7 @@ bool scale_tensors(std::span<const Tensor> tensors, const Tensor& factor) {
   const bool number =
       factor.numel() == 1 && (factor.dtype() == DType::Float32 || factor.dtype() == DType::Float64);
   if (!number || !are_plain(tensors) || !are_disjoint(tensors)) return false;
+  if (factor->device() != tensors[0]->device()) return false;  // the kernel reads it where it lies
   const GradMode off(false);
   for (const Tensor& x : tensors) check_write(scale_tensors_op.name, x, false);
   std::vector<Tensor> inputs{factor};
@@ -83,11 +84,14 @@ namespace {
 constexpr const char* kUnscale = "_amp_foreach_non_finite_check_and_unscale_";
 constexpr const char* kUpdate = "_amp_update_scale_";
 
-void check_number(const char* op, const char* what, const Tensor& x, DType dtype) {
+// A 0-d tensor on the CPU is no number to these kernels, which read and write where it lies.
+void check_number(const char* op, const char* what, const Tensor& x, DType dtype, Device device) {
   TAPEGRAD_CHECK(x.numel() == 1, op, ": ", what, " must be a 1-element tensor, got shape ",
                  to_string(x.sizes()));
   TAPEGRAD_CHECK(x.dtype() == dtype, op, ": ", what, " must be a tensor of ", name(dtype), ", got ",
                  name(x.dtype()));
+  TAPEGRAD_CHECK(x->device() == device, op, ": ", what, " must be on ", to_string(device), ", got ",
+                 to_string(x->device()), "; move it with .to()");
 }
 
 void run_unscale(std::span<const Tensor> tensors, const Tensor& found_inf, const Tensor& factor) {
@@ -121,15 +125,16 @@ void unscale_in_copies(std::span<const Tensor> tensors, const Tensor& found_inf,
 
 void unscale_tensors(std::span<const Tensor> tensors, const Tensor& found_inf,
                      const Tensor& factor) {
-  check_number(kUnscale, "inv_scale", factor, DType::Float32);
-  check_number(kUnscale, "found_inf", found_inf, DType::Float32);
+  const Device device = tensors.empty() ? factor->device() : tensors[0]->device();
+  check_number(kUnscale, "inv_scale", factor, DType::Float32, device);
+  check_number(kUnscale, "found_inf", found_inf, DType::Float32, device);
   if (tensors.empty()) return;
   for (const Tensor& x : tensors) {
     if (!is_floating(x.dtype())) fail_unsupported_dtype(kUnscale, x.dtype());
-    TAPEGRAD_CHECK(x.dtype() == tensors[0].dtype() && x->device() == tensors[0]->device(), kUnscale,
+    TAPEGRAD_CHECK(x.dtype() == tensors[0].dtype() && x->device() == device, kUnscale,
                    ": expected tensors of one dtype on one device, got ", name(x.dtype()), " on ",
                    to_string(x->device()), " beside ", name(tensors[0].dtype()), " on ",
-                   to_string(tensors[0]->device()));
+                   to_string(device));
     TAPEGRAD_CHECK(!x->storage().is_batched(), kUnscale, ": not inside of vmap");
   }
   const GradMode off(false);
@@ -141,9 +146,10 @@ void unscale_tensors(std::span<const Tensor> tensors, const Tensor& found_inf,
 
 void update_scale(const Tensor& scale, const Tensor& growth_tracker, const Tensor& found_inf,
                   double growth_factor, double backoff_factor, int64_t growth_interval) {
-  check_number(kUpdate, "current_scale", scale, DType::Float32);
-  check_number(kUpdate, "growth_tracker", growth_tracker, DType::Int32);
-  check_number(kUpdate, "found_inf", found_inf, DType::Float32);
+  const Device device = scale->device();
+  check_number(kUpdate, "current_scale", scale, DType::Float32, device);
+  check_number(kUpdate, "growth_tracker", growth_tracker, DType::Int32, device);
+  check_number(kUpdate, "found_inf", found_inf, DType::Float32, device);
   dispatch(update_scale_op, {scale, growth_tracker, found_inf},
            {growth_factor, backoff_factor, growth_interval}, {scale, growth_tracker});
   note_write(kUpdate, scale);

@@ -100,6 +100,11 @@ struct CrossEntropyBackward final : Entry<cross_entropy_entry> {
 };
 
 void check_operands(const Tensor& x, const Tensor& target, const Tensor& weight) {
+  // Also a target or a weight of no dimensions: the kernels read them where they lie.
+  TAPEGRAD_CHECK(
+      target->device() == x->device() && (!weight.defined() || weight->device() == x->device()),
+      "cross_entropy: Expected all tensors to be on the same device, but found input on ",
+      to_string(x->device()), " and target or weight elsewhere; move them with .to()");
   TAPEGRAD_CHECK_AS(NotImplementedError, is_floating(x.dtype()),
                     "cross_entropy: expected a floating dtype, got ", name(x.dtype()),
                     "; call .float() first");

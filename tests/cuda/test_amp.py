@@ -319,3 +319,28 @@ def test_a_scaled_step_waits_for_what_was_found_alone(refusing):
         assert driver_waits() == before
         torch.cuda.set_sync_debug_mode("default")
     assert scaler.get_scale() == 256.0
+
+
+@pytest.mark.parametrize("place", ["inv_scale", "found_inf"])
+def test_numbers_of_the_cpu_are_refused(place):
+    """Kernels read and write these numbers where they lie."""
+    numbers = {name: torch.ones((), device="cuda") for name in ("found_inf", "inv_scale")}
+    numbers[place] = torch.ones(())
+    grads = [torch.ones(8, device="cuda")]
+    with pytest.raises(RuntimeError, match=f"{place} must be on cuda:0, got cpu"):
+        torch._amp_foreach_non_finite_check_and_unscale_(grads, *numbers.values())
+    tracker = torch.zeros((), dtype=torch.int32, device="cuda")
+    with pytest.raises(RuntimeError, match="found_inf must be on cuda:0, got cpu"):
+        torch._amp_update_scale_(torch.ones((), device="cuda"), tracker, torch.ones(()), 2, 0.5, 1)
+
+
+def test_clipping_by_a_norm_on_the_cpu():
+    weight = nn.Parameter(torch.ones(8, device="cuda"))
+    weight.grad = torch.full((8,), 3.0, device="cuda")
+    nn.utils.clip_grads_with_norm_([weight], 1.0, torch.tensor(5.0))
+    assert torch.allclose(weight.grad.cpu(), torch.full((8,), 0.6))
+
+
+def test_a_target_on_the_cpu_is_refused():
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        functional.cross_entropy(torch.ones(3, device="cuda"), torch.tensor(1))
