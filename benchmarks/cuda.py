@@ -69,14 +69,19 @@ class Bench:
         return (time.perf_counter() - start) / count
 
     def long(self, call: Callable[[], Any]) -> tuple[float, float]:
-        """Time calls that keep the device busy."""
-        event = self.torch.cuda.Event
+        """Time calls that keep the device busy.
+
+        A product before the first event keeps it busy until the call has been launched: on an idle
+        device the host's time would count.
+        """
+        event, occupy = self.torch.cuda.Event, self.product(1024)
         for _ in range(3):
             call()
         self.torch.cuda.synchronize()
         samples = []
         for _ in range(REPEATS):
             start, end = event(enable_timing=True), event(enable_timing=True)
+            occupy()
             start.record()
             call()
             end.record()
