@@ -72,8 +72,7 @@ FunctionHandle find_kernel(const TensorImpl& x, LossKernel which, const RowShape
 // What both directions have in common.
 LossArguments arguments_of(const OpCall& call, size_t x_at, size_t weight_at) {
   const TensorImpl& x = call.in(x_at);
-  if (x.dtype() != DType::Float32 && x.dtype() != DType::Float64)
-    fail_unsupported_dtype(call.op.name, x.dtype());
+  if (!is_floating(x.dtype())) fail_unsupported_dtype(call.op.name, x.dtype());
   LossArguments arguments{};
   arguments.x = x.data();
   arguments.target = call.in(x_at + 1).data();
@@ -137,7 +136,7 @@ void cross_entropy(const OpCall& call) {
   }
   Tensor losses;
   if (!arguments.is_single) {
-    losses = empty("cross_entropy", DimVector{arguments.lines}, x.dtype(), x.device());
+    losses = empty("cross_entropy", DimVector{arguments.lines}, call.out(1).dtype(), x.device());
     arguments.losses = losses->data();
   }
   if (arguments.lines > 0) find_losses(x, arguments);

@@ -12,8 +12,11 @@ namespace {
 
 void check_dtype(const OpCall& call) {
   const DType dtype = call.in(0).dtype();
-  if (dtype != DType::Float32 && dtype != DType::Float64)
-    fail_unsupported_dtype(call.op.name, dtype);
+  if (!is_floating(dtype)) fail_unsupported_dtype(call.op.name, dtype);
+}
+// Of statistics and sums.
+DType compute_dtype(const TensorImpl& x) {
+  return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
 }
 // Null where it is not there.
 void* optional_data(const TensorImpl& tensor, bool there) {
@@ -120,7 +123,7 @@ void add_up_groups(const TensorImpl& x, const LayerArguments& arguments) {
 
 Tensor make_sums(const TensorImpl& x, LayerArguments& arguments) {
   Tensor sums = empty("layer_norm_backward", DimVector{arguments.groups, 2, arguments.length},
-                      x.dtype(), x.device());
+                      compute_dtype(x), x.device());
   arguments.sums = sums->data();
   return sums;
 }

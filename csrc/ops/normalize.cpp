@@ -33,8 +33,8 @@ const EntryKind rms_norm_entry("rms_norm", layer_norm_op, kNormSaved);
 const EntryKind batch_norm_entry("native_batch_norm", batch_norm_op, kNormSaved);
 
 void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*> others) {
-  TAPEGRAD_CHECK_AS(NotImplementedError, x.dtype() == DType::Float32 || x.dtype() == DType::Float64,
-                    op, ": expected float32 or float64, got ", name(x.dtype()));
+  TAPEGRAD_CHECK_AS(NotImplementedError, is_floating(x.dtype()), op,
+                    ": expected a floating dtype, got ", name(x.dtype()), "; call .float() first");
   for (const Tensor* other : others)
     TAPEGRAD_CHECK(!other->defined() || other->dtype() == x.dtype(), op,
                    ": expected all tensors to have the dtype of the input, ", name(x.dtype()),
@@ -42,12 +42,16 @@ void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*>
 }
 
 // In the shape of a tensor that lies without gaps, and in its order.
-Tensor output(bool wanted, const Tensor& like) {
-  return wanted ? empty_like_layout(like, like.dtype())
-                : empty("normalize", DimVector{0}, like.dtype(), like->device());
+Tensor output(bool wanted, const Tensor& like, DType dtype) {
+  return wanted ? empty_like_layout(like, dtype)
+                : empty("normalize", DimVector{0}, dtype, like->device());
 }
 
-// Edges: x, then weight and bias where they are. Saved: x, weight, mean, rstd.
+// By recorded ops, in the dtype that is computed in; nothing where there is nothing.
+Tensor widened(const Tensor& x) { return x.defined() ? cast(x, kernel_dtype(x.dtype())) : x; }
+
+// Edges: x, then weight and bias where they are. Saved: x, weight, mean, rstd. Statistics are of the dtype that is
+// computed in, everything else of that of x.
 struct NormNode : VariantEntry {
   NormNode(const EntryKind& kind, double eps, bool has_weight, bool has_bias)
       : VariantEntry(kind), eps(eps), has_weight(has_weight), has_bias(has_bias) {}
@@ -63,15 +67,17 @@ struct NormNode : VariantEntry {
   void run_fused(const Op& op, bool kind, const Tensor& grad, Gradients grad_inputs,
                  MemoryFormat wanted) {
     const MemoryFormat format = kernel_format(wanted, grad->device());
-    Tensor x = kernel_operand(saved(0), format), g = kernel_operand(grad, format), w = weight();
-    if (x.numel() == 0) return fill_zeros(grad_inputs, x, w);
+    const Tensor given = saved(0), w = weight();
+    const Tensor x = device_operand(given, format), g = device_operand(grad, format);
+    if (x.numel() == 0) return fill_zeros(grad_inputs, given, w);
     std::vector<Tensor> inputs{g, x, saved(2), saved(3)};
-    if (w.defined()) inputs.push_back(kernel_operand(w));
+    if (w.defined()) inputs.push_back(device_operand(w));
     const Tensor& affine = w.defined() ? w : inputs[2];
-    Tensor grads[] = {output(needs(0), x), output(wants_weight(), affine), Tensor()};
-    grads[2] = output(wants_bias(), bias_like(affine));
+    Tensor grads[] = {output(needs(0), x, x.dtype()), output(wants_weight(), affine, x.dtype()),
+                      output(wants_bias(), bias_like(affine), x.dtype())};
     const Scalar attributes[] = {kind, w.defined(), needs(0), wants_weight(), wants_bias()};
     dispatch(op, inputs, attributes, grads);
+    for (Tensor& each : grads) each = narrowed(each, given.dtype());
     fill(grad_inputs, needs(0) ? in_format(grads[0], wanted) : Tensor(), grads[1], grads[2]);
   }
   // Of no elements, every sum is zero.
@@ -111,16 +117,17 @@ struct LayerNormBackward final : NormNode {
       return run_fused(layer_norm_backward_op, centred, grads[0], grad_inputs,
                        MemoryFormat::Contiguous);
     const DimVector over = normalized();
-    Tensor x = saved(0), w = weight();
-    const Tensor& g = grads[0];
+    const DType dtype = saved(0).dtype();
+    const Tensor x = widened(saved(0)), w = widened(weight()), g = widened(grads[0]);
     Tensor shifted = centred ? x - mean(x, over, true) : x;
     Tensor scale = rsqrt(mean(shifted * shifted, over, true) + eps);
     Tensor z = shifted * scale, gw = w.defined() ? g * w : g;
     Tensor inner = gw - z * mean(gw * z, over, true);
     if (centred) inner = inner - mean(gw, over, true);
     DimVector sizes(x.sizes().last(dims));
-    fill(grad_inputs, inner * scale, wants_weight() ? sum_to_size(g * z, sizes) : Tensor(),
-         wants_bias() ? sum_to_size(g, sizes) : Tensor());
+    fill(grad_inputs, cast(inner * scale, dtype),
+         wants_weight() ? cast(sum_to_size(g * z, sizes), dtype) : Tensor(),
+         wants_bias() ? cast(sum_to_size(g, sizes), dtype) : Tensor());
   }
   int64_t dims;
   bool centred;
@@ -133,8 +140,8 @@ struct BatchNormBackward final : NormNode {
     if (!is_differentiating())
       return run_fused(batch_norm_backward_op, given, grads[0], grad_inputs,
                        suggested_format(*saved(0).impl()));
-    Tensor x = saved(0), w = weight();
-    const Tensor& g = grads[0];
+    const DType dtype = saved(0).dtype();
+    const Tensor x = widened(saved(0)), w = widened(weight()), g = widened(grads[0]);
     DimVector over{0}, column(x.dim(), 1);
     for (int64_t d = 2; d < x.dim(); ++d) over.push_back(d);
     column[1] = x.size(1);
@@ -143,8 +150,9 @@ struct BatchNormBackward final : NormNode {
         given ? reshape(saved(3), column) : rsqrt(mean(shifted * shifted, over, true) + eps);
     Tensor z = shifted * scale, gw = w.defined() ? g * reshape(w, column) : g;
     Tensor inner = given ? gw : gw - mean(gw, over, true) - z * mean(gw * z, over, true);
-    fill(grad_inputs, inner * scale, wants_weight() ? sum(g * z, over, false) : Tensor(),
-         wants_bias() ? sum(g, over, false) : Tensor());
+    fill(grad_inputs, cast(inner * scale, dtype),
+         wants_weight() ? cast(sum(g * z, over, false), dtype) : Tensor(),
+         wants_bias() ? cast(sum(g, over, false), dtype) : Tensor());
   }
   bool given;
 };
@@ -181,15 +189,17 @@ Tensor layer_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Ten
     TAPEGRAD_CHECK(!affine->defined() || same_sizes(affine->sizes(), normalized),
                    "layer_norm: expected weight and bias of shape ", to_string(normalized),
                    ", got ", to_string(affine->sizes()));
-  std::vector<Tensor> inputs{kernel_operand(x)};
+  std::vector<Tensor> inputs{device_operand(x)};
   for (const Tensor* affine : {&weight, &bias})
-    if (affine->defined()) inputs.push_back(kernel_operand(*affine));
+    if (affine->defined()) inputs.push_back(device_operand(*affine));
   DimVector rows(x.sizes().first(x.dim() - dims));
-  Tensor outputs[] = {empty("layer_norm", x.sizes(), x.dtype(), x->device()),
-                      empty("layer_norm", rows, x.dtype(), x->device()),
-                      empty("layer_norm", rows, x.dtype(), x->device())};
+  const DType statistics = kernel_dtype(x.dtype());
+  Tensor outputs[] = {empty("layer_norm", x.sizes(), inputs[0].dtype(), x->device()),
+                      empty("layer_norm", rows, statistics, x->device()),
+                      empty("layer_norm", rows, statistics, x->device())};
   const Scalar attributes[] = {eps, centred, weight.defined(), bias.defined()};
   if (x.numel() > 0) dispatch(layer_norm_op, inputs, attributes, outputs);
+  outputs[0] = narrowed(outputs[0], x.dtype());
   if (wants_record(x, weight, bias))
     record_norm<LayerNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[2], eps, dims,
                                    centred);
@@ -200,6 +210,8 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mea
                                               const Tensor& variance, const Tensor& weight,
                                               const Tensor& bias, double eps) {
   check("batch_norm", x, {&mean, &variance, &weight, &bias});
+  TAPEGRAD_CHECK_AS(NotImplementedError, !is_reduced_float(x.dtype()),
+                    "batch_norm: expected float32 or float64, got ", name(x.dtype()));
   TAPEGRAD_CHECK(x.dim() >= 2, "batch_norm: expected an input of shape (N, C, ...), got ",
                  to_string(x.sizes()));
   const DimVector channels{x.size(1)};

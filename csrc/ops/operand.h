@@ -1,5 +1,6 @@
 // What kernels take that know float32 and float64 only: contiguous operands, or operands whose channels lie
-// last. Half types go through float32, outside the tape.
+// last. Half types go through float32, outside the tape. Kernels of CUDA devices that read half types themselves
+// compute in float32, and keep sums and statistics in that.
 //
 // Note [Channels last]
 // Kernels of convolution, pooling and batch_norm on the CPU take tensors in the usual order and tensors
@@ -27,6 +28,15 @@ inline Tensor kernel_operand(const Tensor& x) {
   return copy;
 }
 
+// What kernels take that read half types themselves on CUDA devices.
+inline Tensor device_operand(const Tensor& x) {
+  if (x->device().type != DeviceType::CUDA) return kernel_operand(x);
+  if (x.is_contiguous()) return x;
+  Tensor copy = empty_like(x, x.sizes(), x.dtype());
+  copy_into(copy, x);
+  return copy;
+}
+
 // The format in which a call computes a result that is to lie in a given one: Note [Channels last].
 inline MemoryFormat kernel_format(MemoryFormat wanted, Device device) {
   return device.type == DeviceType::CUDA ? MemoryFormat::Contiguous : wanted;
@@ -40,6 +50,11 @@ inline Tensor kernel_operand(const Tensor& x, MemoryFormat format) {
   Tensor copy = empty_like_layout(x, compute, format);
   copy_into(copy, x);
   return copy;
+}
+
+inline Tensor device_operand(const Tensor& x, MemoryFormat format) {
+  return format == MemoryFormat::Contiguous || x.dim() < 4 ? device_operand(x)
+                                                           : kernel_operand(x, format);
 }
 
 // Uninitialised, in a format.

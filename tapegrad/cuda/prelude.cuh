@@ -33,7 +33,8 @@ struct ErrorPlace {
   }
 };
 
-// ---- float16 and bfloat16: storage formats, computed in float (see csrc/core/half.h)
+// ---- float16 and bfloat16: storage formats, computed in float (see csrc/core/half.h). Devices convert by an
+// instruction, with the same results but for the bits of NaNs.
 
 struct Half {
   unsigned short bits;
@@ -43,14 +44,25 @@ struct BFloat16 {
 };
 
 __device__ inline float to_float(Half value) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+#else
   const unsigned magnitude = value.bits & 0x7fffu;
   // Multiplying by 2^112 rebiases the exponent, and makes normal numbers of subnormal ones.
   const unsigned scaled = __float_as_uint(__uint_as_float(magnitude << 13) * 0x1p112f);
   const unsigned bits = magnitude >= 0x7c00u ? scaled | 0x7f800000u : scaled;
   return __uint_as_float((value.bits & 0x8000u) << 16 | bits);
+#endif
 }
 
 __device__ inline Half to_half(float value) {
+#if defined(__CUDA_ARCH__)
+  Half narrow;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
+  return narrow;
+#else
   const unsigned bits = __float_as_uint(value);
   const unsigned magnitude = bits & 0x7fffffffu;
   unsigned result;
@@ -61,6 +73,7 @@ __device__ inline Half to_half(float value) {
   else
     result = (magnitude - 0x38000000u + 0x0fffu + (magnitude >> 13 & 1u)) >> 13;
   return {static_cast<unsigned short>((bits >> 16 & 0x8000u) | result)};
+#endif
 }
 
 __device__ inline float to_float(BFloat16 value) {
@@ -68,9 +81,15 @@ __device__ inline float to_float(BFloat16 value) {
 }
 
 __device__ inline BFloat16 to_bfloat16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  BFloat16 narrow;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
+  return narrow;
+#else
   const unsigned bits = __float_as_uint(value);
   const unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   return {static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded)};
+#endif
 }
 
 // ---- the storage types S: what each is computed in, and the way there and back

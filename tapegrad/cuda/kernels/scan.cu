@@ -188,6 +188,7 @@ __device__ inline typename Rule::State before_part(const ScanArguments& a, int64
   int64 end = (threadIdx.x + 1) * share;
   if (end > part) end = part;
   typename Rule::State state = Rule::identity();
+#pragma unroll 8
   for (int64 p = threadIdx.x * share; p < end; ++p)
     state = Rule::combine(state, states_of<Rule>(a, row)[p]);
   return reduce_block<Rule>(state, Rule::identity());
@@ -229,21 +230,32 @@ __device__ inline typename Rule::State scan_in_order(const ScanArguments& a, int
   return state;
 }
 
-// From `begin` to `end`; `carry` is what lies before.
-template <class S, class Rule, bool kByWarp, int kWidth>
+// From `begin` to `end`; `find_carry` tells what lies before. The elements of a tile are asked for before the tile in front
+// of it is scanned, those of the first one before the carry is known.
+template <class S, class Rule, bool kByWarp, int kWidth, class FindCarry>
 __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin, int64 end,
-                                  typename Rule::State carry) {
+                                  FindCarry&& find_carry) {
   using State = typename Rule::State;
   using Piece = ScanPiece<S, Rule, kWidth>;
   constexpr int kWarpTile = kWarp * kWidth * kSweeps;
   const int warps = kByWarp ? 1 : blockDim.x / kWarp, warp = kByWarp ? 0 : warp_number();
-  for (int64 tile = begin; tile < end; tile += int64(warps) * kWarpTile) {
+  const int64 step = int64(warps) * kWarpTile;
+  Piece next[kSweeps];
+  const auto ask_for = [&](int64 tile) {
+    const int64 first = tile + int64(warp) * kWarpTile + lane_number() * kWidth;
+#pragma unroll
+    for (int j = 0; j < kSweeps; ++j)
+      if (first + j * kWarp * kWidth < end) next[j].load(a, row, first + j * kWarp * kWidth);
+  };
+  ask_for(begin);
+  State carry = find_carry();
+  for (int64 tile = begin; tile < end; tile += step) {
     const int64 first = tile + int64(warp) * kWarpTile + lane_number() * kWidth;
     Piece pieces[kSweeps];
     State before[kSweeps];
 #pragma unroll
-    for (int j = 0; j < kSweeps; ++j)
-      if (first + j * kWarp * kWidth < end) pieces[j].load(a, row, first + j * kWarp * kWidth);
+    for (int j = 0; j < kSweeps; ++j) pieces[j] = next[j];
+    ask_for(tile + step);
     State total = Rule::identity();
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
@@ -258,8 +270,8 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
 #pragma unroll
       for (int j = 0; j < kSweeps; ++j) is_finite = is_finite && Rule::is_finite(before[j]);
       if (kByWarp ? __any_sync(kAllLanes, !is_finite) : __syncthreads_or(!is_finite)) {
-        const int64 tile_end = tile + int64(warps) * kWarpTile;
-        carry = scan_in_order<S, Rule>(a, row, tile, tile_end < end ? tile_end : end, carry,
+        const int64 tile_end = tile + step < end ? tile + step : end;
+        carry = scan_in_order<S, Rule>(a, row, tile, tile_end, carry,
                                        lane_number() == 0 && warp == 0);
         continue;
       }
@@ -290,7 +302,7 @@ template <class S, class Rule, bool kByWarp, int kWidth, int kPasses>
 __device__ void scan_rows(const ScanArguments& a) {
   if constexpr (kByWarp) {
     const int64 row = int64(blockIdx.x) * (blockDim.x / kWarp) + warp_number();
-    if (row < a.outer) scan_range<S, Rule, true, kWidth>(a, row, 0, a.length, Rule::identity());
+    if (row < a.outer) scan_range<S, Rule, true, kWidth>(a, row, 0, a.length, Rule::identity);
   } else {
     // What was read last is still in the cache, and is taken first when it is read again.
     const int64 number = kPasses == kOnlyResults ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
@@ -300,9 +312,9 @@ __device__ void scan_rows(const ScanArguments& a) {
     if constexpr (kPasses == kOnlyStates) {
       scan_part_totals<S, Rule, kWidth>(a, row, part, begin, end);
     } else {
-      typename Rule::State carry = Rule::identity();
-      if constexpr (kPasses == kOnlyResults) carry = before_part<Rule>(a, row, part);
-      scan_range<S, Rule, false, kWidth>(a, row, begin, end, carry);
+      scan_range<S, Rule, false, kWidth>(a, row, begin, end, [&] {
+        return kPasses == kOnlyResults ? before_part<Rule>(a, row, part) : Rule::identity();
+      });
     }
   }
 }

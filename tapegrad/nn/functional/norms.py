@@ -51,7 +51,7 @@ def layer_norm(
         tensor([[-1.0000,  1.0000]])
     """
     dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
-    x, weight, bias = _widened(input, weight, bias)
+    x, weight, bias = _of_one_dtype(input, weight, bias)
     result = _C._layer_norm(x, dims, weight, bias, eps, True)
     return result if x is input else result.to(input.dtype)
 
@@ -80,9 +80,9 @@ def rms_norm(
         tensor([0.8485, 1.1314])
     """
     dims = _normalized_dims("rms_norm", input, normalized_shape, weight, None)
-    x, weight = _widened(input, weight)
+    x, weight = _of_one_dtype(input, weight)
     if eps is None:
-        eps = finfo(x.dtype).eps
+        eps = finfo(_C.float32 if x.dtype in _HALVES else x.dtype).eps
     result = _C._layer_norm(_C._in_usual_order(x), dims, weight, None, eps, False)
     return _C._in_format_of(result, input).to(input.dtype)
 
@@ -284,6 +284,13 @@ def _widened(input: Tensor, *affine: Tensor | None) -> list[Any]:
     """The input in the dtype that kernels compute in, and the others in the same."""
     x = input.float() if input.dtype in _HALVES else input
     return [x, *(t if t is None or t.dtype == x.dtype else t.to(x.dtype) for t in affine)]
+
+
+def _of_one_dtype(input: Tensor, *affine: Tensor | None) -> list[Any]:
+    """All as they are where they are of one dtype, else in the dtype that kernels compute in."""
+    if all(t is None or t.dtype == input.dtype for t in affine):
+        return [input, *affine]
+    return _widened(input, *affine)
 
 
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
