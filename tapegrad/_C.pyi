@@ -3961,13 +3961,24 @@ class _EntryLink:
 class _Profile:
     """Times and memory of the calls on one thread."""
 
-    def __init__(self, record_shapes: builtins.bool) -> None: ...
+    def __init__(self, record_shapes: builtins.bool, record_lines: builtins.bool = False) -> None: ...
+
+    def activities(self) -> list:
+        """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
     def events(self) -> list:
-        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry) of each."""
+        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line) of each."""
 
-    def start(self) -> None:
-        """Begins to record on this thread."""
+    @property
+    def problem(self) -> str:
+        """Why CUPTI could not be used, or nothing."""
+
+    @property
+    def sees_kernels(self) -> builtins.bool:
+        """Whether activities are single kernels."""
+
+    def start(self, watch: str = '') -> None:
+        """Begins to record on this thread; devices are watched by "cupti", by "events", or ""."""
 
     def stop(self) -> None:
         """Ends recording."""
