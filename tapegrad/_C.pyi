@@ -4099,6 +4099,21 @@ def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
 
+def _cuda_dnn_convolutions() -> builtins.int:
+    """How many convolutions cuDNN has computed."""
+
+def _cuda_dnn_plans() -> builtins.int:
+    """How many plans cuDNN was asked for: one for each kind of call."""
+
+def _cuda_dnn_refusal() -> str:
+    """Why the last convolution was not computed by cuDNN; empty where it was not asked."""
+
+def _cuda_dnn_settings() -> dict:
+    """The settings of torch.backends.cudnn."""
+
+def _cuda_dnn_version() -> builtins.int:
+    """The version of cuDNN, such as 91900; zero where there is none."""
+
 def _cuda_driver_version() -> builtins.int:
     """The version of CUDA that the driver supports: 1000 times the major one, 10 times the minor."""
 
@@ -4167,6 +4182,9 @@ def _cuda_set_deterministic(enabled: builtins.bool) -> None:
 
 def _cuda_set_device(device: builtins.int) -> None:
     """Chooses a device for this thread."""
+
+def _cuda_set_dnn_settings(enabled: builtins.bool, benchmark: builtins.bool, benchmark_limit: builtins.int, deterministic: builtins.bool, allow_tf32: builtins.bool) -> None:
+    """Set all of them."""
 
 def _cuda_set_matmul_settings(*, float32_precision: builtins.int, allow_fp16_reduced_precision_reduction: builtins.bool, allow_bf16_reduced_precision_reduction: builtins.bool, allow_fp16_accumulation: builtins.bool) -> None:
     """Sets how exact matrix products on CUDA are."""

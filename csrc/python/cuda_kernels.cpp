@@ -1,9 +1,11 @@
 // How the CUDA back end asks for kernels, which tapegrad/cuda/_kernels.py writes and compiles, and for
-// cuBLASLt.
+// cuBLASLt and cuDNN.
 #include <chrono>
 #include <utility>
 
 #include "cuda/blas.h"
+#include "cuda/conv_dnn.h"
+#include "cuda/dnn.h"
 #include "cuda/launch.h"
 #include "python/binding.h"
 
@@ -39,6 +41,31 @@ std::vector<std::string> find_blas() {
   return nb::cast<std::vector<std::string>>(find());
 }
 
+std::vector<std::string> find_dnn() {
+  nb::object find = nb::module_::import_("tapegrad.cuda._dnn").attr("find_cudnn");
+  return nb::cast<std::vector<std::string>>(find());
+}
+
+void warn_of_dnn(const std::string& reason) {
+  nb::module_::import_("tapegrad.cuda._dnn").attr("warn")(reason);
+}
+
+nb::dict dnn_settings() {
+  const cuda::DnnSettings& s = cuda::dnn_settings;
+  nb::dict result;
+  result["enabled"] = s.enabled;
+  result["benchmark"] = s.benchmark;
+  result["benchmark_limit"] = s.benchmark_limit;
+  result["deterministic"] = s.deterministic;
+  result["allow_tf32"] = s.allow_tf32;
+  return result;
+}
+
+void set_dnn_settings(bool enabled, bool benchmark, int64_t benchmark_limit, bool deterministic,
+                      bool allow_tf32) {
+  cuda::dnn_settings = {enabled, benchmark, benchmark_limit, deterministic, allow_tf32};
+}
+
 }  // namespace
 
 void bind_cuda_kernels(Binder& b) {
@@ -50,6 +77,19 @@ void bind_cuda_kernels(Binder& b) {
              "The version of cuBLASLt, such as 120904; zero where there is none.");
   b.function("_cuda_use_blas", [](bool use) { return std::exchange(cuda::uses_blas, use); },
              "use"_a, "Whether matrix products go to cuBLASLt; returns whether they did.");
+  cuda::find_dnn = find_dnn;
+  cuda::warn_of_dnn = warn_of_dnn;
+  b.function("_cuda_dnn_version", cuda::dnn_version,
+             "The version of cuDNN, such as 91900; zero where there is none.");
+  b.function("_cuda_dnn_convolutions", [] { return cuda::dnn_convolutions; },
+             "How many convolutions cuDNN has computed.");
+  b.function("_cuda_dnn_plans", [] { return cuda::dnn::plans_made; },
+             "How many plans cuDNN was asked for: one for each kind of call.");
+  b.function("_cuda_dnn_refusal", [] { return cuda::dnn_refusal; },
+             "Why the last convolution was not computed by cuDNN; empty where it was not asked.");
+  b.function("_cuda_dnn_settings", dnn_settings, "The settings of torch.backends.cudnn.");
+  b.function("_cuda_set_dnn_settings", set_dnn_settings, "enabled"_a, "benchmark"_a,
+             "benchmark_limit"_a, "deterministic"_a, "allow_tf32"_a, "Set all of them.");
 }
 
 }  // namespace tapegrad::python
