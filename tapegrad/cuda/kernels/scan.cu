@@ -3,9 +3,10 @@
 //
 // Rows are taken in tiles by a warp or by a block: a lane folds the few neighbouring elements that it reads at a
 // time, lanes and warps scan those, and each element is then combined with what lies before it. Columns are walked by
-// a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts: one
-// launch finds what the parts come to, a second begins each part with those before. So results do not depend on
-// timing.
+// a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts, and
+// each part begins with what those before it come to, added up in an order that does not depend on timing. A part of a
+// row is held in registers while its block waits for the blocks before it (scan_parts); of very long rows, and of
+// columns, one launch finds what the parts come to and a second reads them again.
 
 struct ScanArguments {
   const void* in;
@@ -16,6 +17,7 @@ struct ScanArguments {
   int64 outer, length, inner;
   int64 parts, part_length;
   int reverse, unused;
+  uint64* begun;       // how many blocks have begun; then for each part whether it is in states
 };
 
 // ---- what is scanned: `of` an element, `combine` with a later one
@@ -188,7 +190,6 @@ __device__ inline typename Rule::State before_part(const ScanArguments& a, int64
   int64 end = (threadIdx.x + 1) * share;
   if (end > part) end = part;
   typename Rule::State state = Rule::identity();
-#pragma unroll 8
   for (int64 p = threadIdx.x * share; p < end; ++p)
     state = Rule::combine(state, states_of<Rule>(a, row)[p]);
   return reduce_block<Rule>(state, Rule::identity());
@@ -230,32 +231,21 @@ __device__ inline typename Rule::State scan_in_order(const ScanArguments& a, int
   return state;
 }
 
-// From `begin` to `end`; `find_carry` tells what lies before. The elements of a tile are asked for before the tile in front
-// of it is scanned, those of the first one before the carry is known.
-template <class S, class Rule, bool kByWarp, int kWidth, class FindCarry>
+// From `begin` to `end`; `carry` is what lies before.
+template <class S, class Rule, bool kByWarp, int kWidth>
 __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin, int64 end,
-                                  FindCarry&& find_carry) {
+                                  typename Rule::State carry) {
   using State = typename Rule::State;
   using Piece = ScanPiece<S, Rule, kWidth>;
   constexpr int kWarpTile = kWarp * kWidth * kSweeps;
   const int warps = kByWarp ? 1 : blockDim.x / kWarp, warp = kByWarp ? 0 : warp_number();
-  const int64 step = int64(warps) * kWarpTile;
-  Piece next[kSweeps];
-  const auto ask_for = [&](int64 tile) {
-    const int64 first = tile + int64(warp) * kWarpTile + lane_number() * kWidth;
-#pragma unroll
-    for (int j = 0; j < kSweeps; ++j)
-      if (first + j * kWarp * kWidth < end) next[j].load(a, row, first + j * kWarp * kWidth);
-  };
-  ask_for(begin);
-  State carry = find_carry();
-  for (int64 tile = begin; tile < end; tile += step) {
+  for (int64 tile = begin; tile < end; tile += int64(warps) * kWarpTile) {
     const int64 first = tile + int64(warp) * kWarpTile + lane_number() * kWidth;
     Piece pieces[kSweeps];
     State before[kSweeps];
 #pragma unroll
-    for (int j = 0; j < kSweeps; ++j) pieces[j] = next[j];
-    ask_for(tile + step);
+    for (int j = 0; j < kSweeps; ++j)
+      if (first + j * kWarp * kWidth < end) pieces[j].load(a, row, first + j * kWarp * kWidth);
     State total = Rule::identity();
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
@@ -270,8 +260,8 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
 #pragma unroll
       for (int j = 0; j < kSweeps; ++j) is_finite = is_finite && Rule::is_finite(before[j]);
       if (kByWarp ? __any_sync(kAllLanes, !is_finite) : __syncthreads_or(!is_finite)) {
-        const int64 tile_end = tile + step < end ? tile + step : end;
-        carry = scan_in_order<S, Rule>(a, row, tile, tile_end, carry,
+        const int64 tile_end = tile + int64(warps) * kWarpTile;
+        carry = scan_in_order<S, Rule>(a, row, tile, tile_end < end ? tile_end : end, carry,
                                        lane_number() == 0 && warp == 0);
         continue;
       }
@@ -302,7 +292,7 @@ template <class S, class Rule, bool kByWarp, int kWidth, int kPasses>
 __device__ void scan_rows(const ScanArguments& a) {
   if constexpr (kByWarp) {
     const int64 row = int64(blockIdx.x) * (blockDim.x / kWarp) + warp_number();
-    if (row < a.outer) scan_range<S, Rule, true, kWidth>(a, row, 0, a.length, Rule::identity);
+    if (row < a.outer) scan_range<S, Rule, true, kWidth>(a, row, 0, a.length, Rule::identity());
   } else {
     // What was read last is still in the cache, and is taken first when it is read again.
     const int64 number = kPasses == kOnlyResults ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
@@ -312,11 +302,78 @@ __device__ void scan_rows(const ScanArguments& a) {
     if constexpr (kPasses == kOnlyStates) {
       scan_part_totals<S, Rule, kWidth>(a, row, part, begin, end);
     } else {
-      scan_range<S, Rule, false, kWidth>(a, row, begin, end, [&] {
-        return kPasses == kOnlyResults ? before_part<Rule>(a, row, part) : Rule::identity();
-      });
+      typename Rule::State carry = Rule::identity();
+      if constexpr (kPasses == kOnlyResults) carry = before_part<Rule>(a, row, part);
+      scan_range<S, Rule, false, kWidth>(a, row, begin, end, carry);
     }
   }
+}
+
+// ---- rows whose parts are held in registers
+
+inline constexpr int kPartSweeps = 8;
+
+// What the parts before come to, in their order, each as soon as it is there.
+template <class Rule>
+__device__ inline typename Rule::State await_before_part(const ScanArguments& a, int64 row, int64 part) {
+  const int64 share = (part + blockDim.x - 1) / blockDim.x;
+  int64 end = (threadIdx.x + 1) * share;
+  if (end > part) end = part;
+  const volatile uint64* is_there = a.begun + 1 + row * a.parts;
+  for (int64 p = threadIdx.x * share; p < end; ++p)
+    while (is_there[p] == 0) {}
+  __threadfence();
+  typename Rule::State state = Rule::identity();
+  for (int64 p = threadIdx.x * share; p < end; ++p)
+    state = Rule::combine(state, states_of<Rule>(a, row)[p]);
+  return reduce_block<Rule>(state, Rule::identity());
+}
+
+// A part is what a block holds: kPartSweeps pieces of each thread. Parts are given to blocks in the order in which those
+// begin, so that nobody waits for a block that has not begun.
+template <class S, class Rule, int kWidth>
+__device__ void scan_parts(const ScanArguments& a) {
+  using State = typename Rule::State;
+  using Piece = ScanPiece<S, Rule, kWidth>;
+  __shared__ uint64 number;
+  __shared__ State of_warps[kMostWarps];
+  if (threadIdx.x == 0) number = atomicAdd(a.begun, uint64(1));
+  __syncthreads();
+  const int64 row = int64(number) / a.parts, part = int64(number) - row * a.parts;
+  constexpr int kStep = kWarp * kWidth;
+  const int warps = blockDim.x / kWarp, warp = warp_number();
+  const int64 first =
+      part * a.part_length + int64(warp) * kStep * kPartSweeps + lane_number() * kWidth;
+  Piece pieces[kPartSweeps];
+#pragma unroll
+  for (int j = 0; j < kPartSweeps; ++j)
+    if (first + j * kStep < a.length) pieces[j].load(a, row, first + j * kStep);
+  State before[kPartSweeps], total = Rule::identity();
+#pragma unroll
+  for (int j = 0; j < kPartSweeps; ++j) {
+    const int64 at = first + j * kStep;
+    const State with_own = scan_warp<Rule>(at < a.length ? pieces[j].total(at) : Rule::identity());
+    const State in_warp = value_before(with_own, 1);
+    before[j] = lane_number() == 0 ? total : Rule::combine(total, in_warp);
+    total = Rule::combine(total, value_of_lane(with_own, kWarp - 1));
+  }
+  if (lane_number() == 0) of_warps[warp] = total;
+  __syncthreads();
+  const State sums =
+      scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
+  const State own = value_of_lane(sums, warps - 1);
+  const State before_warp = value_of_lane(sums, warp > 0 ? warp - 1 : 0);
+  if (threadIdx.x == 0) {
+    states_of<Rule>(a, row)[part] = own;
+    __threadfence();
+    *const_cast<volatile uint64*>(a.begun + 1 + row * a.parts + part) = 1;
+  }
+  State start = await_before_part<Rule>(a, row, part);
+  if (warp > 0) start = Rule::combine(start, before_warp);
+#pragma unroll
+  for (int j = 0; j < kPartSweeps; ++j)
+    if (first + j * kStep < a.length)
+      pieces[j].store(a, row, first + j * kStep, Rule::combine(start, before[j]));
 }
 
 // ---- columns
