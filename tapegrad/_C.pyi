@@ -4088,6 +4088,9 @@ def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
 
+def _cuda_dnn_add_bias(add: builtins.bool) -> builtins.bool:
+    """Whether plans of cuDNN add biases; returns whether they did."""
+
 def _cuda_dnn_convolutions() -> builtins.int:
     """How many convolutions cuDNN has computed."""
 

@@ -233,7 +233,8 @@ bool convolve_with_dnn(ConvPart part, const OpCall& call) {
   if (!goes_to_dnn()) return false;
   const Call c(part, call);
   if (!is_supported(c)) return false;
-  if (c.bias && part == ConvPart::Forward) {  // of gradients the library has none with a bias
+  if (c.bias && part == ConvPart::Forward &&
+      dnn_adds_bias) {  // of gradients the library has none with a bias
     const dnn::Plan& fused = find_plan(c, true);
     if (fused.is_usable()) {
       fused.run(call.op.name, c.device, {c.x.data, c.w.data, c.y.data, c.bias->data()});

@@ -41,6 +41,16 @@ void check(const char* op, const Tensor& x, std::initializer_list<const Tensor*>
                    ", but got ", name(other->dtype()), "; cast one with .to()");
 }
 
+// On CUDA x may be of a half type; the others are float32 then.
+void check_batch(const Tensor& x, std::initializer_list<const Tensor*> others) {
+  const bool is_half = is_reduced_float(x.dtype()) && x->device().type == DeviceType::CUDA;
+  if (!is_half) return check("batch_norm", x, others);
+  for (const Tensor* other : others)
+    TAPEGRAD_CHECK(!other->defined() || other->dtype() == DType::Float32,
+                   "batch_norm: expected weight, bias and statistics of float32 for an input of ",
+                   name(x.dtype()), ", but got ", name(other->dtype()), "; cast them with .to()");
+}
+
 // In the shape of a tensor that lies without gaps, and in its order.
 Tensor output(bool wanted, const Tensor& like) {
   return wanted ? empty_like_layout(like, like.dtype())
@@ -62,8 +72,9 @@ struct NormNode : VariantEntry {
   // By the fused kernel; `kind` is what the op's first attribute says. The gradient of x lies in `wanted`.
   void run_fused(const Op& op, bool kind, const Tensor& grad, Gradients grad_inputs,
                  MemoryFormat wanted) {
-    const MemoryFormat format = kernel_format(wanted, grad->device());
-    Tensor x = kernel_operand(saved(0), format), g = kernel_operand(grad, format), w = weight();
+    const Tensor given = saved(0), w = weight();
+    const Tensor x = operand_in(given, given.dtype(), wanted);
+    const Tensor g = operand_in(grad, given.dtype(), wanted);
     if (x.numel() == 0) return fill_zeros(grad_inputs, x, w);
     std::vector<Tensor> inputs{g, x, saved(2), saved(3)};
     if (w.defined()) inputs.push_back(kernel_operand(w));
@@ -72,15 +83,15 @@ struct NormNode : VariantEntry {
     grads[2] = output(wants_bias(), bias_like(affine));
     const Scalar attributes[] = {kind, w.defined(), needs(0), wants_weight(), wants_bias()};
     dispatch(op, inputs, attributes, grads);
-    fill(grad_inputs, needs(0) ? in_format(grads[0], wanted) : Tensor(), grads[1], grads[2]);
+    fill(grad_inputs, grads[0], grads[1], grads[2]);
   }
   // Of no elements, every sum is zero.
   void fill_zeros(Gradients grad_inputs, const Tensor& x, const Tensor& w) {
     const Tensor affine = w.defined() ? w : saved(2);
     const Tensor bias = bias_like(affine);
     fill(grad_inputs, zeros(x.sizes(), x.dtype(), x->device()),
-         zeros(affine.sizes(), x.dtype(), x->device()),
-         zeros(bias.sizes(), x.dtype(), x->device()));
+         zeros(affine.sizes(), affine.dtype(), x->device()),
+         zeros(bias.sizes(), affine.dtype(), x->device()));
   }
   SavedReading reading(size_t i, const Tensor&) const override {
     return {i == 0 ? SavedUse::Smooth : SavedUse::Exact};
@@ -133,8 +144,8 @@ struct BatchNormBackward final : NormNode {
     if (!is_differentiating())
       return run_fused(batch_norm_backward_op, given, grads[0], grad_inputs,
                        suggested_format(*saved(0).impl()));
-    Tensor x = saved(0), w = weight();
-    const Tensor& g = grads[0];
+    const DType dtype = saved(0).dtype(), wide = kernel_dtype(dtype);
+    const Tensor x = cast(saved(0), wide), g = cast(grads[0], wide), w = weight();
     DimVector over{0}, column(x.dim(), 1);
     for (int64_t d = 2; d < x.dim(); ++d) over.push_back(d);
     column[1] = x.size(1);
@@ -143,7 +154,8 @@ struct BatchNormBackward final : NormNode {
         given ? reshape(saved(3), column) : rsqrt(mean(shifted * shifted, over, true) + eps);
     Tensor z = shifted * scale, gw = w.defined() ? g * reshape(w, column) : g;
     Tensor inner = given ? gw : gw - mean(gw, over, true) - z * mean(gw * z, over, true);
-    fill(grad_inputs, inner * scale, wants_weight() ? sum(g * z, over, false) : Tensor(),
+    fill(grad_inputs, cast(inner * scale, dtype),
+         wants_weight() ? sum(g * z, over, false) : Tensor(),
          wants_bias() ? sum(g, over, false) : Tensor());
   }
   bool given;
@@ -199,7 +211,7 @@ Tensor layer_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Ten
 std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mean,
                                               const Tensor& variance, const Tensor& weight,
                                               const Tensor& bias, double eps) {
-  check("batch_norm", x, {&mean, &variance, &weight, &bias});
+  check_batch(x, {&mean, &variance, &weight, &bias});
   TAPEGRAD_CHECK(x.dim() >= 2, "batch_norm: expected an input of shape (N, C, ...), got ",
                  to_string(x.sizes()));
   const DimVector channels{x.size(1)};
@@ -209,18 +221,17 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const Tensor& mea
     TAPEGRAD_CHECK(!each->defined() || same_sizes(each->sizes(), channels),
                    "batch_norm: expected one number per channel, of shape ", to_string(channels),
                    ", got ", to_string(each->sizes()));
-  const MemoryFormat wanted = suggested_format(*x.impl());
-  const MemoryFormat format = kernel_format(wanted, x->device());
-  std::vector<Tensor> inputs{kernel_operand(x, format)};
+  const MemoryFormat format = suggested_format(*x.impl());
+  const DType wide = kernel_dtype(x.dtype());
+  std::vector<Tensor> inputs{operand_in(x, x.dtype(), format)};
   for (const Tensor* each : {&mean, &variance, &weight, &bias})
     if (each->defined()) inputs.push_back(kernel_operand(*each));
   Tensor outputs[] = {empty_in("batch_norm", x.sizes(), x.dtype(), x->device(), format),
-                      empty("batch_norm", channels, x.dtype(), x->device()),
-                      empty("batch_norm", channels, x.dtype(), x->device()),
-                      empty("batch_norm", channels, x.dtype(), x->device())};
+                      empty("batch_norm", channels, wide, x->device()),
+                      empty("batch_norm", channels, wide, x->device()),
+                      empty("batch_norm", channels, wide, x->device())};
   const Scalar attributes[] = {eps, given, weight.defined(), bias.defined()};
   dispatch(batch_norm_op, inputs, attributes, outputs);
-  outputs[0] = in_format(outputs[0], wanted);
   if (wants_record(x, weight, bias))
     record_norm<BatchNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[3], eps, given);
   return {outputs[0], outputs[1], outputs[2]};

@@ -83,6 +83,8 @@ void bind_cuda_kernels(Binder& b) {
              "The version of cuDNN, such as 91900; zero where there is none.");
   b.function("_cuda_dnn_convolutions", [] { return cuda::dnn_convolutions; },
              "How many convolutions cuDNN has computed.");
+  b.function("_cuda_dnn_add_bias", [](bool add) { return std::exchange(cuda::dnn_adds_bias, add); },
+             "add"_a, "Whether plans of cuDNN add biases; returns whether they did.");
   b.function("_cuda_dnn_plans", [] { return cuda::dnn::plans_made; },
              "How many plans cuDNN was asked for: one for each kind of call.");
   b.function("_cuda_dnn_refusal", [] { return cuda::dnn_refusal; },
