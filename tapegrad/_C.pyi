@@ -4094,8 +4094,11 @@ def _cuda_dnn_add_bias(add: builtins.bool) -> builtins.bool:
 def _cuda_dnn_convolutions() -> builtins.int:
     """How many convolutions cuDNN has computed."""
 
+def _cuda_dnn_forget_plans() -> None:
+    """Plans are made again, or read where they were kept on disk."""
+
 def _cuda_dnn_plans() -> builtins.int:
-    """How many plans cuDNN was asked for: one for each kind of call."""
+    """How many plans cuDNN was asked for: one for each kind of call that none was kept for."""
 
 def _cuda_dnn_refusal() -> str:
     """Why the last convolution was not computed by cuDNN; empty where it was not asked."""

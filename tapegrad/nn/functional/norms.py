@@ -352,4 +352,4 @@ def _expect_channels(input: Tensor, *tensors: Tensor | None) -> None:
 def _update_running(running: Tensor | None, value: Tensor, momentum: float) -> None:
     if running is not None:
         with no_grad():
-            running.mul_(1 - momentum).add_((value.detach() * momentum).to(running.dtype))
+            running.lerp_(value.detach().to(running.dtype), momentum)
