@@ -4099,11 +4099,17 @@ def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
 
+def _cuda_dnn_add_bias(add: builtins.bool) -> builtins.bool:
+    """Whether plans of cuDNN add biases; returns whether they did."""
+
 def _cuda_dnn_convolutions() -> builtins.int:
     """How many convolutions cuDNN has computed."""
 
+def _cuda_dnn_forget_plans() -> None:
+    """Plans are made again, or read where they were kept on disk."""
+
 def _cuda_dnn_plans() -> builtins.int:
-    """How many plans cuDNN was asked for: one for each kind of call."""
+    """How many plans cuDNN was asked for: one for each kind of call that none was kept for."""
 
 def _cuda_dnn_refusal() -> str:
     """Why the last convolution was not computed by cuDNN; empty where it was not asked."""

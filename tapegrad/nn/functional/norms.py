@@ -180,10 +180,15 @@ def batch_norm(
             "batch_norm: running_mean and running_var must be defined in evaluation mode"
         )
     _expect_channels(input, running_mean, running_var, weight, bias)
-    x, weight, bias = _widened(input, weight, bias)
+    if input.is_cuda and input.dtype in _HALVES:  # kernels take it as it is
+        x = input
+        weight, bias = (t if t is None else t.float() for t in (weight, bias))
+    else:
+        x, weight, bias = _widened(input, weight, bias)
     if not training:
         assert running_mean is not None and running_var is not None
-        mean, variance = running_mean.to(x.dtype), running_var.to(x.dtype)
+        wide = _C.float32 if x.dtype in _HALVES else x.dtype
+        mean, variance = running_mean.to(wide), running_var.to(wide)
         return _C._batch_norm(x, mean, variance, weight, bias, eps)[0].to(input.dtype)
     result, mean, variance = _C._batch_norm(x, None, None, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)
@@ -354,4 +359,4 @@ def _expect_channels(input: Tensor, *tensors: Tensor | None) -> None:
 def _update_running(running: Tensor | None, value: Tensor, momentum: float) -> None:
     if running is not None:
         with no_grad():
-            running.mul_(1 - momentum).add_((value.detach() * momentum).to(running.dtype))
+            running.lerp_(value.detach().to(running.dtype), momentum)
