@@ -26,6 +26,7 @@ from tapegrad._C import (
     _amp_foreach_non_finite_check_and_unscale_,
     _amp_update_scale_,
 )
+from tapegrad._attention_backends import _fused_sdp_choice
 from tapegrad._types import (
     Size,
     channels_last,

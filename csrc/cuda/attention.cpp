@@ -1,9 +1,12 @@
-// Attention: csrc/cpu/attention.cpp tells the method, kernels/attention.cu how it is computed.
+// Attention: csrc/cpu/attention.cpp tells the method, kernels/attention.cu how it is computed. Where cuDNN may be used and
+// has a plan, it computes float16 and bfloat16 (cuda/dnn_attention.h).
 #include <algorithm>
 
 #include "core/registry.h"
 #include "core/tensor.h"
+#include "cuda/dnn_attention.h"
 #include "cuda/launch.h"
+#include "spec/attention.h"
 
 namespace tapegrad::cuda {
 
@@ -27,7 +30,13 @@ struct AttentionArguments {
   double scale;
   int32_t causal, mask_kind;
 };
-enum MaskKind : int32_t { kNoMask, kSeenMask, kAddedMask };
+enum MaskKind : int32_t { kNoMask, kSeenMask, kAddedMask, kWideMask };
+
+MaskKind mask_kind(const TensorImpl* mask, DType dtype) {
+  if (!mask) return kNoMask;
+  if (mask->dtype() == DType::Bool) return kSeenMask;
+  return mask->dtype() == dtype ? kAddedMask : kWideMask;
+}
 
 constexpr int kBlockThreads = 128;
 constexpr int64_t kBlockRows = 16;
@@ -48,9 +57,9 @@ AttentionArguments arguments_of(const OpCall& call, const TensorImpl& query, con
   a.keys = key.size(2);
   a.width = query.size(3);
   a.value_width = value.size(3);
-  a.scale = call.real(0);
-  a.causal = call.integer(1) != 0;
-  a.mask_kind = !mask ? kNoMask : mask->dtype() == DType::Bool ? kSeenMask : kAddedMask;
+  a.scale = call.real(kAttentionScale);
+  a.causal = call.integer(kAttentionCausal) != 0;
+  a.mask_kind = mask_kind(mask, query.dtype());
   return a;
 }
 
@@ -70,8 +79,24 @@ void run(const char* name, KernelCache& cache, AttentionArguments a, DType dtype
   launch_with(kernel, device, a.batch * heads * a.row_blocks * a.slices, kBlockThreads, a);
 }
 
+// `first` is the place of the query among the operands.
+DnnAttention dnn_call(const OpCall& call, size_t first, const TensorImpl* mask) {
+  return {call.in(first), call.in(first + 1), call.in(first + 2), mask,
+          call.real(kAttentionScale), call.integer(kAttentionCausal) != 0};
+}
+
+const TensorImpl* mask_of(const OpCall& call, size_t place) {
+  return call.integer(kAttentionMasked) ? &call.in(place) : nullptr;
+}
+
+bool allows_dnn(const OpCall& call) {
+  return call.integer(kAttentionKernel) == static_cast<int64_t>(AttentionKernel::Dnn);
+}
+
 void attention(const OpCall& call) {
-  const TensorImpl* mask = call.integer(2) ? &call.in(3) : nullptr;
+  const TensorImpl* mask = mask_of(call, 3);
+  if (allows_dnn(call) && run_dnn_attention(dnn_call(call, 0, mask), call.out(0), call.out(1)))
+    return;
   AttentionArguments a = arguments_of(call, call.in(0), call.in(1), call.in(2), mask);
   a.out = AttentionOperand(call.out(0));
   a.log_sums = call.out(1).data();
@@ -80,8 +105,14 @@ void attention(const OpCall& call) {
       a.value_width);
 }
 
+bool run_backward_by_dnn(const OpCall& call, const DnnAttention& dnn) {
+  return run_dnn_attention_backward(dnn, call.in(0), call.in(4), call.in(5), call.out(0),
+                                    call.out(1), call.out(2));
+}
+
 void attention_backward(const OpCall& call) {
-  const TensorImpl* mask = call.integer(2) ? &call.in(6) : nullptr;
+  const TensorImpl* mask = mask_of(call, 6);
+  if (allows_dnn(call) && run_backward_by_dnn(call, dnn_call(call, 1, mask))) return;
   AttentionArguments a = arguments_of(call, call.in(1), call.in(2), call.in(3), mask);
   a.grad = AttentionOperand(call.in(0));
   a.out = AttentionOperand(call.in(4));
@@ -91,7 +122,7 @@ void attention_backward(const OpCall& call) {
   a.grad_value = AttentionOperand(call.out(2));
   const DType dtype = call.out().dtype();
   const Device device = call.out().device();
-  const Tensor deltas = empty("attention", call.in(5).sizes(), dtype, device);
+  const Tensor deltas = empty("attention", call.in(5).sizes(), call.in(5).dtype(), device);
   a.deltas = deltas->data();
   static auto &of_queries = *new KernelCache, &of_keys = *new KernelCache;
   run("attention_backward_query", of_queries, a, dtype, device.index, a.heads, a.queries, a.width);
@@ -99,9 +130,37 @@ void attention_backward(const OpCall& call) {
       std::max(a.width, a.value_width));
 }
 
+// ---- with dropout: by cuDNN alone, whose random numbers both directions need
+
+DnnAttention dropped_call(const OpCall& call, size_t first, const TensorImpl* mask) {
+  DnnAttention dnn = dnn_call(call, first, mask);
+  dnn.dropout = call.real(kAttentionDropout);
+  dnn.stream = {static_cast<uint64_t>(call.integer(kAttentionSeed)),
+                static_cast<uint64_t>(call.integer(kAttentionOffset))};
+  return dnn;
+}
+
+[[noreturn]] void fail_dropped(const DnnAttention& dnn) {
+  const std::string reason = dnn_attention_refusal(dnn, true);
+  fail("attention: was recorded with dropout by cuDNN, which does not compute it here",
+       reason.empty() ? "" : ": ", reason);
+}
+
+void attention_dropout(const OpCall& call) {
+  const DnnAttention dnn = dropped_call(call, 0, mask_of(call, 3));
+  if (!run_dnn_attention(dnn, call.out(0), call.out(1))) fail_dropped(dnn);
+}
+
+void attention_dropout_backward(const OpCall& call) {
+  const DnnAttention dnn = dropped_call(call, 1, mask_of(call, 6));
+  if (!run_backward_by_dnn(call, dnn)) fail_dropped(dnn);
+}
+
 const KernelList<DeviceType::CUDA> kKernels = {
     {"attention", attention},
     {"attention_backward", attention_backward},
+    {"attention_dropout", attention_dropout},
+    {"attention_dropout_backward", attention_dropout_backward},
 };
 
 }  // namespace
