@@ -4094,6 +4094,18 @@ def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
 
+def _cuda_dnn_attentions() -> tuple[builtins.int, builtins.int]:
+    """How many calls of attention cuDNN has computed, and how many derivatives."""
+
+def _cuda_dnn_convolutions() -> builtins.int:
+    """How many convolutions cuDNN has computed."""
+
+def _cuda_dnn_plans() -> builtins.int:
+    """How many plans cuDNN was asked for: one for each kind of call."""
+
+def _cuda_dnn_refusal() -> str:
+    """Why the last convolution was not computed by cuDNN; empty where it was not asked."""
+
 def _cuda_dnn_settings() -> dict:
     """The settings of torch.backends.cudnn."""
 

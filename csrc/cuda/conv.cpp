@@ -1,9 +1,14 @@
-// Convolution: csrc/cpu/conv.cpp tells what the ops are, kernels/conv.cu how they are computed. Kernels of one tap
-// without stride are plain products.
+// Convolution: csrc/cpu/conv.cpp tells what the ops are. cuDNN computes them (conv_dnn.h), and where it does not,
+// kernels/conv.cu; of those, kernels of one tap without stride are plain products.
+//
+// All tensors of a call are in the usual order, or have their channels last. Kernels of our own know the
+// usual order, and float32 and float64, alone: copies are made for them.
 #include <algorithm>
 
 #include "core/registry.h"
 #include "core/tensor.h"
+#include "cuda/conv_dnn.h"
+#include "cuda/copy.h"
 #include "cuda/elements.h"
 #include "cuda/launch.h"
 #include "cuda/product.h"
@@ -140,11 +145,10 @@ void multiply_images(const ConvArguments& a, bool transposed, DType dtype, int d
   multiply(p, device);
 }
 
-// ---- the ops; operands are contiguous, of float32 or float64
+// ---- by kernels of our own: operands are contiguous, of float32 or float64
 
-void conv(const OpCall& call) {
+void conv_plain(const OpCall& call) {
   const TensorImpl& y = call.out();
-  if (y.numel() == 0) return;
   const ConvArguments a = arguments_of(call, call.in(0), call.in(1), y);
   const int device = y.device().index;
   if (is_pointwise(a)) return multiply_images(a, false, y.dtype(), device);
@@ -155,9 +159,8 @@ void conv(const OpCall& call) {
 }
 
 // Of y's gradient, w and perhaps a bias: x's gradient, or the transposed convolution.
-void conv_grad_input(const OpCall& call) {
+void conv_grad_input_plain(const OpCall& call) {
   const TensorImpl& x = call.out();
-  if (x.numel() == 0) return;
   const ConvArguments a = arguments_of(call, x, call.in(1), call.in(0));
   const int device = x.device().index;
   if (is_pointwise(a)) return multiply_images(a, true, x.dtype(), device);
@@ -170,9 +173,8 @@ void conv_grad_input(const OpCall& call) {
 }
 
 // Of x and y's gradient: w's gradient.
-void conv_grad_weight(const OpCall& call) {
+void conv_grad_weight_plain(const OpCall& call) {
   const TensorImpl& w = call.out();
-  if (w.numel() == 0) return;
   ConvArguments a = arguments_of(call, call.in(0), w, call.in(1));
   const int device = w.device().index;
   static auto &cache = *new KernelCache, &adding = *new KernelCache;
@@ -195,10 +197,48 @@ void conv_grad_weight(const OpCall& call) {
               PartsArguments{w.numel(), a.splits, parts->data(), w.data()});
 }
 
+// ---- the ops
+
+DType plain_dtype(DType dtype) { return is_reduced_float(dtype) ? DType::Float32 : dtype; }
+
+bool is_plain(const TensorImpl& x) {
+  return x.is_contiguous() && x.dtype() == plain_dtype(x.dtype());
+}
+
+Tensor empty_plain(const OpCall& call, const TensorImpl& x) {
+  return empty(call.op.name, x.sizes(), plain_dtype(x.dtype()), x.device());
+}
+
+// With copies of what kernels of our own do not take.
+void run_plain(Kernel kernel, const OpCall& call) {
+  constexpr size_t kMostInputs = 3;
+  Tensor copies[kMostInputs];
+  TensorImpl* inputs[kMostInputs];
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    inputs[i] = call.inputs[i];
+    if (is_plain(*inputs[i])) continue;
+    copies[i] = empty_plain(call, *inputs[i]);
+    TensorImpl* const copy_of[] = {copies[i].impl()};
+    copy({call.op, call.inputs.subspan(i, 1), {}, copy_of});
+    inputs[i] = copies[i].impl();
+  }
+  const std::span<TensorImpl* const> operands(inputs, call.inputs.size());
+  if (is_plain(call.out())) return kernel({call.op, operands, call.attributes, call.outputs});
+  const Tensor result = empty_plain(call, call.out());
+  TensorImpl* const results[] = {result.impl()};
+  kernel({call.op, operands, call.attributes, results});
+  copy({call.op, results, {}, call.outputs});
+}
+
+template <ConvPart part, Kernel plain>
+void convolve(const OpCall& call) {
+  if (call.out().numel() > 0 && !convolve_with_dnn(part, call)) run_plain(plain, call);
+}
+
 const KernelList<DeviceType::CUDA> kKernels = {
-    {"conv", conv},
-    {"conv_grad_input", conv_grad_input},
-    {"conv_grad_weight", conv_grad_weight},
+    {"conv", convolve<ConvPart::Forward, conv_plain>},
+    {"conv_grad_input", convolve<ConvPart::GradInput, conv_grad_input_plain>},
+    {"conv_grad_weight", convolve<ConvPart::GradWeight, conv_grad_weight_plain>},
 };
 
 }  // namespace

@@ -48,16 +48,15 @@ class Library {
  public:
   Library() {
     if (!find_dnn) return;
-    std::string reason;
     for (const std::string& path : find_dnn()) {
       reason = load(path);
       if (reason.empty()) return;
     }
-    if (!reason.empty() && warn_of_dnn) warn_of_dnn(reason);
   }
 
   bool is_there() const { return functions.execute != nullptr; }
   Functions functions;
+  std::string reason;  // why it cannot be used; empty where there is none to be used
 
  private:
   // Returns why it cannot be used, or nothing.
@@ -89,6 +88,12 @@ std::string text_of(int status) {
   return concat(library().functions.get_error_text(status), details[0] ? ": " : "", details);
 }
 
+void warn_once(const std::string& reason) {
+  static bool is_said = false;
+  if (reason.empty() || std::exchange(is_said, true) || !warn_of_dnn) return;
+  warn_of_dnn(reason);
+}
+
 // ---- handles
 
 struct OfDevice {
@@ -106,7 +111,7 @@ OfDevice& of_device(int device) {
   if (const int status = library().functions.create(&found.handle)) {
     found.handle = nullptr;
     found.reason = concat("cudnnCreate failed with ", text_of(status));
-    if (warn_of_dnn) warn_of_dnn(found.reason);
+    warn_once(found.reason);
   }
   return found;
 }
@@ -114,6 +119,14 @@ OfDevice& of_device(int device) {
 }  // namespace
 
 bool has_dnn() { return library().is_there(); }
+
+bool goes_to_dnn() {
+  if (!dnn_settings.enabled) return false;
+  if (has_dnn()) [[likely]]
+    return true;
+  warn_once(library().reason);
+  return false;
+}
 
 size_t dnn_version() { return has_dnn() ? library().functions.get_version() : 0; }
 
@@ -454,6 +467,7 @@ class Search {
 };
 
 Plan make_plan(const Graph& graph, int device, const Choice& choice) {
+  ++plans_made;
   const DeviceGuard guard(device);
   return Search(graph, device, choice).find();
 }

@@ -52,6 +52,9 @@ inline DnnSettings dnn_settings;
 
 // Whether the library could be loaded; where it could not, nothing is computed by it.
 bool has_dnn();
+// Whether calls should go there: it is enabled, and could be loaded. Says so, once, where it was to be there and could
+// not.
+bool goes_to_dnn();
 // Its version, such as 91900; zero where there is none.
 size_t dnn_version();
 
@@ -352,6 +355,9 @@ class Plan {
   mutable Descriptor pack_;
   mutable std::vector<const void*> packed_;
 };
+
+// How many were asked for so far.
+inline int64_t plans_made = 0;
 
 // Not usable where the library is not there, or has no engine for the graph.
 Plan make_plan(const Graph& graph, int device, const Choice& choice);

@@ -15,7 +15,6 @@
 
 #include <bit>
 #include <limits>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -51,15 +50,16 @@ constexpr int64_t kMostWidth = 256;
 constexpr int64_t kUnit = 8;  // elements that are 16 bytes: what widths and strides are multiples of
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
 
-const float kOne = 1, kLowest = -std::numeric_limits<float>::infinity();
+struct alignas(16) Constant {
+  float number;
+};
+const Constant kOne{1}, kLowest{-std::numeric_limits<float>::infinity()};
 
 // The address of a number that stays, so that a plan's pack of addresses can be used again.
-const float* constant(double number) {
-  static auto& known = *new std::unordered_map<uint32_t, std::unique_ptr<float>>;
+const void* constant(double number) {
+  static auto& known = *new std::unordered_map<uint32_t, Constant>;
   const auto value = static_cast<float>(number);
-  std::unique_ptr<float>& place = known[std::bit_cast<uint32_t>(value)];
-  if (!place) place = std::make_unique<float>(value);
-  return place.get();
+  return &known.try_emplace(std::bit_cast<uint32_t>(value), Constant{value}).first->second;
 }
 
 // ---- what a graph is made from
@@ -72,9 +72,9 @@ struct Layout {
       sizes[i] = sizes_of[i];
       strides[i] = strides_of[i];
     }
-    // Strides of dimensions of one element are any number.
+    // Strides of dimensions of one element may be any number.
     for (int i = 0; i < 3; ++i)
-      if (sizes[i] == 1) strides[i] = sizes[1] * sizes[2] * sizes[3];
+      if (sizes[i] == 1) strides[i] = kUnit * sizes[1] * sizes[2] * sizes[3];
     if (sizes[3] == 1) strides[3] = 1;
   }
   explicit Layout(const TensorImpl& x) : Layout(x.sizes(), x.strides()) {}
@@ -439,8 +439,9 @@ Tensor seeds_of(const DnnAttention& call) {
 Tensor bias_of(const DnnAttention& call, const Layout& layout) {
   const TensorImpl& mask = *call.mask;
   const Device device = mask.device();
-  const Tensor bias = empty("attention", DimVector{layout.sizes[0] * layout.strides[0]},
-                            call.query.dtype(), device);
+  const int64_t rows = layout.sizes[0] * layout.sizes[1] * layout.sizes[2];
+  const Tensor bias =
+      empty("attention", DimVector{rows, layout.strides[2]}, call.query.dtype(), device);
   BiasArguments a{mask.data(), bias->data(), {}, {}, layout.strides[2]};
   for (size_t i = 0; i < 4; ++i) a.sizes[i] = layout.sizes[i];
   for (size_t i = 0; i < 3; ++i) a.strides[i] = mask.stride(i);
@@ -485,8 +486,8 @@ struct Addresses {
   std::vector<Tensor> kept;
 
   void put(const TensorImpl& x) { all.push_back(x.data()); }
-  void put_numbers(std::initializer_list<const float*> numbers) {
-    for (const float* number : numbers) all.push_back(number);
+  void put_numbers(std::initializer_list<const void*> numbers) {
+    for (const void* number : numbers) all.push_back(number);
   }
   void put_options(const DnnAttention& call, const Problem& problem) {
     if (problem.causal) all.push_back(&kLowest);

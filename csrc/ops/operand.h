@@ -17,6 +17,10 @@
 namespace tapegrad {
 
 inline DType kernel_dtype(DType dtype) { return is_reduced_float(dtype) ? DType::Float32 : dtype; }
+// Of ops whose kernels on CUDA take half types as they are.
+inline DType kernel_dtype(DType dtype, Device device) {
+  return device.type == DeviceType::CUDA ? dtype : kernel_dtype(dtype);
+}
 
 // x itself where it is contiguous and of the compute type, else a copy.
 inline Tensor kernel_operand(const Tensor& x) {
@@ -32,14 +36,16 @@ inline MemoryFormat kernel_format(MemoryFormat wanted, Device device) {
   return device.type == DeviceType::CUDA ? MemoryFormat::Contiguous : wanted;
 }
 
-// The same in a format; what has no channels is contiguous.
-inline Tensor kernel_operand(const Tensor& x, MemoryFormat format) {
-  if (format == MemoryFormat::Contiguous || x.dim() < 4) return kernel_operand(x);
-  const DType compute = kernel_dtype(x.dtype());
+// x itself where it is of the dtype and in the format, else a copy; what has no channels is contiguous.
+inline Tensor operand_in(const Tensor& x, DType compute, MemoryFormat format) {
+  if (x.dim() < 4) format = MemoryFormat::Contiguous;
   if (x.dtype() == compute && is_contiguous(*x.impl(), format)) return x;
   Tensor copy = empty_like_layout(x, compute, format);
   copy_into(copy, x);
   return copy;
+}
+inline Tensor kernel_operand(const Tensor& x, MemoryFormat format) {
+  return operand_in(x, kernel_dtype(x.dtype()), format);
 }
 
 // Uninitialised, in a format.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/blas.h"
+#include "cuda/conv_dnn.h"
 #include "cuda/dnn.h"
 #include "cuda/launch.h"
 #include "python/binding.h"
@@ -80,6 +81,12 @@ void bind_cuda_kernels(Binder& b) {
   cuda::warn_of_dnn = warn_of_dnn;
   b.function("_cuda_dnn_version", cuda::dnn_version,
              "The version of cuDNN, such as 91900; zero where there is none.");
+  b.function("_cuda_dnn_convolutions", [] { return cuda::dnn_convolutions; },
+             "How many convolutions cuDNN has computed.");
+  b.function("_cuda_dnn_plans", [] { return cuda::dnn::plans_made; },
+             "How many plans cuDNN was asked for: one for each kind of call.");
+  b.function("_cuda_dnn_refusal", [] { return cuda::dnn_refusal; },
+             "Why the last convolution was not computed by cuDNN; empty where it was not asked.");
   b.function("_cuda_dnn_settings", dnn_settings, "The settings of torch.backends.cudnn.");
   b.function("_cuda_set_dnn_settings", set_dnn_settings, "enabled"_a, "benchmark"_a,
              "benchmark_limit"_a, "deterministic"_a, "allow_tf32"_a, "Set all of them.");

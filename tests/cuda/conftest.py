@@ -95,7 +95,8 @@ def clean_device():
     for index in range(torch.cuda.device_count()):
         torch.cuda.reset_peak_memory_stats(index)
         torch.cuda.reset_accumulated_memory_stats(index)
-    yield
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # numbers are compared
+        yield
     assert torch.cuda.current_device() == 0, "a test left another device"
     assert torch.cuda.current_stream() == torch.cuda.default_stream(), "a test left another stream"
 
