@@ -21,12 +21,12 @@ except ImportError as _error:  # in a clone the source hides the installed packa
     __file__ = __spec__.origin = _installed_init(__file__, _error)
     __path__[:] = [_path.dirname(__file__)]
     from tapegrad import _C
+from tapegrad._attention_backends import _fused_sdp_choice
 from tapegrad._C import (
     Tensor,
     _amp_foreach_non_finite_check_and_unscale_,
     _amp_update_scale_,
 )
-from tapegrad._attention_backends import _fused_sdp_choice
 from tapegrad._types import (
     Size,
     channels_last,

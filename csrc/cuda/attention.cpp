@@ -81,8 +81,8 @@ void run(const char* name, KernelCache& cache, AttentionArguments a, DType dtype
 
 // `first` is the place of the query among the operands.
 DnnAttention dnn_call(const OpCall& call, size_t first, const TensorImpl* mask) {
-  return {call.in(first), call.in(first + 1), call.in(first + 2), mask,
-          call.real(kAttentionScale), call.integer(kAttentionCausal) != 0};
+  return {call.in(first), call.in(first + 1),         call.in(first + 2),
+          mask,           call.real(kAttentionScale), call.integer(kAttentionCausal) != 0};
 }
 
 const TensorImpl* mask_of(const OpCall& call, size_t place) {

@@ -44,10 +44,11 @@ enum : int {
 };
 constexpr int kBernoulli = 0;
 
-constexpr size_t kOldest = 91002;          // 9.10.2: earlier ones have known mistakes
+constexpr size_t kOldest = 91002;           // 9.10.2: earlier ones have known mistakes
 constexpr size_t kLastWithPadding = 91500;  // up to 9.15 lengths of keys must be multiples of 128
 constexpr int64_t kMostWidth = 256;
-constexpr int64_t kUnit = 8;  // elements that are 16 bytes: what widths and strides are multiples of
+constexpr int64_t kUnit =
+    8;  // elements that are 16 bytes: what widths and strides are multiples of
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
 
 struct alignas(16) Constant {
@@ -99,8 +100,7 @@ struct Layout {
 // A mask as it is before it is expanded, with rows of a multiple of 16 bytes.
 Layout bias_layout(const TensorImpl& mask) {
   int64_t sizes[4];
-  for (size_t i = 0; i < 4; ++i)
-    sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
+  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
   const int64_t row = (sizes[3] + kUnit - 1) / kUnit * kUnit;
   const int64_t strides[4] = {sizes[1] * sizes[2] * row, sizes[2] * row, row, 1};
   return {sizes, strides};
@@ -122,8 +122,8 @@ struct Problem {
         query(call.query),
         key(call.key),
         value(call.value),
-        out(Layout::heads(DimVector{query.sizes[0], query.sizes[1], query.sizes[2],
-                                    value.sizes[3]})),
+        out(Layout::heads(
+            DimVector{query.sizes[0], query.sizes[1], query.sizes[2], value.sizes[3]})),
         grad(out),
         bias(call.mask ? bias_layout(*call.mask) : out),
         has_bias(call.mask != nullptr),
@@ -179,8 +179,8 @@ class Builder {
     int64_t weights = between(problem_.dropout > 0 ? kFloat : problem_.type);
     graph_.pointwise(kDiv, powers, sum, weights);
     if (problem_.dropout > 0)
-      weights = pointwise(kMul, pointwise(kMul, weights, kept()), kept_scale_,
-                          between(problem_.type));
+      weights =
+          pointwise(kMul, pointwise(kMul, weights, kept()), kept_scale_, between(problem_.type));
     product(weights, value, out);
     return std::move(graph_);
   }
@@ -202,8 +202,8 @@ class Builder {
     const int64_t mask = problem_.dropout > 0 ? kept() : 0;
 
     const int64_t value_width = problem_.value.sizes[3];
-    const int64_t products = of_queries(value_width, kFloat, queries_ * value_width,
-                                        heads_ * value_width, true);
+    const int64_t products =
+        of_queries(value_width, kFloat, queries_ * value_width, heads_ * value_width, true);
     graph_.pointwise(kMul, grad, out, products);
     graph_.pointwise(kMul, reduced(kReduceAdd, products, rows(true)), whole, deltas);
 
@@ -221,8 +221,8 @@ class Builder {
     grads = scaled(grads, scale);
     sum_heads(product_of_keys(grads, query, width, problem_.key.sizes[1], grad_key), grad_key);
 
-    const int64_t rows_of_key = graph_.tensor(problem_.key.sizes, problem_.key.strides, kFloat,
-                                              {.is_virtual = true});
+    const int64_t rows_of_key =
+        graph_.tensor(problem_.key.sizes, problem_.key.strides, kFloat, {.is_virtual = true});
     reshape(key, rows_of_key);
     product(grads, rows_of_key, sums ? sums : grad_query);
     if (sums) graph_.pointwise(kIdentity, sums, 0, grad_query);
@@ -277,14 +277,15 @@ class Builder {
     if (!problem_.causal) return scores;
     const int64_t rows = index(scores, 2), columns = index(scores, 3);
     const int64_t seen = between(kBoolean), result = between();
-    graph_.node(kPointwiseNode,
-                {{kPointwiseNodeHow,
-                  dnn::inner(graph_.inner(
-                      kPointwise, {{kPointwiseMode, choice(Type::PointwiseMode, kCompareGreaterEqual)},
-                                   {kPointwisePrecision, data_type_value(kBoolean)}}))},
-                 {kPointwiseNodeX, dnn::tensor(rows)},
-                 {kPointwiseNodeB, dnn::tensor(columns)},
-                 {kPointwiseNodeY, dnn::tensor(seen)}});
+    graph_.node(
+        kPointwiseNode,
+        {{kPointwiseNodeHow,
+          dnn::inner(graph_.inner(
+              kPointwise, {{kPointwiseMode, choice(Type::PointwiseMode, kCompareGreaterEqual)},
+                           {kPointwisePrecision, data_type_value(kBoolean)}}))},
+         {kPointwiseNodeX, dnn::tensor(rows)},
+         {kPointwiseNodeB, dnn::tensor(columns)},
+         {kPointwiseNodeY, dnn::tensor(seen)}});
     graph_.pointwise(kSelect, scores, lowest_, result, seen);
     return result;
   }
@@ -304,9 +305,9 @@ class Builder {
   // Random zeros and ones.
   int64_t kept() {
     const int64_t result = between();
-    const Value how = dnn::inner(
-        graph_.inner(dnn::kRandom, {{kDistribution, choice(Type::RandomDistribution, kBernoulli)},
-                                    {kBernoulliProbability, real(1 - problem_.dropout, Type::Double)}}));
+    const Value how = dnn::inner(graph_.inner(
+        dnn::kRandom, {{kDistribution, choice(Type::RandomDistribution, kBernoulli)},
+                       {kBernoulliProbability, real(1 - problem_.dropout, Type::Double)}}));
     graph_.node(kRandomNode, {{kRandomNodeHow, how},
                               {kRandomNodeY, dnn::tensor(result)},
                               {kRandomNodeSeed, dnn::tensor(seed_)},
@@ -324,9 +325,9 @@ class Builder {
     return c;
   }
   int64_t reduced(ReductionOperator op, int64_t x, int64_t y) {
-    const Value how =
-        dnn::inner(graph_.inner(kReduction, {{kReductionOperator, choice(Type::ReductionOperator, op)},
-                                             {kReductionPrecision, data_type_value(kFloat)}}));
+    const Value how = dnn::inner(
+        graph_.inner(kReduction, {{kReductionOperator, choice(Type::ReductionOperator, op)},
+                                  {kReductionPrecision, data_type_value(kFloat)}}));
     graph_.node(kReductionNode, {{kReductionNodeX, dnn::tensor(x)},
                                  {kReductionNodeY, dnn::tensor(y)},
                                  {kReductionNodeHow, how}});
@@ -339,16 +340,14 @@ class Builder {
   // scores^T x, which has a row for each key: into the gradient, or for heads that share keys each on its own.
   int64_t product_of_keys(int64_t scores, int64_t x, int64_t width, int64_t key_heads,
                           int64_t gradient) {
-    const int64_t transposed =
-        graph_.tensor({batch_, heads_, keys_, queries_},
-                      {heads_ * queries_ * keys_, queries_ * keys_, 1, keys_}, problem_.type,
-                      {.is_virtual = true});
+    const int64_t transposed = graph_.tensor(
+        {batch_, heads_, keys_, queries_}, {heads_ * queries_ * keys_, queries_ * keys_, 1, keys_},
+        problem_.type, {.is_virtual = true});
     reshape(scores, transposed);
     if (key_heads == heads_) return product(transposed, x, gradient);
-    const int64_t of_each =
-        graph_.tensor({batch_, heads_, keys_, width},
-                      {heads_ * keys_ * width, keys_ * width, width, 1}, problem_.type,
-                      {.is_virtual = true});
+    const int64_t of_each = graph_.tensor({batch_, heads_, keys_, width},
+                                          {heads_ * keys_ * width, keys_ * width, width, 1},
+                                          problem_.type, {.is_virtual = true});
     return product(transposed, x, of_each);
   }
   void sum_heads(int64_t of_each, int64_t gradient) {
@@ -428,8 +427,9 @@ Tensor seeds_of(const DnnAttention& call) {
   const Device device = call.query.device();
   const Tensor place = empty("attention", DimVector{4}, DType::Int64, device);
   static auto& cache = *new KernelCache;
-  const FunctionHandle kernel = cache.find(
-      device.index, 0, [] { return std::string("file attention.cu\nSeedArguments\nattention_seed"); });
+  const FunctionHandle kernel = cache.find(device.index, 0, [] {
+    return std::string("file attention.cu\nSeedArguments\nattention_seed");
+  });
   launch_with(kernel, device.index, 1, 32,
               SeedArguments{place->data(), call.stream.seed, call.stream.offset});
   return place;
@@ -446,8 +446,8 @@ Tensor bias_of(const DnnAttention& call, const Layout& layout) {
   for (size_t i = 0; i < 4; ++i) a.sizes[i] = layout.sizes[i];
   for (size_t i = 0; i < 3; ++i) a.strides[i] = mask.stride(i);
   static auto& cache = *new KernelCache;
-  const uint64_t key = static_cast<uint64_t>(call.query.dtype()) << 8 |
-                       static_cast<uint64_t>(mask.dtype());
+  const uint64_t key =
+      static_cast<uint64_t>(call.query.dtype()) << 8 | static_cast<uint64_t>(mask.dtype());
   const FunctionHandle kernel = cache.find(device.index, key, [&] {
     return concat("file attention.cu\nBiasArguments\nattention_bias<",
                   kernel_type(call.query.dtype()), ", ", kernel_type(mask.dtype()), ">");
@@ -522,9 +522,8 @@ std::string dnn_attention_refusal(const DnnAttention& call, bool with_derivative
   if (!plan.is_usable()) return concat("cuDNN has no plan: ", plan.reason());
   if (!with_derivative) return {};
   const Plan& backward = plan_of(problem, device, true);
-  return backward.is_usable()
-             ? std::string()
-             : concat("cuDNN has no plan for the derivative: ", backward.reason());
+  return backward.is_usable() ? std::string()
+                              : concat("cuDNN has no plan for the derivative: ", backward.reason());
 }
 
 bool run_dnn_attention(const DnnAttention& call, const TensorImpl& out,
@@ -567,8 +566,8 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
     sums = empty("attention", call.query.sizes(), DType::Float32, device);
     addresses.put(*sums.impl());
   }
-  addresses.put_numbers({constant(call.scale), problem.dropout > 0 ? constant(1 - problem.dropout)
-                                                                   : &kOne});
+  addresses.put_numbers(
+      {constant(call.scale), problem.dropout > 0 ? constant(1 - problem.dropout) : &kOne});
   addresses.put_options(call, problem);
   plan.run("attention", device.index, addresses.all);
   ++dnn_attention_backward_runs;

@@ -71,8 +71,8 @@ struct How {
   std::vector<Scalar> attributes() const {
     std::vector<Scalar> all{scale, causal, masked, static_cast<int64_t>(kernel)};
     if (drops())
-      all.insert(all.end(), {dropout, static_cast<int64_t>(stream.seed),
-                             static_cast<int64_t>(stream.offset)});
+      all.insert(all.end(),
+                 {dropout, static_cast<int64_t>(stream.seed), static_cast<int64_t>(stream.offset)});
     return all;
   }
 };
@@ -82,9 +82,8 @@ std::pair<Tensor, Tensor> run_attention(std::span<const Tensor> inputs, const Ho
   const Tensor &query = inputs[0], &value = inputs[2];
   const DimVector rows{query.size(0), query.size(1), query.size(2)};
   const DimVector sizes{rows[0], rows[1], rows[2], value.size(3)};
-  const Tensor outputs[] = {
-      empty_heads(sizes, query),
-      empty("attention", rows, kernel_dtype(query.dtype()), query->device())};
+  const Tensor outputs[] = {empty_heads(sizes, query),
+                            empty("attention", rows, kernel_dtype(query.dtype()), query->device())};
   dispatch(how.drops() ? dropout_op : attention_op, inputs, how.attributes(), outputs);
   return {outputs[0], outputs[1]};
 }
@@ -135,8 +134,7 @@ struct AttentionBackward final : Entry<kind> {
     v = for_each_head(v, q.size(1));
     Tensor scores = matmul(q, matrix_transpose(k)) * how.scale;
     // One where the query sees a key at all, and what its scores get.
-    Tensor sees =
-        cast(ne(unsqueeze(saved(4), -1), std::numeric_limits<double>::infinity()), dtype);
+    Tensor sees = cast(ne(unsqueeze(saved(4), -1), std::numeric_limits<double>::infinity()), dtype);
     if (how.causal || how.masked) scores = scores + bias(q, k) * sees;
     Tensor weights = softmax(scores, -1) * sees;
     Tensor grad = cast(g, dtype), used = weights;
@@ -214,9 +212,9 @@ struct AttentionBackward final : Entry<kind> {
 
 void check(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
   for (const Tensor* x : {&query, &key, &value})
-    TAPEGRAD_CHECK(x->dim() == 4 && x->dtype() == query.dtype() &&
-                       is_floating(x->dtype()),
-                   "attention: expected query, key and value of 4 dimensions and one floating dtype");
+    TAPEGRAD_CHECK(
+        x->dim() == 4 && x->dtype() == query.dtype() && is_floating(x->dtype()),
+        "attention: expected query, key and value of 4 dimensions and one floating dtype");
   const bool fits = key.size(0) == query.size(0) && value.size(0) == query.size(0) &&
                     key.size(1) == value.size(1) && key.size(2) == value.size(2) &&
                     key.size(3) == query.size(3) && key.size(1) > 0 &&

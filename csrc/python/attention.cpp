@@ -30,9 +30,7 @@ struct Request {
   double scale;
   bool shares_heads;
 
-  DimVector scores() const {
-    return {query.size(0), query.size(1), query.size(2), key.size(2)};
-  }
+  DimVector scores() const { return {query.size(0), query.size(1), query.size(2), key.size(2)}; }
 };
 
 // Why no fused kernel takes it; null where they do.
@@ -69,8 +67,9 @@ std::string dnn_refusal(const Request& r) {
   if (r.mask.defined()) mask = expand(detach(r.mask), r.scores());
   if (mask.defined() && mask.size(3) > 1 && mask.stride(3) != 1)
     return "elements of a row of the mask are not side by side";
-  const cuda::DnnAttention call{*r.query.impl(), *r.key.impl(), *r.value.impl(),
-                                mask.defined() ? mask.impl() : nullptr, r.scale, r.causal, r.dropout};
+  const cuda::DnnAttention call{
+      *r.query.impl(), *r.key.impl(), *r.value.impl(), mask.defined() ? mask.impl() : nullptr,
+      r.scale,         r.causal,      r.dropout};
   return cuda::dnn_attention_refusal(call, drops);
 }
 
@@ -125,29 +124,29 @@ void bind_attention(Binder& b) {
   define("_attention", attend,
          "Scaled dot product attention of (batch, heads, length, width) without the matrix of all "
          "scores; None where that is not what is to be done.");
-  define("_attention_choice",
-         [](const Tensor& query, const Tensor& key, const Tensor& value,
-            const std::optional<Tensor>& mask, double dropout, bool causal,
-            std::optional<double> scale, bool shares_heads) {
+  define(
+      "_attention_choice",
+      [](const Tensor& query, const Tensor& key, const Tensor& value,
+         const std::optional<Tensor>& mask, double dropout, bool causal,
+         std::optional<double> scale, bool shares_heads) {
     return choose(request(query, key, value, mask, dropout, causal, scale, shares_heads));
   },
-         "The number of the backend that would compute it; -1 where none of the allowed ones does.");
+      "The number of the backend that would compute it; -1 where none of the allowed ones does.");
   b.function("_attention_refusal",
              [](int backend, const Tensor& query, const Tensor& key, const Tensor& value,
                 const std::optional<Tensor>& mask, double dropout, bool causal,
                 std::optional<double> scale, bool shares_heads) {
-    return refusal(backend,
-                   request(query, key, value, mask, dropout, causal, scale, shares_heads));
+    return refusal(backend, request(query, key, value, mask, dropout, causal, scale, shares_heads));
   },
              "backend"_a, "query"_a, "key"_a, "value"_a, "attn_mask"_a.none(), "dropout_p"_a,
              "is_causal"_a, "scale"_a.none(), "enable_gqa"_a,
              "Why a backend does not compute it; empty where it does.");
-  b.function("_cuda_dnn_attentions",
-             [] { return std::pair(cuda::dnn_attention_runs, cuda::dnn_attention_backward_runs); },
-             "How many calls of attention cuDNN has computed, and how many derivatives.");
-  b.function("_set_attention_backends",
-             [](std::vector<int> backends) { allowed_backends() = std::move(backends); },
-             "backends"_a, "The numbers of the backends that may be used, the best first.");
+  b.function("_cuda_dnn_attentions", [] {
+    return std::pair(cuda::dnn_attention_runs, cuda::dnn_attention_backward_runs);
+  }, "How many calls of attention cuDNN has computed, and how many derivatives.");
+  b.function("_set_attention_backends", [](std::vector<int> backends) {
+    allowed_backends() = std::move(backends);
+  }, "backends"_a, "The numbers of the backends that may be used, the best first.");
 }
 
 }  // namespace tapegrad::python

@@ -1,4 +1,4 @@
-"""Attention by cuDNN against float64 on the CPU; test_dnn_attention.py runs this with a stand-in."""
+"""Attention by cuDNN against float64 on the CPU; test_dnn_attention.py has a stand-in for it."""
 
 import math
 
@@ -220,8 +220,9 @@ def test_dropout_statistics():
     kept = weights[weights != 0].double()
     assert (kept - 1 / 64 / 0.75).abs().max() < 1e-4
     flat = (weights != 0).double().reshape(8, -1)
-    alike = (flat @ flat.T / flat.shape[1]).fill_diagonal_(0.75**2)
-    assert (alike - 0.75**2).abs().max() < 0.02  # heads draw numbers of their own
+    alike = flat @ flat.T / flat.shape[1]
+    others = alike[~torch.eye(8, dtype=torch.bool, device="cuda")]
+    assert (others - 0.75**2).abs().max() < 0.02  # heads draw numbers of their own
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -277,7 +278,8 @@ def test_dropout_twice_differentiable():
     again = torch.autograd.grad(result.float().sin().sum(), tensors, create_graph=True)
     for ours, exact in zip(again, first, strict=True):
         assert (ours - exact).abs().max() <= 0.01 * exact.abs().max()
-    assert all(torch.autograd.grad(sum(g.sum() for g in again), tensors))
+    total = sum(g.float().square().sum() for g in again)
+    assert all(x.isfinite().all() for x in torch.autograd.grad(total, tensors))
 
 
 # ---- the choice

@@ -190,7 +190,7 @@ def test_a_backend_that_cannot_compute_it_is_refused():
     mask = torch.zeros(4, 4, requires_grad=True)
     with (
         sdpa_kernel([backend.FLASH_ATTENTION, backend.CUDNN_ATTENTION]),
-        pytest.raises(RuntimeError, match="No viable backend.*CUDNN_.*FLASH_.*needs a gradient"),
+        pytest.raises(RuntimeError, match=r"No viable backend.*CUDNN_.*FLASH_.*needs a gradient"),
     ):
         entry_of(torch, attn_mask=mask)
 
@@ -227,7 +227,9 @@ def test_fused_halves(dtype, case):
         for name, value in kwargs.items()
     }
     half = getattr(torch, dtype)
-    inputs = [torch.tensor(numbers(*shape, seed=place)).to(half) for place, shape in enumerate(shapes)]
+    inputs = [
+        torch.tensor(numbers(*shape, seed=place)).to(half) for place, shape in enumerate(shapes)
+    ]
     found = []
     for wanted in (half, torch.float64):
         tensors = [tensor.to(wanted).requires_grad_() for tensor in inputs]

@@ -57,9 +57,7 @@ def scaled_dot_product_attention(
         and (attn_mask is None or attn_mask.__class__ is Tensor)
         and query.dim() == 4
     ):
-        fused = _C._attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        )
+        fused = _C._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if fused is not None:
             return fused
     _check_inputs(query, key, value, attn_mask, dropout_p, is_causal)
