@@ -28,7 +28,7 @@ class SDPBackend(enum.Enum):
 
 
 # The best first. cuDNN computes float16 and bfloat16 on CUDA, the kernels of our own, which flash
-# and efficient attention stand for, everything that has no dropout, and MATH everything.
+# and efficient attention stand for, every dtype on every device, and MATH all the rest.
 _order = [
     SDPBackend.CUDNN_ATTENTION,
     SDPBackend.FLASH_ATTENTION,

@@ -28,6 +28,8 @@ struct AttentionArguments {
   int64_t batch, heads, key_heads, shared, queries, keys, width, value_width;
   int64_t row_blocks, slices;
   double scale;
+  uint64_t seed, offset, threshold;
+  double kept_scale;
   int32_t causal, mask_kind;
 };
 enum MaskKind : int32_t { kNoMask, kSeenMask, kAddedMask, kWideMask };
@@ -41,6 +43,13 @@ MaskKind mask_kind(const TensorImpl* mask, DType dtype) {
 constexpr int kBlockThreads = 128;
 constexpr int64_t kBlockRows = 16;
 constexpr int kMostParts = 8;  // 32 elements of a result each
+
+bool drops(const OpCall& call) { return call.attributes.size() > kAttentionDropout; }
+
+RandomStream stream_of(const OpCall& call) {
+  return {static_cast<uint64_t>(call.integer(kAttentionSeed)),
+          static_cast<uint64_t>(call.integer(kAttentionOffset))};
+}
 
 AttentionArguments arguments_of(const OpCall& call, const TensorImpl& query, const TensorImpl& key,
                                 const TensorImpl& value, const TensorImpl* mask) {
@@ -60,6 +69,13 @@ AttentionArguments arguments_of(const OpCall& call, const TensorImpl& query, con
   a.scale = call.real(kAttentionScale);
   a.causal = call.integer(kAttentionCausal) != 0;
   a.mask_kind = mask_kind(mask, query.dtype());
+  if (!drops(call)) return a;
+  const AttentionDropout dropout(call.real(kAttentionDropout), stream_of(call).seed,
+                                 stream_of(call).offset);
+  a.seed = dropout.seed;
+  a.offset = dropout.offset;
+  a.threshold = dropout.threshold;
+  a.kept_scale = dropout.scale;
   return a;
 }
 
@@ -79,24 +95,55 @@ void run(const char* name, KernelCache& cache, AttentionArguments a, DType dtype
   launch_with(kernel, device, a.batch * heads * a.row_blocks * a.slices, kBlockThreads, a);
 }
 
-// `first` is the place of the query among the operands.
-DnnAttention dnn_call(const OpCall& call, size_t first, const TensorImpl* mask) {
-  return {call.in(first), call.in(first + 1),         call.in(first + 2),
-          mask,           call.real(kAttentionScale), call.integer(kAttentionCausal) != 0};
-}
+// ---- by cuDNN, where the call asks for it
 
 const TensorImpl* mask_of(const OpCall& call, size_t place) {
   return call.integer(kAttentionMasked) ? &call.in(place) : nullptr;
 }
 
-bool allows_dnn(const OpCall& call) {
+bool asks_for_dnn(const OpCall& call) {
   return call.integer(kAttentionKernel) == static_cast<int64_t>(AttentionKernel::Dnn);
 }
 
+// `first` is the place of the query among the operands.
+DnnAttention dnn_call(const OpCall& call, size_t first, const TensorImpl* mask) {
+  DnnAttention dnn{call.in(first), call.in(first + 1),         call.in(first + 2),
+                   mask,           call.real(kAttentionScale), call.integer(kAttentionCausal) != 0};
+  if (drops(call)) {
+    dnn.dropout = call.real(kAttentionDropout);
+    dnn.stream = stream_of(call);
+  }
+  return dnn;
+}
+
+// What cuDNN does not compute is left to our own kernels, but for dropout: see AttentionKernel.
+bool is_left(const OpCall& call, const DnnAttention& dnn) {
+  if (!drops(call)) return true;
+  const std::string reason = dnn_attention_refusal(dnn, true);
+  fail(call.op.name,
+       ": was recorded with the random numbers of cuDNN, which does not compute it here",
+       reason.empty() ? "" : ": ", reason);
+}
+
+bool is_done_by_dnn(const OpCall& call, const TensorImpl* mask) {
+  if (!asks_for_dnn(call)) return false;
+  const DnnAttention dnn = dnn_call(call, 0, mask);
+  return run_dnn_attention(dnn, call.out(0), call.out(1)) || !is_left(call, dnn);
+}
+
+bool is_backward_done_by_dnn(const OpCall& call, const TensorImpl* mask) {
+  if (!asks_for_dnn(call)) return false;
+  const DnnAttention dnn = dnn_call(call, 1, mask);
+  return run_dnn_attention_backward(dnn, call.in(0), call.in(4), call.in(5), call.out(0),
+                                    call.out(1), call.out(2)) ||
+         !is_left(call, dnn);
+}
+
+// ---- kernels
+
 void attention(const OpCall& call) {
   const TensorImpl* mask = mask_of(call, 3);
-  if (allows_dnn(call) && run_dnn_attention(dnn_call(call, 0, mask), call.out(0), call.out(1)))
-    return;
+  if (is_done_by_dnn(call, mask)) return;
   AttentionArguments a = arguments_of(call, call.in(0), call.in(1), call.in(2), mask);
   a.out = AttentionOperand(call.out(0));
   a.log_sums = call.out(1).data();
@@ -105,14 +152,9 @@ void attention(const OpCall& call) {
       a.value_width);
 }
 
-bool run_backward_by_dnn(const OpCall& call, const DnnAttention& dnn) {
-  return run_dnn_attention_backward(dnn, call.in(0), call.in(4), call.in(5), call.out(0),
-                                    call.out(1), call.out(2));
-}
-
 void attention_backward(const OpCall& call) {
   const TensorImpl* mask = mask_of(call, 6);
-  if (allows_dnn(call) && run_backward_by_dnn(call, dnn_call(call, 1, mask))) return;
+  if (is_backward_done_by_dnn(call, mask)) return;
   AttentionArguments a = arguments_of(call, call.in(1), call.in(2), call.in(3), mask);
   a.grad = AttentionOperand(call.in(0));
   a.out = AttentionOperand(call.in(4));
@@ -130,37 +172,11 @@ void attention_backward(const OpCall& call) {
       std::max(a.width, a.value_width));
 }
 
-// ---- with dropout: by cuDNN alone, whose random numbers both directions need
-
-DnnAttention dropped_call(const OpCall& call, size_t first, const TensorImpl* mask) {
-  DnnAttention dnn = dnn_call(call, first, mask);
-  dnn.dropout = call.real(kAttentionDropout);
-  dnn.stream = {static_cast<uint64_t>(call.integer(kAttentionSeed)),
-                static_cast<uint64_t>(call.integer(kAttentionOffset))};
-  return dnn;
-}
-
-[[noreturn]] void fail_dropped(const DnnAttention& dnn) {
-  const std::string reason = dnn_attention_refusal(dnn, true);
-  fail("attention: was recorded with dropout by cuDNN, which does not compute it here",
-       reason.empty() ? "" : ": ", reason);
-}
-
-void attention_dropout(const OpCall& call) {
-  const DnnAttention dnn = dropped_call(call, 0, mask_of(call, 3));
-  if (!run_dnn_attention(dnn, call.out(0), call.out(1))) fail_dropped(dnn);
-}
-
-void attention_dropout_backward(const OpCall& call) {
-  const DnnAttention dnn = dropped_call(call, 1, mask_of(call, 6));
-  if (!run_backward_by_dnn(call, dnn)) fail_dropped(dnn);
-}
-
 const KernelList<DeviceType::CUDA> kKernels = {
     {"attention", attention},
     {"attention_backward", attention_backward},
-    {"attention_dropout", attention_dropout},
-    {"attention_dropout_backward", attention_dropout_backward},
+    {"attention_dropout", attention},
+    {"attention_dropout_backward", attention_backward},
 };
 
 }  // namespace

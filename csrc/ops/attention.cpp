@@ -239,10 +239,9 @@ Tensor expanded_mask(const Tensor& given, DType dtype, Sizes scores) {
   return mask.size(3) > 1 && mask.stride(3) != 1 ? contiguous(mask) : mask;
 }
 
-// A number for each weight.
 RandomStream reserve(const Tensor& query, const Tensor& key) {
   const int64_t weights = query.size(0) * query.size(1) * query.size(2) * key.size(2);
-  return default_generator(query->device()).reserve(static_cast<uint64_t>(weights + 3) / 4);
+  return default_generator(query->device()).reserve(AttentionDropout::counters(weights));
 }
 
 }  // namespace

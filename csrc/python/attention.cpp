@@ -60,9 +60,7 @@ const char* shape_refusal(const Request& r) {
 
 // The same of cuDNN.
 std::string dnn_refusal(const Request& r) {
-  const bool drops = r.dropout > 0;
-  if (r.dropout < 0 || r.dropout >= 1) return "the probability of dropout is not in [0, 1)";
-  if (drops && is_vmap_running()) return "dropout differs over a vmap";
+  if (r.dropout >= 1) return "the probability of dropout is 1";
   Tensor mask;
   if (r.mask.defined()) mask = expand(detach(r.mask), r.scores());
   if (mask.defined() && mask.size(3) > 1 && mask.stride(3) != 1)
@@ -70,16 +68,21 @@ std::string dnn_refusal(const Request& r) {
   const cuda::DnnAttention call{
       *r.query.impl(), *r.key.impl(), *r.value.impl(), mask.defined() ? mask.impl() : nullptr,
       r.scale,         r.causal,      r.dropout};
-  return cuda::dnn_attention_refusal(call, drops);
+  return cuda::dnn_attention_refusal(call, r.dropout > 0);
+}
+
+// Entries that are recorded in a vmap and swept outside of it could not draw alike.
+bool is_batched(const Request& r) {
+  return is_vmap_running() || r.query->storage().is_batched() || r.key->storage().is_batched() ||
+         r.value->storage().is_batched();
 }
 
 std::string refusal(int backend, const Request& r) {
   if (backend == kMath) return {};
   if (const char* reason = shape_refusal(r)) return reason;
+  if (r.dropout > 0 && is_batched(r)) return "dropout differs over a vmap";
   if (backend == kDnn) return dnn_refusal(r);
-  if (backend != kFlash && backend != kEfficient) return "there is no such backend";
-  if (r.dropout > 0) return "there is dropout";
-  return {};
+  return backend == kFlash || backend == kEfficient ? "" : "there is no such backend";
 }
 
 int choose(const Request& r) {
@@ -96,7 +99,7 @@ Request request(const Tensor& query, const Tensor& key, const Tensor& value,
           key,
           value,
           mask.value_or(Tensor()),
-          dropout,
+          std::max(dropout, 0.0),
           causal,
           scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(width, 1))),
           shares_heads};
@@ -107,11 +110,11 @@ std::optional<Tensor> attend(const Tensor& query, const Tensor& key, const Tenso
                              const std::optional<Tensor>& mask, double dropout, bool causal,
                              std::optional<double> scale, bool shares_heads) {
   const Request r = request(query, key, value, mask, dropout, causal, scale, shares_heads);
-  if (dropout < 0 || dropout > 1 || (causal && r.mask.defined())) return std::nullopt;
+  if (dropout > 1 || (causal && r.mask.defined())) return std::nullopt;
   const int backend = choose(r);
   if (backend == kMath || backend == kError) return std::nullopt;
   return attention(r.query, r.key, r.value, r.mask, causal, r.scale,
-                   backend == kDnn ? AttentionKernel::Dnn : AttentionKernel::Own, dropout);
+                   backend == kDnn ? AttentionKernel::Dnn : AttentionKernel::Own, r.dropout);
 }
 
 }  // namespace

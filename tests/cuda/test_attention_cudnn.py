@@ -293,7 +293,7 @@ def test_the_choice():
     assert Backend(choice(x, x, x, dropout_p=0.1)) == Backend.CUDNN_ATTENTION
     assert Backend(choice(x.float(), x.float(), x.float())) == Backend.FLASH_ATTENTION
     assert Backend(choice(y, y, y)) == Backend.FLASH_ATTENTION
-    assert Backend(choice(y, y, y, dropout_p=0.1)) == Backend.MATH
+    assert Backend(choice(y, y, y, dropout_p=0.1)) == Backend.FLASH_ATTENTION
     with sdpa_kernel(Backend.EFFICIENT_ATTENTION):
         assert Backend(choice(x, x, x)) == Backend.EFFICIENT_ATTENTION
         before = _C._cuda_dnn_attentions()

@@ -126,6 +126,51 @@ def test_dropout_keeps_the_mean_and_drops_weights(torch):
     assert torch.allclose(attend(q, k, v), torch.tensor(1 / 40))
 
 
+@pytest.mark.parametrize("case", ["plain", "causal", "bool", "groups"])
+def test_derivatives_with_dropout(case):
+    """Both directions and the second derivative drop the same weights."""
+    import tapegrad as torch
+
+    _, shapes, kwargs = next(row for row in CASES if row[0] == case)
+    kwargs = {name: tensor_of(torch, value) for name, value in kwargs.items()}
+    inputs = [tensor_of(torch, numbers(*shape, seed=seed)) for seed, shape in enumerate(shapes)]
+
+    def attend(*tensors):
+        torch.manual_seed(7)
+        return torch.nn.functional.scaled_dot_product_attention(*tensors, dropout_p=0.4, **kwargs)
+
+    assert torch.autograd.gradcheck(attend, inputs, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(attend, inputs)
+
+
+def test_dropout_draws_anew_each_time():
+    import tapegrad as torch
+
+    x = torch.randn(2, 3, 150, 8)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    torch.manual_seed(1)
+    first, second = (attend(x, x, x, dropout_p=0.5) for _ in range(2))
+    torch.manual_seed(1)
+    assert torch.equal(attend(x, x, x, dropout_p=0.5), first)
+    assert not torch.equal(first, second)
+    identity = torch.eye(150).expand(2, 3, 150, 150)
+    dropped = (attend(x, x, identity, dropout_p=0.5) == 0).double()
+    assert abs(float(dropped.mean()) - 0.5) < 0.01
+    rows = dropped.reshape(900, 150) - 0.5
+    assert float((rows.T @ rows / 900).abs().triu(1).max()) < 0.06  # no two keys go together
+
+
+def test_dropout_under_vmap():
+    import tapegrad as torch
+
+    x = torch.randn(3, 1, 2, 20, 8)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    different = torch.vmap(lambda x: attend(x, x, x, dropout_p=0.5), randomness="different")(x)
+    assert not torch.equal(different[0], different[1])
+    plain = torch.vmap(lambda x: attend(x, x, x, is_causal=True))(x)
+    assert torch.allclose(plain[2], attend(x[2], x[2], x[2], is_causal=True))
+
+
 def test_the_kernel_context(torch):
     attention = torch.nn.attention
     backend = attention.SDPBackend
@@ -176,7 +221,7 @@ def test_the_backends_that_are_allowed_are_used():
         assert entry_of(torch) == fused
     with sdpa_kernel([backend.MATH, backend.EFFICIENT_ATTENTION], set_priority=True):
         assert entry_of(torch) != fused
-    assert entry_of(torch, dropout_p=0.5) != fused
+    assert entry_of(torch, dropout_p=0.5) == fused
 
 
 def test_a_backend_that_cannot_compute_it_is_refused():
@@ -185,8 +230,6 @@ def test_a_backend_that_cannot_compute_it_is_refused():
     backend, sdpa_kernel = torch.nn.attention.SDPBackend, torch.nn.attention.sdpa_kernel
     with sdpa_kernel(backend.CUDNN_ATTENTION), pytest.raises(RuntimeError, match="on a CUDA dev"):
         entry_of(torch)
-    with sdpa_kernel(backend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="is dropout"):
-        entry_of(torch, dropout_p=0.5)
     mask = torch.zeros(4, 4, requires_grad=True)
     with (
         sdpa_kernel([backend.FLASH_ATTENTION, backend.CUDNN_ATTENTION]),
@@ -201,7 +244,7 @@ def test_the_choice_can_be_asked_for():
     backend, cuda = torch.nn.attention.SDPBackend, torch.backends.cuda
     x = torch.ones(1, 2, 4, 8)
     assert backend(torch._fused_sdp_choice(x, x, x, is_causal=True)) == backend.FLASH_ATTENTION
-    assert backend(torch._fused_sdp_choice(x, x, x, dropout_p=0.1)) == backend.MATH
+    assert backend(torch._fused_sdp_choice(x, x, x, dropout_p=0.1)) == backend.FLASH_ATTENTION
     with torch.nn.attention.sdpa_kernel(backend.CUDNN_ATTENTION):
         assert backend(torch._fused_sdp_choice(x, x, x)) == backend.ERROR
         assert not cuda.flash_sdp_enabled()

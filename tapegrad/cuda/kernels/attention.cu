@@ -1,4 +1,5 @@
 // uses: multiply_add.cuh
+// uses: philox.cuh
 //
 // Attention without the matrix of all scores; csrc/cpu/attention.cpp tells the method.
 //
@@ -21,6 +22,8 @@ struct AttentionArguments {
   int64 batch, heads, key_heads, shared, queries, keys, width, value_width;
   int64 row_blocks, slices;
   double scale;
+  uint64 seed, offset, threshold;  // of dropout, where the threshold is not zero
+  double kept_scale;
   int causal, mask_kind;
 };
 
@@ -147,6 +150,15 @@ __device__ T masked_score(const AttentionArguments& a, int64 batch, int64 head, 
   return static_cast<const bool*>(a.mask.data)[at] ? score : -infinity<T>();
 }
 
+// What dropout multiplies a weight with: Note [Dropped weights] in csrc/spec/attention.h.
+template <class T>
+__device__ T kept(const AttentionArguments& a, int64 batch, int64 head, int64 query, int64 key) {
+  if (a.threshold == 0 || query >= a.queries || key >= a.keys) return T(1);
+  const uint64 number = ((batch * a.heads + head) * a.queries + query) * a.keys + key;
+  const PhiloxBlock block = philox(a.seed, a.offset + number / 64 * 16 + number % 16);
+  return block.words[number % 64 / 16] < a.threshold ? T(0) : T(a.kept_scale);
+}
+
 // Keys that some of the block's queries may see.
 __device__ inline int64 seen_keys(const AttentionArguments& a, int64 first_query) {
   const int64 last = first_query + kBlockRows;
@@ -213,6 +225,7 @@ __device__ void attention(const AttentionArguments& a) {
       totals[k] = totals[k] * factor + sum_of_warp(weights[k]);
       tops[k] = top;
       for (T& sum : sums[k]) sum *= factor;
+      weights[k] *= kept<T>(a, part.batch, part.head, part.row(k), first + part.lane);
     }
     add_weighted(part, weights, value, first, a.keys, a.value_width, sums);
   }
@@ -257,6 +270,7 @@ __device__ void attention_backward_query(const AttentionArguments& a) {
       const T score = masked_score<S>(a, part.batch, part.head, part.row(k), first + part.lane,
                                    scores[k]);
       const bool visible = is_visible(a, part.row(k), first + part.lane);
+      grads[k] *= kept<T>(a, part.batch, part.head, part.row(k), first + part.lane);
       grads[k] = visible ? weight_of(score - logs[k]) * (grads[k] - deltas[k]) : T(0);
     }
     add_weighted(part, grads, key, first, a.keys, a.width, sums);
@@ -286,8 +300,10 @@ __device__ void attention_backward_key(const AttentionArguments& a) {
       for (int k = 0; k < kRowsPerWarp; ++k) {
         const T score = masked_score<S>(a, part.batch, h, own, part.row(k), weights[k]);
         const bool visible = is_visible(a, own, part.row(k));
+        const T factor = kept<T>(a, part.batch, h, own, part.row(k));
         weights[k] = visible ? weight_of(score - log) : T(0);
-        grads[k] = visible ? weights[k] * (grads[k] - delta) : T(0);
+        grads[k] = visible ? weights[k] * (grads[k] * factor - delta) : T(0);
+        weights[k] *= factor;
       }
       add_weighted(part, weights, grad, first, a.queries, a.value_width, value_sums);
       add_weighted(part, grads, query, first, a.queries, a.width, key_sums);
