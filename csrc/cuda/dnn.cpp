@@ -251,7 +251,7 @@ int64_t Graph::tensor(std::span<const int64_t> sizes, std::span<const int64_t> s
   finalize(made, "tensor ", static_cast<int>(uid));
   tensors_.push_back(std::move(made));
   if (!options.is_virtual) uids_.push_back(uid);
-  has_values_ = has_values_ || options.by_value;
+  has_values_ = has_values_ || (options.by_value && !options.is_constant);
   return uid;
 }
 

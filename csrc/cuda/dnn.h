@@ -175,7 +175,8 @@ enum PointwiseMode : int {
   kMul = 1,
   kMin = 2,
   kMax = 3,
-  kSub = 7,
+  kDiv = 6,
+  kSub = 9,
   kExp = 13,
   kLog = 15,
   kIdentity = 21,
@@ -286,6 +287,7 @@ class Descriptor {
 struct TensorOptions {
   bool is_virtual = false;    // between nodes, without memory
   bool by_value = false;      // one number, at an address of the host
+  bool is_constant = false;   // and what is there never changes
   int64_t alignment = 16;     // of the address, in bytes
   int64_t ragged_offset = 0;  // the tensor of where the items of a batch begin
 };

@@ -43,7 +43,10 @@ enum : int {
   kMatmul = 18,
   kMatmulNode = 19,
   kReduction = 21,
-  kReductionNode = 22
+  kReductionNode = 22,
+  kReshapeNode = 31,
+  kRandom = 32,
+  kRandomNode = 33
 };
 
 // What must be set before a descriptor is finalised.
@@ -63,17 +66,21 @@ const std::map<int, std::vector<int>> kRequired = {
     {kMatmulNode, {1520, 1521, 1522, 1523}},
     {kReduction, {1600, 1601}},
     {kReductionNode, {1610, 1611, 1612}},
+    {kReshapeNode, {2200, 2201}},
+    {kRandom, {2300, 2305}},
+    {kRandomNode, {2310, 2311, 2312, 2313}},
 };
 
 // Of an attribute: the type of its values, where this file reads it.
 const std::map<int, int> kTypes = {
-    {0, 14},   {1, 1},     {100, 1},   {101, 7},   {102, 3},   {103, 3},   {104, 3},   {105, 3},
-    {106, 3},  {200, 8},   {201, 15},  {400, 0},   {401, 15},  {702, 15},  {703, 15},  {704, 15},
-    {705, 15}, {708, 15},  {709, 15},  {710, 15},  {711, 15},  {714, 15},  {715, 15},  {716, 15},
-    {717, 15}, {750, 15},  {751, 15},  {752, 15},  {753, 15},  {758, 15},  {800, 0},   {801, 15},
-    {900, 3},  {901, 1},   {902, 3},   {903, 3},   {906, 3},   {907, 2},   {908, 2},   {1000, 3},
-    {1001, 6}, {1003, 6},  {1500, 1},  {1520, 15}, {1521, 15}, {1522, 15}, {1523, 15}, {1600, 18},
-    {1601, 1}, {1610, 15}, {1611, 15}, {1612, 15},
+    {0, 14},    {1, 1},     {100, 1},   {101, 7},   {102, 3},   {103, 3},   {104, 3},   {105, 3},
+    {106, 3},   {200, 8},   {201, 15},  {400, 0},   {401, 15},  {702, 15},  {703, 15},  {704, 15},
+    {705, 15},  {708, 15},  {709, 15},  {710, 15},  {711, 15},  {714, 15},  {715, 15},  {716, 15},
+    {717, 15},  {750, 15},  {751, 15},  {752, 15},  {753, 15},  {758, 15},  {800, 0},   {801, 15},
+    {900, 3},   {901, 1},   {902, 3},   {903, 3},   {906, 3},   {907, 2},   {908, 2},   {1000, 3},
+    {1001, 6},  {1003, 6},  {1500, 1},  {1520, 15}, {1521, 15}, {1522, 15}, {1523, 15}, {1600, 18},
+    {1601, 1},  {1610, 15}, {1611, 15}, {1612, 15}, {2200, 15}, {2201, 15}, {2300, 29}, {2305, 5},
+    {2310, 15}, {2311, 15}, {2312, 15}, {2313, 15},
 };
 
 size_t size_of(int type) {
@@ -189,10 +196,10 @@ struct Array {
     for (size_t d = 0; d < sizes.size(); ++d) at += (sizes[d] == 1 ? 0 : place[d]) * strides[d];
     return at;
   }
-  double get(const Place& place) const {
-    const int64_t at = offset(place);
+  double number(int64_t at) const {
     return data ? load(data, at, type) : numbers[static_cast<size_t>(at)];
   }
+  double get(const Place& place) const { return number(offset(place)); }
   void put(const Place& place, double value) {
     const int64_t at = offset(place);
     if (data) store(data, at, type, value);
@@ -227,6 +234,10 @@ class Run {
         return multiply(node);
       case kReductionNode:
         return reduce(node);
+      case kReshapeNode:
+        return reshape(node);
+      case kRandomNode:
+        return draw(node);
       default:
         return convolve(node);
     }
@@ -299,7 +310,9 @@ class Run {
         return std::min(x, b);
       case 3:
         return std::max(x, b);
-      case 7:
+      case 6:
+        return x / b;
+      case 9:
         return x - b;
       case 13:
         return std::exp(x);
@@ -331,33 +344,64 @@ class Run {
     });
   }
 
+  // The second factor may have fewer heads, each for several of the first.
   void multiply(const Descriptor& node) {
     Array &a = array(node.other(1520)), &b = array(node.other(1521)), &c = array(node.other(1522));
     const size_t rank = c.sizes.size();
+    const int64_t steps = a.sizes[rank - 1], a_step = a.strides[rank - 1];
+    const int64_t b_step = b.strides[rank - 2];
     for_each(c.sizes, [&](const Place& place) {
-      double sum = 0;
       Place left = place, right = place;
-      for (int64_t k = 0; k < a.sizes[rank - 1]; ++k) {
-        left[rank - 1] = right[rank - 2] = k;
-        sum += a.get(left) * b.get(right);
-      }
+      left[rank - 1] = right[rank - 2] = 0;
+      if (rank == 4) right[1] = place[1] / (c.sizes[1] / b.sizes[1]);
+      const int64_t from_a = a.offset(left), from_b = b.offset(right);
+      double sum = 0;
+      for (int64_t k = 0; k < steps; ++k)
+        sum += a.number(from_a + k * a_step) * b.number(from_b + k * b_step);
       c.put(place, sum);
     });
   }
 
+  // Over dimensions that become one element, or fewer: heads that share one.
   void reduce(const Descriptor& node) {
     Array &x = array(node.other(1610)), &y = array(node.other(1611));
     const bool is_max = node.other(1612).choice(1600) == 3;
     std::map<Place, double> found;
     for_each(x.sizes, [&](const Place& place) {
       Place to = place;
-      for (size_t d = 0; d < to.size(); ++d)
-        if (y.sizes[d] == 1) to[d] = 0;
+      for (size_t d = 0; d < to.size(); ++d) to[d] /= x.sizes[d] / y.sizes[d];
       const auto [at, is_new] = found.emplace(to, x.get(place));
       if (!is_new)
         at->second = is_max ? std::max(at->second, x.get(place)) : at->second + x.get(place);
     });
     for (const auto& [place, value] : found) y.put(place, value);
+  }
+
+  // The last two dimensions change places.
+  void reshape(const Descriptor& node) {
+    Array &x = array(node.other(2200)), &y = array(node.other(2201));
+    for_each(x.sizes, [&](const Place& place) {
+      Place to = place;
+      std::swap(to[to.size() - 1], to[to.size() - 2]);
+      y.put(to, x.get(place));
+    });
+  }
+
+  // Zeros and ones by seed, offset and place.
+  void draw(const Descriptor& node) {
+    Array &y = array(node.other(2310)), &seed = array(node.other(2311));
+    const Array& offset = array(node.other(2313));
+    const double probability = node.other(2312).real(2305);
+    const Place first(4, 0);
+    uint64_t at = static_cast<uint64_t>(seed.get(first)) * 0x9e3779b97f4a7c15 +
+                  static_cast<uint64_t>(offset.get(first)) * 0xbf58476d1ce4e5b9;
+    for_each(y.sizes, [&](const Place& place) {
+      uint64_t bits = at += 0x9e3779b97f4a7c15;
+      bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+      bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+      bits ^= bits >> 31;
+      y.put(place, static_cast<double>(bits >> 11) * 0x1p-53 < probability);
+    });
   }
 
   std::map<int64_t, void*> addresses_;

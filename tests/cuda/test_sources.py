@@ -278,14 +278,25 @@ INSTANCES = {
             *(f"plane_take<{s}>" for s in FLOATS),
         ),
     ],
-    "attention.cu": each(
-        "AttentionArguments",
-        *(
-            f"{name}<{s}>"
-            for name in ("attention", "attention_backward_query", "attention_backward_key")
-            for s in ("float, 2", "double, 8")
+    "attention.cu": [
+        *each(
+            "AttentionArguments",
+            *(
+                f"{name}<{s}>"
+                for name in ("attention", "attention_backward_query", "attention_backward_key")
+                for s in ("float, 2", "double, 8", "Half, 1", "BFloat16, 4")
+            ),
         ),
-    ),
+        *each("SeedArguments", "attention_seed"),
+        *(
+            (arguments, f"{name}<{s}, {m}>")
+            for arguments, name in (
+                ("BiasArguments", "attention_bias"),
+                ("UnseenArguments", "attention_unseen"),
+            )
+            for s, m in (("Half", "bool"), ("BFloat16", "BFloat16"), ("Half", "float"))
+        ),
+    ],
     "recurrent.cu": [
         *each("CellArguments", *(f"{cell}_cell<{s}>" for cell in CELLS for s in FLOATS)),
         *each(
