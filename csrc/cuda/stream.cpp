@@ -151,7 +151,8 @@ void check_order(int device, bool earlier_is_captured, StreamHandle later) {
                     "within the capture");
   if (!is_captured && earlier_is_captured && !later)
     fail_in_capture("wait", "the default stream cannot wait for a captured one",
-                    "use another stream, and join it to the captured one before the capture ends");
+                    "use another stream, and join it to the captured one before the capture ends; "
+                    "and record all that backward() is called on within the capture");
   capture_has_joins |= is_captured || earlier_is_captured;
 }
 

@@ -317,6 +317,16 @@ class _Captured:
         with graph(self.backward_graph, pool):
             self.grad_inputs = self._gradients(self.outputs, grads)
 
+    def check_gradients(self, args: list[Tensor]) -> None:
+        """Refuse an argument whose gradient was not captured."""
+        for number, (static, given) in enumerate(zip(self.inputs, args, strict=False)):
+            if given.requires_grad and not static.requires_grad:
+                raise RuntimeError(
+                    f"make_graphed_callables: tensor {number} of the arguments requires grad, and "
+                    "that of sample_args did not; give sample_args the same requires_grad, or "
+                    "detach() it"
+                )
+
     def finished(self) -> Any:
         """Return the callable in its new form."""
         from tapegrad.nn import Module
@@ -345,7 +355,15 @@ class _Captured:
                 for static, given in zip(this.inputs[: this.arg_count], inputs, strict=False):
                     _put(static, given)
                 this.forward_graph.replay()
-                return tuple(y.detach() for y in this.outputs)
+                results = tuple(y.detach() for y in this.outputs)
+                ctx.mark_non_differentiable(
+                    *(
+                        result
+                        for result, y in zip(results, this.outputs, strict=True)
+                        if not y.requires_grad
+                    )
+                )
+                return results
 
             @staticmethod
             @once_differentiable
@@ -363,6 +381,8 @@ class _Captured:
                     f"make_graphed_callables: expected {this.arg_count} tensors as when it was "
                     f"captured, got {len(flat)}"
                 )
+            if tapegrad.is_grad_enabled():
+                this.check_gradients(flat)
             outputs = Graphed.apply(*flat, *this.params)
             return tree_unflatten(list(outputs), this.output_structure)
 
