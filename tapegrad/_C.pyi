@@ -3947,6 +3947,55 @@ class _CudaEvent:
     def wait_on(self, device: builtins.int, stream: builtins.int) -> None:
         """Makes a stream wait for the event."""
 
+class _CudaGraph:
+    """Work of a device that is captured, to be run again."""
+
+    def __init__(self, keep_graph: builtins.bool = False) -> None: ...
+
+    def _abort(self) -> None:
+        """Ends a capture of which nothing is wanted."""
+
+    def _begin(self, pool: tuple[builtins.int, builtins.int] | None, mode: str) -> None:
+        """Begins to capture the current stream."""
+
+    def _end(self) -> None:
+        """Ends the capture."""
+
+    @property
+    def _is_capturing(self) -> builtins.bool:
+        """Whether the capture is going on."""
+
+    @property
+    def _node_count(self) -> builtins.int:
+        """How many kernels, copies and fills it has."""
+
+    def _register_generator(self, generator: Generator) -> None:
+        """Draws of a generator are new in each replay."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Write the captured work to a file, as a graph in the DOT language."""
+
+    def enable_debug_mode(self) -> None:
+        """Keep what is captured from now on for `debug_dump`."""
+
+    def instantiate(self) -> None:
+        """Make the graph ready to be replayed, once more."""
+
+    def pool(self) -> tuple[builtins.int, builtins.int]:
+        """Return the handle of the memory pool, for other captures to share."""
+
+    def raw_cuda_graph(self) -> builtins.int:
+        """Return the driver's handle of a graph that was captured with keep_graph=True."""
+
+    def raw_cuda_graph_exec(self) -> builtins.int:
+        """Return the driver's handle of the graph that is ready to be replayed."""
+
+    def replay(self) -> None:
+        """Put the captured work into the current stream."""
+
+    def reset(self) -> None:
+        """Forget the captured work, and give its memory back."""
+
 class _EntryLink:
     """What a function's context knows of its entry."""
 
@@ -4124,6 +4173,9 @@ def _cuda_erase_stream(x: Tensor, stream: builtins.int) -> None:
 def _cuda_generator(device: builtins.int) -> Generator:
     """The default generator of a CUDA device."""
 
+def _cuda_is_capturing() -> builtins.bool:
+    """Whether the current stream is captured."""
+
 def _cuda_is_deterministic() -> builtins.bool:
     """Whether kernels on CUDA give the same bits in every run."""
 
@@ -4147,6 +4199,9 @@ def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]
 
 def _cuda_memory_stats(device: builtins.int) -> dict:
     """The statistics of the allocator, in dicts of dicts."""
+
+def _cuda_new_pool() -> tuple[builtins.int, builtins.int]:
+    """A handle of a memory pool for graphs."""
 
 def _cuda_pinned_bytes(nbytes: builtins.int) -> Tensor:
     """Fresh page-locked memory, as a tensor of uint8."""
@@ -4198,6 +4253,9 @@ def _cuda_set_sync_debug_mode(mode: builtins.int) -> None:
 
 def _cuda_snapshot() -> list:
     """The segments of the allocator, and their blocks."""
+
+def _cuda_start_early_in_graphs(early: builtins.bool) -> builtins.bool:
+    """Whether captured kernels start while the one before them runs; returns what was."""
 
 def _cuda_stream_priorities(device: builtins.int) -> tuple[builtins.int, builtins.int]:
     """The least and the greatest priority, which is the lower number."""
@@ -4361,8 +4419,8 @@ def _ops() -> list:
 def _optimizer_names() -> list:
     """The native steps of optimizers, in the order of their numbers."""
 
-def _optimizer_step(which: builtins.int, params: object, state: object, group: object) -> builtins.bool:
-    """Takes a step with a parameter group; False where that is left to Python."""
+def _optimizer_step(which: builtins.int, params: object, state: object, group: object, found_inf: Tensor | None = None) -> builtins.bool:
+    """Takes a step with a parameter group, which the device leaves out if a number is not zero; False where that is left to Python."""
 
 def _packing_op() -> str:
     """What the tape calls the op whose value a pack hook is given; empty outside of one."""

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/settings.h"
 #include "cuda/stream.h"
@@ -325,6 +326,7 @@ size_t blas_version() { return has_blas() ? library().functions.get_version() : 
 bool multiply_with_blas(const Product& p, int device) {
   if (!uses_blas || !has_kind(p)) return false;
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;  // the library may load kernels
   if (!has_blas()) return false;
   const Plan& plan = plan_of(p, device);
   if (!plan.is_usable) return false;

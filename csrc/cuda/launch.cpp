@@ -1,5 +1,7 @@
 #include "cuda/launch.h"
 
+#include "cuda/capturing.h"
+
 namespace tapegrad::cuda {
 
 namespace {
@@ -28,6 +30,7 @@ FunctionHandle load_kernel(const std::string& description, int device) {
   if (loaded[device].empty())
     starts_early[device] = device_properties(device).major >= kEarlyCapability;
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;
   ModuleHandle module;  // stays: a kernel may be launched at any time
   check(driver().load_module(&module, image.data()), "cuda: loading a kernel");
   FunctionHandle function;
@@ -51,6 +54,8 @@ void launch(FunctionHandle function, int device, int64_t blocks, int threads, vo
     check(driver().set_function_attribute(function, kMostSharedBytes, shared_bytes),
           "cuda: shared memory of a kernel");
   LaunchAttribute early{kStartEarly, 0, 1, {}};
+  const bool starts_now =
+      starts_early[device] && (!capture_underway || (starts_early_in_graphs && !capture_has_joins));
   const LaunchConfig config{static_cast<unsigned>(blocks),
                             1,
                             1,
@@ -60,7 +65,7 @@ void launch(FunctionHandle function, int device, int64_t blocks, int threads, vo
                             static_cast<unsigned>(shared_bytes),
                             current_stream(device),
                             &early,
-                            starts_early[device]};
+                            starts_now};
   if (launch_watch) [[unlikely]]
     launch_watch(function, true);
   const Result result = driver().launch(&config, function, nullptr, extra);

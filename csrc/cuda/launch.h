@@ -10,7 +10,8 @@
 // waits for its end by itself (griddepcontrol.wait, the first statement of each kernel: wait_for_earlier_work()
 // in prelude.cuh). That spares the driver a fifth of the work of a launch, and the device a gap between kernels.
 // A kernel that has waited can rely on all that came before: the one in front of it has waited as well.
-// Copies, events and kernels of libraries are in order as ever.
+// Copies, events and kernels of libraries are in order as ever. In a captured graph (cuda/graph.h) kernels do so as well,
+// as long as there is one stream in it: a kernel behind two others must wait for both.
 #pragma once
 
 #include <cstring>

@@ -214,17 +214,15 @@ int cublasLtMatmul(void*, ProductOf* product, const void* alpha, const void* a, 
       !fits(*product, *a_layout, *b_layout, *d_layout) ||
       (d_layout->rows % 2 && (!workspace || nbytes < 64)))
     return kInvalidValue;
-  using Enqueue = void (*)(void* stream, void (*run)(void*), void* argument);
+  using Enqueue =
+      void (*)(void* stream, void (*run)(void*), void* argument, void (*free_argument)(void*));
   static void* driver = dlopen(std::getenv("TAPEGRAD_CUDA_DRIVER"), RTLD_NOW);
-  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue"));
+  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue_work"));
   const double by = load(alpha, 0, product->scale), kept = load(beta, 0, product->scale);
   auto* task =
       new Task{*product, *a_layout, *b_layout, *d_layout, by, kept, a, b, d, workspace, nbytes};
-  enqueue(stream, [](void* argument) {
-    auto* given = static_cast<Task*>(argument);
-    multiply(*given);
-    delete given;
-  }, task);
+  enqueue(stream, [](void* argument) { multiply(*static_cast<Task*>(argument)); }, task,
+          [](void* argument) { delete static_cast<Task*>(argument); });
   return kSuccess;
 }
 
