@@ -11,9 +11,10 @@ __all__ = ["generate"]
 
 def generate(
     model: GPT,
-    prompt: Tensor,
+    prompt: list[int],
     count: int,
     *,
+    known: int | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     seed: int = 0,
@@ -27,15 +28,17 @@ def generate(
         model: put into eval mode while a token is computed, then back.
         prompt: at least one token number.
         count: how many tokens to write.
+        known: choose among this many of the first tokens, those that stand for something; all if
+            None.
         temperature: divides the scores; 0 always takes the likeliest token.
         top_k: choose among this many of the likeliest; all if None.
         seed: of the choice.
     """
     device = model.token.weight.device
     generator = tapegrad.Generator(device).manual_seed(seed)
-    tokens = prompt.tolist()
+    tokens = list(prompt)
     for _ in range(count):
-        scores = _last_scores(model, tokens[-model.context :])
+        scores = _last_scores(model, tokens[-model.context :])[:known]
         token = _choose(scores, temperature, top_k, generator)
         tokens.append(token)
         yield token

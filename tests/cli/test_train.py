@@ -30,11 +30,12 @@ class TestRun:
             "metrics.jsonl",
             "report.html",
             "samples.jsonl",
+            "tokens.bin",
         }
         lines = read_lines(run / "metrics.jsonl")
         assert [line["step"] for line in lines] == list(range(31))
         assert [line["step"] for line in lines if "val_loss" in line] == [0, 10, 20, 30]
-        assert {"loss", "lr", "grad_norm"} | TIMES <= lines[7].keys()
+        assert {"loss", "lr", "grad_norm"} | TIMES == lines[7].keys() - {"step"}
         samples = read_lines(run / "samples.jsonl")
         assert [sample["step"] for sample in samples] == [0, 30]
         assert all(len(sample["text"]) == 300 for sample in samples)
@@ -140,6 +141,18 @@ class TestResume:
         assert "steps 14 to 30" in shown
         assert_same_run(folder / "whole", folder / "cut")
 
+    def test_after_a_kill(self, train, command, folder):
+        """Nothing is saved then; what was noted after the checkpoint is noted again."""
+        train("whole")
+        words = ["train", "--text", "text.txt", "--out", "cut", *TINY]
+        with start(*words, cwd=folder, action="os.kill(os.getpid(), signal.SIGKILL)") as program:
+            program.communicate()
+        assert program.returncode == -signal.SIGKILL
+        assert len(numbers(folder / "cut")) == 14
+        status, shown, _ = command("train", "--resume", "cut")
+        assert status == 0 and "steps 10 to 30" in shown
+        assert_same_run(folder / "whole", folder / "cut")
+
     def test_after_a_crash(self, train, command, folder):
         """What was written after the checkpoint is written again, not twice."""
         train("whole")
@@ -216,3 +229,7 @@ class TestProgram:
         assert (program.returncode, errors) == (0, "")
         for option in ("--text", "--out", "--resume", "--minutes", "--quiet", "--dropout"):
             assert option in shown
+        for name in ("preset", "vocabulary", "dtype", "accumulate", "budget", "peak-tflops"):
+            assert f"--{name}" in shown
+        assert "gpt2-xl" in shown and "(default: 0.003)" in shown
+        assert max(map(len, shown.splitlines())) <= 100
