@@ -73,7 +73,8 @@ def _add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a GPT on a text",
-        description="Train a GPT on a text. Without options: about two minutes on two cores.",
+        description="Train a GPT on a text. Without options: about two minutes on two cores.\n"
+        "Defaults are those of the preset small.",
         epilog=_FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -8,6 +8,8 @@ from tapegrad.cli.model import GPT
 
 __all__ = ["generate"]
 
+_LENGTHS = 64  # a GPU gets a multiple of so many tokens
+
 
 def generate(
     model: GPT,
@@ -45,12 +47,15 @@ def generate(
 
 
 def _last_scores(model: GPT, tokens: list[int]) -> Tensor:
-    training = model.training
+    training, device = model.training, model.token.weight.device
+    last = len(tokens) - 1
+    if device.type == "cuda":  # which prepares itself for every new length; what follows is unseen
+        length = min(model.context, -(-len(tokens) // _LENGTHS) * _LENGTHS)
+        tokens = tokens + [0] * (length - len(tokens))
     model.eval()
     try:
         with tapegrad.no_grad():
-            device = model.token.weight.device
-            return model(tapegrad.tensor([tokens], device=device))[0, -1]
+            return model(tapegrad.tensor([tokens], device=device))[0, last]
     finally:
         model.train(training)
 

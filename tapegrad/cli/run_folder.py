@@ -62,6 +62,7 @@ class RunFolder:
         self.report = path / "report.html"
         self.metrics = JsonLines(path / "metrics.jsonl", self)
         self.samples = JsonLines(path / "samples.jsonl", self)
+        self._fresh: list[Path] = []  # what was not there before
 
     @classmethod
     def create(cls, out: str | None, name: str) -> "RunFolder":
@@ -111,15 +112,15 @@ class RunFolder:
             try:
                 with beside.open("wb") as file:
                     yield file
+                if not path.exists():
+                    self._fresh.append(path)
                 beside.replace(path)
             finally:
                 beside.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Remove what a run that never began has left; a folder with other files stays."""
-        if self.checkpoint.exists():
-            return
-        for path in (self.config, self.tokenizer, self.tokens):
+        for path in self._fresh:
             path.unlink(missing_ok=True)
         with suppress(OSError):  # not empty
             self.path.rmdir()

@@ -87,6 +87,15 @@ class TestText:
         )
         assert not (folder / "runs").exists()
 
+    def test_other_files_stay(self, command, folder):
+        """A run that never began takes away what it wrote, and nothing else."""
+        (folder / "text.txt").write_text("to be or not to be")
+        (folder / "mine").mkdir()
+        (folder / "mine" / "config.json").write_text("mine")
+        assert command("train", "--text", "text.txt", "--out", "mine")[0] == 1
+        assert [path.name for path in (folder / "mine").iterdir()] == ["config.json"]
+        assert (folder / "mine" / "config.json").read_text() == "mine"
+
     def test_empty(self, command, folder):
         (folder / "text.txt").write_text("")
         status, _, errors = command("train", "--text", "text.txt")
