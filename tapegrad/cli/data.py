@@ -1,5 +1,6 @@
 """What is learnt and in what order: the numbers of a text, what is held out, and batches."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -61,7 +62,7 @@ class Joined:
 
     def window(self, start: int, length: int) -> Array:
         """Return so many elements from a place on."""
-        index = int(np.searchsorted(self._ends, start, side="right"))
+        index = bisect_right(self._ends, start)
         found = []
         while length > 0:
             piece = self._pieces[index]

@@ -90,7 +90,10 @@ class Characters(Vocabulary):
     @classmethod
     def learn(cls, text: Text) -> "Characters":
         """Return the characters of a text, which has to be UTF-8."""
-        return cls("".join(sorted(set().union(*text.characters()))))
+        found: set[str] = set()
+        for block in text.characters():
+            found.update(block)
+        return cls("".join(sorted(found)))
 
     def __len__(self) -> int:
         return len(self.symbols)
