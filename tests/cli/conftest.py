@@ -9,7 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from library import IS_TORCH, torch
+
+# The same examples each time, however busy the machine is.
+settings.register_profile("calm", deadline=None, derandomize=True)
+settings.load_profile("calm")
 
 TINY = (
     *("--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "4"),

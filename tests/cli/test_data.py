@@ -17,10 +17,11 @@ if not IS_TORCH:
     )
     from tapegrad.cli.errors import UserError
     from tapegrad.cli.run_folder import RunFolder
-    from tapegrad.cli.text import BLOCK, Text
+    from tapegrad.cli.text import Text
     from tapegrad.cli.vocabulary import Bytes, Characters, Tokens
 
 CPU = torch.device("cpu")
+BLOCK = 1 << 20
 
 
 def everything(joined):
@@ -81,6 +82,11 @@ class TestBatches:
 
 
 class TestFile:
+    def test_what_is_read_at_a_time(self):
+        from tapegrad.cli import text
+
+        assert text.BLOCK == BLOCK
+
     @pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
     def test_blocks_are_the_text(self, tmp_path, size):
         content = bytes(np.random.default_rng(0).integers(0, 256, size, np.uint8))
