@@ -26,7 +26,7 @@ __all__ = ["Loop", "event_writer_class"]
 
 _SAMPLE_EVERY = 10  # evaluations
 _SPEED_MEMORY = 0.9  # how much of the shown speed each step keeps
-_MOST_UNREAD = 10  # steps that a GPU may be given before one waits for it
+_MOST_UNREAD = {"cpu": 1, "cuda": 10}  # steps that are taken before one waits for their losses
 _LONGEST_UNREAD = 1.0  # seconds
 
 
@@ -87,12 +87,8 @@ class Loop:
         settings = self.trainer.settings
         self._unread.append(self.trainer.take_step())
         is_visited = self.trainer.step % settings.every == 0 or self.trainer.step == settings.steps
-        if (
-            is_visited
-            or self.trainer.device.type == "cpu"
-            or len(self._unread) >= _MOST_UNREAD
-            or time.perf_counter() - self._since >= _LONGEST_UNREAD
-        ):
+        is_late = time.perf_counter() - self._since >= _LONGEST_UNREAD
+        if is_visited or is_late or len(self._unread) >= _MOST_UNREAD[self.trainer.device.type]:
             self._read(progress, is_visited)
 
     def _read(self, progress: Progress, is_visited: bool = False) -> None:

@@ -121,9 +121,8 @@ class Trainer:
         A step that float16 left out, for its gradients were too large, has no norm.
         """
         records = []
-        for step, (loss, norm) in zip(
-            steps, tapegrad.stack([step.loss_and_norm for step in steps]).tolist(), strict=True
-        ):
+        values = tapegrad.stack([step.loss_and_norm for step in steps]).tolist()
+        for step, (loss, norm) in zip(steps, values, strict=True):
             is_left_out = self.settings.dtype == "float16" and not math.isfinite(norm)
             if not math.isfinite(loss) or not (math.isfinite(norm) or is_left_out):
                 raise UserError(

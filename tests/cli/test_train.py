@@ -112,6 +112,48 @@ class TestRun:
         assert not (folder / "runs").exists()
 
 
+class TestUnread:
+    """Steps whose losses are read later, as those of a GPU are."""
+
+    @pytest.fixture(autouse=True)
+    def later(self, monkeypatch):
+        from tapegrad.cli import loop
+
+        monkeypatch.setitem(loop._MOST_UNREAD, "cpu", 4)
+
+    def test_every_step_is_noted(self, train, folder, monkeypatch):
+        from tapegrad.cli import loop
+        from tapegrad.cli.trainer import Trainer
+
+        counts, read = [], Trainer.read
+
+        def count_and_read(self, steps):
+            counts.append(len(steps))
+            return read(self, steps)
+
+        monkeypatch.setattr(Trainer, "read", count_and_read)
+        train("late")
+        assert counts == [4, 4, 2] * 3  # there is a visit every ten steps
+        monkeypatch.setitem(loop._MOST_UNREAD, "cpu", 1)
+        train("whole")
+        assert_same_run(folder / "whole", folder / "late")
+        times = [line["seconds"] for line in read_lines(folder / "late" / "metrics.jsonl")[1:]]
+        assert times == sorted(times) and times[0] > 0
+
+    def test_a_run_that_is_cut_between(self, train, command, folder):
+        train("whole")
+        train("cut", "--minutes", "0.00001")
+        assert len(numbers(folder / "cut")) == 2
+        assert command("train", "--resume", "cut")[0] == 0
+        assert_same_run(folder / "whole", folder / "cut")
+
+    def test_no_longer_finite(self, command, folder):
+        words = ["train", "--text", "text.txt", "--out", "run", *TINY, "--lr", "1e25"]
+        status, _, errors = command(*words, "--warmup", "0")
+        assert status == 1 and "the loss or its gradient is no longer finite at step " in errors
+        assert torch.load(folder / "run" / "checkpoint.safetensors")["step"] == 0
+
+
 class TestResume:
     def test_after_a_time_limit(self, train, command, folder):
         train("whole")
