@@ -120,6 +120,7 @@ class TestUnread:
         from tapegrad.cli import loop
 
         monkeypatch.setitem(loop._MOST_UNREAD, "cpu", 4)
+        monkeypatch.setattr(loop, "_LONGEST_UNREAD", 1e9)
 
     def test_every_step_is_noted(self, train, folder, monkeypatch):
         from tapegrad.cli import loop
