@@ -5,6 +5,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,21 +107,24 @@ class Activity:
         )
 
 
+@cache
 def kernel_name(description: str) -> str:
     """Return a short name for what csrc/cuda describes a kernel by; others stay as they are.
 
     Example:
         >>> from tapegrad.profiler.devices import kernel_name
-        >>> kernel_name("pointwise add -1 float32 4 0 0")
-        'pointwise add float32'
         >>> kernel_name("file matmul.cu\\nProductArguments\\nproduct<float, 1>")
         'product<float, 1>'
+        >>> kernel_name("ampere_sgemm_128x64_tn")
+        'ampere_sgemm_128x64_tn'
     """
     family, _, rest = description.partition(" ")
     if family == "pointwise":
-        words = rest.split()
-        derivative = f" derivative {words[1]}" if words[1] != "-1" else ""
-        return f"pointwise {words[0]}{derivative} {words[2]}"
+        from tapegrad.cuda import pointwise_source
+
+        found = pointwise_source.described(rest)
+        derivative = "" if found.derivative is None else f" derivative {found.derivative}"
+        return f"pointwise {found.line.name}{derivative} {found.dtype}"
     lines = rest.splitlines()
     return lines[2] if family == "file" and len(lines) > 2 else description.strip()
 

@@ -45,6 +45,13 @@ StreamTag* stream_of_thread(ContextTag& context) {
 
 bool is_idle(const StreamTag& stream) { return stream.queue.empty(); }
 
+// As CUPTI numbers them: from the host, to it, within a device.
+int way_of_copy(Memory target, Memory source) {
+  constexpr int kFromHost = 1, kToHost = 2, kWithin = 8, kOnHost = 9;
+  if (target == Memory::kDevice) return source == Memory::kDevice ? kWithin : kFromHost;
+  return source == Memory::kDevice ? kToHost : kOnHost;
+}
+
 }  // namespace
 
 StreamHandle find_stream(StreamHandle handle) {
@@ -195,14 +202,19 @@ Result cuMemsetD8Async(DevicePointer data, unsigned char value, size_t count, St
   Memory memory;
   if (!classify(data, count, &memory)) return kInvalidValue;
   if (memory != Memory::kDevice && memory != Memory::kPinned) return kInvalidValue;
-  enqueue(*stream, [=] { std::memset(reinterpret_cast<void*>(data), value, count); });
+  const DriverCall call(kFillCall);
+  auto run = [=] { std::memset(reinterpret_cast<void*>(data), value, count); };
+  enqueue(*stream, call.reported({kFillRecord, nullptr, count}, *stream, std::move(run)));
   return kSuccess;
 }
 
 // For libraries that stand in for NVIDIA's: work of theirs that uses the memory of the device.
 void tapegrad_emulator_enqueue(StreamHandle handle, void (*run)(void*), void* argument) {
   const Inside inside;
-  if (StreamTag* stream = find_stream(handle)) enqueue(*stream, [=] { run(argument); });
+  StreamTag* stream = find_stream(handle);
+  if (!stream) return;
+  const DriverCall call(kLaunchCall);
+  enqueue(*stream, call.reported({kKernelRecord, "of a library"}, *stream, [=] { run(argument); }));
 }
 
 Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, StreamHandle handle) {
@@ -215,13 +227,14 @@ Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, Stream
   if (target == Memory::kFreed || source == Memory::kFreed) return kInvalidValue;
   auto* data = reinterpret_cast<void*>(to);
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  uint64_t sequence;
+  const DriverCall call(kCopyCall);
+  std::function<void()> run = [=] { std::memmove(data, bytes, nbytes); };
   if (source == Memory::kPageable && target != Memory::kPageable) {
     const auto staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + nbytes);
-    sequence = enqueue(*stream, [=] { std::memcpy(data, staged->data(), nbytes); });
-  } else {
-    sequence = enqueue(*stream, [=] { std::memmove(data, bytes, nbytes); });
+    run = [=] { std::memcpy(data, staged->data(), nbytes); };
   }
+  const Reported what{kCopyRecord, nullptr, nbytes, way_of_copy(target, source)};
+  const uint64_t sequence = enqueue(*stream, call.reported(what, *stream, std::move(run)));
   const bool is_staged_too_large = source == Memory::kPageable && nbytes > kStagingLimit;
   if (target != Memory::kPageable && !is_staged_too_large) return kSuccess;
   count_wait();
