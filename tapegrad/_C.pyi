@@ -3967,7 +3967,7 @@ class _Profile:
         """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
     def events(self) -> list:
-        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line) of each."""
+        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line, bytes allocated and freed on the device) of each."""
 
     @property
     def problem(self) -> str:

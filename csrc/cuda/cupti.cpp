@@ -160,7 +160,7 @@ void note_launch(FunctionHandle kernel, bool begins) {
   else cupti().pop(kKernels, &last);
 }
 
-class ActivityTimes final : public DeviceTimes {
+class ActivityTimes final : public CudaTimes {
  public:
   // Throws RuntimeError where CUPTI refuses.
   ActivityTimes() {

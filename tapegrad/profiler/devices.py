@@ -3,6 +3,7 @@
 import glob
 import importlib.util
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -63,8 +64,16 @@ def warn_of_events(reason: str) -> None:
         warnings.warn(
             f"profile: CUPTI cannot be used ({reason}); each op on a CUDA device is timed as a "
             "whole, by events. pip install nvidia-cuda-cupti-cu12, or end other profilers",
-            stacklevel=4,
+            stacklevel=_level_outside(),
         )
+
+
+def _level_outside() -> int:
+    """Return the stacklevel for a warning of the caller that names the program's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 # ---- activities
@@ -140,6 +149,8 @@ def attach(events: Sequence[Any], activities: Iterable[Activity]) -> None:
         if activity.kind == "op":
             activity.name = event.name
             _take_from_outer(event, activity.duration)
+        elif activity.name == "kernel":  # one of ours that is not launched by itself
+            activity.name = f"kernel of {event.name}"
         event.kernels.append(activity)
         event.self_device_time_total += activity.duration
     for event in reversed(events):  # children come after their parents

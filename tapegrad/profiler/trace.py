@@ -70,7 +70,7 @@ class _Tracks:
 
     def of_threads(self, with_memory: bool) -> Iterator[dict[str, Any]]:
         yield _name("process_name", {"pid": self.process, "tid": 0}, "tapegrad")
-        held = 0
+        held = {"memory since start": 0, "memory of devices since start": 0}
         for event in self.events:
             yield {
                 "name": event.name,
@@ -88,15 +88,16 @@ class _Tracks:
                 },
             }
             if with_memory and event.kind == "op":
-                held += event.self_cpu_memory_usage - event.freed
-                yield {
-                    "name": "memory since start",
-                    "ph": "C",
-                    "pid": self.process,
-                    "tid": 0,
-                    "ts": event.time_range.end,
-                    "args": {"bytes": held},
-                }
+                on_host = event.self_cpu_memory_usage - event.freed
+                on_device = event.self_device_memory_usage - event.device_freed
+                for name, change in zip(held, (on_host, on_device), strict=True):
+                    held[name] += change
+                    if change or name == "memory since start":
+                        yield self.counter(name, event.time_range.end, held[name])
+
+    def counter(self, name: str, time: float, value: int) -> dict[str, Any]:
+        track = {"pid": self.process, "tid": 0}
+        return {"name": name, "ph": "C", **track, "ts": time, "args": {"bytes": value}}
 
     def of_devices(self, activities: Sequence[Any]) -> Iterator[dict[str, Any]]:
         yield from self.names(activities)

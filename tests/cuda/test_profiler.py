@@ -360,3 +360,29 @@ def test_with_a_budget_and_offloading(way):
         found = [parameter.grad for parameter in net.parameters()]
         assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
         assert prof.events().self_device_time_total > 0
+
+
+def test_memory_of_the_device(way, tmp_path):
+    size = 64 * 1024 * 4
+    with profile(activities=BOTH, profile_memory=True) as prof:
+        with record_function("block"):
+            x = torch.ones(64, 1024, device="cuda")
+            y = x.exp()
+            y.add_(1)
+        del x, y
+        z = torch.ones(16, device="cuda")
+    by_name = {event.name: event for event in prof.events()}
+    assert by_name["exp"].self_device_memory_usage == size
+    assert by_name["block"].device_memory_usage == 2 * size
+    assert by_name["block"].self_device_memory_usage == 0
+    assert by_name["block"].cpu_memory_usage < size
+    assert ops(prof)[-1].device_freed == 2 * size and z.numel() == 16
+    text = prof.key_averages().table(sort_by="self_cuda_memory_usage")
+    assert "Self CUDA Mem" in text and "CPU Mem" in text
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    counters = [
+        event["args"]["bytes"]
+        for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        if event["name"] == "memory of devices since start"
+    ]
+    assert max(counters) == 2 * size and counters[-1] == 512
