@@ -1,5 +1,6 @@
 """What devices did while a profile ran: kernels, copies and fills, and whose they are."""
 
+import enum
 import glob
 import importlib.util
 import os
@@ -12,9 +13,22 @@ from typing import Any
 
 from tapegrad import _C
 
-__all__ = ["Activity", "attach", "find_cupti", "warn_of_events"]
+__all__ = ["Activity", "DeviceType", "attach", "find_cupti", "warn_of_events"]
 
 _VERSIONS = (13, 12)
+
+
+class DeviceType(enum.Enum):
+    """What an event happened on, by PyTorch's numbers; here it is the CPU or a CUDA device."""
+
+    CPU = 0
+    CUDA = 1
+    XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    MTIA = 19
+    PrivateUse1 = 20
 
 
 # ---- CUPTI, NVIDIA's library for profilers

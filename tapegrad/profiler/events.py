@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tapegrad.profiler.devices import Activity, attach
+from tapegrad.profiler.devices import Activity, DeviceType, attach
 from tapegrad.profiler.trace import write_trace
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
@@ -135,7 +135,7 @@ class FunctionEvent(_Times):
         kernels: what devices did for it, but for none of its children.
         stack: the line of the program that made the call, if lines were asked for; of an entry and
             of what it calls, the line that recorded the entry.
-        device_type: ``"cpu"``, or ``"cuda"`` for what a device did.
+        device_type: ``DeviceType.CPU``, or ``DeviceType.CUDA`` for what a device did.
         device_index: the number of that device.
     """
 
@@ -162,7 +162,7 @@ class FunctionEvent(_Times):
         self.device_time_total = self.self_device_time_total = 0.0
         self.kernels: list[Activity] = []
         self.stack: list[str] = [line] if line else []
-        self.device_type, self.device_index = "cpu", 0
+        self.device_type, self.device_index = DeviceType.CPU, 0
 
     @classmethod
     def of_device(cls, number: int, activity: Activity) -> "FunctionEvent":
@@ -170,7 +170,7 @@ class FunctionEvent(_Times):
         fields = (activity.name, activity.kind, False, 0, 0, 0, 0, None, 0, None, 0, 0)
         event = cls(number, -1, fields)
         event.time_range = Interval(activity.start, activity.end)
-        event.device_type, event.device_index = "cuda", activity.device
+        event.device_type, event.device_index = DeviceType.CUDA, activity.device
         event.device_time_total = event.self_device_time_total = activity.duration
         if activity.event is not None:
             event.is_backward, event.stack = activity.event.is_backward, activity.event.stack
@@ -192,7 +192,7 @@ class FunctionEventAvg(_Times):
         key: str,
         input_shapes: list[list[int]] | None = None,
         stack: list[str] | None = None,
-        device_type: str = "cpu",
+        device_type: DeviceType = DeviceType.CPU,
     ) -> None:
         self.key = key
         self.input_shapes = input_shapes or []
@@ -256,7 +256,7 @@ class EventList(list[Any]):
     @property
     def self_device_time_total(self) -> float:
         """What devices were busy with, added up, in microseconds."""
-        kernels = [event for event in self if event.device_type != "cpu"]
+        kernels = [event for event in self if event.device_type is not DeviceType.CPU]
         return sum(event.self_device_time_total for event in kernels or self)
 
     def key_averages(

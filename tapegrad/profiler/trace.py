@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
+from tapegrad.profiler.devices import DeviceType
+
 __all__ = ["write_trace"]
 
 _CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation"}
@@ -30,7 +32,7 @@ def write_trace(
     """Write events and what devices did for them to a file; one that ends in .gz is compressed."""
     import json
 
-    tracks = _Tracks(event for event in events if event.device_type == "cpu")
+    tracks = _Tracks(event for event in events if event.device_type is DeviceType.CPU)
     content = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",

@@ -9,7 +9,14 @@ from library import torch
 
 from tapegrad import _C
 from tapegrad.autograd import profiler as old
-from tapegrad.profiler import ProfilerActivity, devices, profile, record_function, schedule
+from tapegrad.profiler import (
+    DeviceType,
+    ProfilerActivity,
+    devices,
+    profile,
+    record_function,
+    schedule,
+)
 
 BOTH = (ProfilerActivity.CPU, ProfilerActivity.CUDA)
 ON_DEVICE = ("kernel", "copy", "fill")
@@ -64,7 +71,7 @@ def test_ops_have_the_times_of_their_kernels(way):
         assert event.device_time_total >= event.self_device_time_total
         assert event.cuda_time_total == event.device_time_total
         assert all(kernel.event is event and kernel.device == 0 for kernel in event.kernels)
-        assert event.kind == "op" and event.device_type == "cpu"
+        assert event.kind == "op" and event.device_type is DeviceType.CPU
     total = prof.events().self_device_time_total
     assert total == pytest.approx(sum(event.self_device_time_total for event in ops(prof)))
     assert bool(kernels(prof)) == (way == "cupti")
@@ -224,7 +231,7 @@ def test_kernels_have_names_and_copies_sizes():
     assert {"pointwise exp float32", "Memcpy HtoD", "Memcpy DtoH"} <= set(found)
     assert any("reduce" in name for name in found)
     assert found["Memcpy HtoD"].kind == "copy"
-    assert found["pointwise exp float32"].device_type == "cuda"
+    assert found["pointwise exp float32"].device_type is DeviceType.CUDA
     copy = next(each for event in ops(prof) for each in event.kernels if each.kind == "copy")
     assert copy.nbytes == 4000
 
