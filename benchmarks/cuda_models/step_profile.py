@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     prof = profiled(setting, work.call, options.steps)
     tables = Tables(prof, setting, options.steps, options.rows)
     print(f"{options.profile}, {column}: {seconds * 1e3:.3f} ms a step without a profile")
+    print(tables.counts())
     for text in tables.all():
         print(text + "\n")
     if options.out:
@@ -83,6 +84,16 @@ class Tables:
         """Return events whose own times add up to all: kernels, or ops where there are none."""
         found = list(events)
         return [event for event in found if self.is_kernel(event)] or found
+
+    def counts(self) -> str:
+        """Return how many events there are, and how long the host was inside of ops."""
+        averages = self.prof.key_averages()
+        kernels = sum(event.count for event in averages if self.is_kernel(event)) / self.steps
+        host = sum(event.self_cpu_time_total for event in averages) / self.steps / 1e3
+        ops = sum(event.count for event in averages) / self.steps - kernels
+        return (
+            f"a step: {ops:.0f} events of the host, {host:.3f} ms in them; {kernels:.0f} kernels\n"
+        )
 
     def all(self) -> Iterable[str]:
         averages = self.prof.key_averages()
