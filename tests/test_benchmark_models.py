@@ -66,8 +66,9 @@ def test_a_row_that_fails_is_told_and_the_next_one_runs(tmp_path):
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="starts processes of its own")
-def test_a_profile_of_a_row():
-    words = ("--profile", "small_gpt/float32", "--tiny", "--device", "cpu", "--rows", "-1")
+def test_a_profile_of_a_row(tmp_path):
+    out = tmp_path / "profile.txt"
+    words = ("--profile", "small_gpt/float32", "--tiny", "--device", "cpu", "--out", str(out))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.cuda_models", *words],
         cwd=ROOT,
@@ -75,7 +76,10 @@ def test_a_profile_of_a_row():
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "matmul" in done.stdout and "Self CPU time total" in done.stdout
+    assert "matmul" in done.stdout and "by op and shapes" in done.stdout
+    assert "networks.py" in done.stdout  # by line
+    assert "Self CPU time total" in out.read_text()
+    assert json.loads(out.with_suffix(".trace.json").read_text())["traceEvents"]
 
 
 def test_targets_are_about_what_was_measured():

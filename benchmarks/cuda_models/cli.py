@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cuda_models import child, report
+from benchmarks.cuda_models import child, report, step_profile
 from benchmarks.cuda_models.cases import Case, all_cases
 
 LIMIT = 240.0  # seconds for all rows
@@ -79,34 +79,6 @@ def write(out: Path | None, results: report.Results, cases: dict[str, Case]) -> 
         out.with_suffix(".json").write_text(json.dumps(results), encoding="utf-8")
 
 
-def profile(options: argparse.Namespace) -> int:
-    """Print the time of a row by op on the device, in this process."""
-    column = options.only or "tapegrad"
-    setting = child.setting_for(column, options.device, options.tiny)
-    torch, case = setting.torch, all_cases()[options.profile]
-    if case.make is None:
-        raise SystemExit(f"{options.profile} has no single step to profile")
-    work = case.make(setting)
-    work.check()
-    for _ in range(2):
-        work.call()
-    setting.synchronize()
-    kinds = torch.profiler.ProfilerActivity
-    activities = [kinds.CPU, *([kinds.CUDA] if setting.device == "cuda" else [])]
-    with torch.profiler.profile(activities=activities, record_shapes=True, with_stack=True) as prof:
-        for _ in range(options.steps):
-            work.call()
-        setting.synchronize()
-    key = "self_cuda_time_total" if setting.device == "cuda" else "self_cpu_time_total"
-    print(f"{options.profile}, {column}, {options.steps} steps")
-    for grouping in ({}, {"group_by_input_shape": True}, {"group_by_stack_n": 1}):
-        averages = prof.key_averages(**grouping)
-        print(averages.table(sort_by=key, row_limit=options.rows, max_name_column_width=60))
-    if options.out:
-        prof.export_chrome_trace(str(options.out))
-    return 0
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -118,10 +90,14 @@ def main(arguments: list[str] | None = None) -> int:
     add("--device", choices=("auto", "cuda", "cpu"), default="auto")
     add("--tiny", action="store_true", help="sizes of a few elements")
     add("--limit", type=float, default=LIMIT, help="seconds after which no row begins")
-    add("--out", type=Path, help="where the table goes, or the trace of a profile")
+    add(
+        "--out",
+        type=Path,
+        help="where tables go, and a trace beside those of a profile",
+    )
     add("--profile", metavar="ROW", choices=list(all_cases()))
     add("--steps", type=int, default=2, help="of a profile")
-    add("--rows", type=int, default=40, help="of the table of a profile")
+    add("--rows", type=int, default=25, help="of each table of a profile")
     add("--list", action="store_true", help="the names of the rows")
     add("--child", choices=report.COLUMNS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -131,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.child:
         return child.serve(options.child, options.device, options.tiny)
     if options.profile:
-        return profile(options)
+        return step_profile.run(options)
     results = run(options)
     if not options.tiny:
         print(report.verdicts(results))

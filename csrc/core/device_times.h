@@ -34,6 +34,13 @@ class DeviceTimes {
   // A call that runs on a device begins, and ends: the innermost that has begun.
   virtual void begin(Device device, int64_t call) = 0;
   virtual void end() noexcept = 0;
+  // How many devices it watches.
+  virtual int count() const = 0;
+  // The bytes of a device that have been handed out to tensors so far, and those that came back.
+  struct Bytes {
+    int64_t allocated = 0, freed = 0;
+  };
+  virtual Bytes bytes(int device) const = 0;
   // Waits for the devices; returns what they did, in order of time.
   virtual std::vector<DeviceActivity> finish() = 0;
   // Whether activities are single kernels, rather than all that a call did.

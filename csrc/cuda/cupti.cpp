@@ -160,7 +160,7 @@ void note_launch(FunctionHandle kernel, bool begins) {
   else cupti().pop(kKernels, &last);
 }
 
-class ActivityTimes final : public DeviceTimes {
+class ActivityTimes final : public CudaTimes {
  public:
   // Throws RuntimeError where CUPTI refuses.
   ActivityTimes() {
@@ -179,16 +179,20 @@ class ActivityTimes final : public DeviceTimes {
   }
   ~ActivityTimes() override { stop(); }
 
-  void begin(Device, int64_t call) override { cupti().push(kCalls, static_cast<uint64_t>(call)); }
+  void begin(Device device, int64_t call) override {
+    is_used_[device.index] = true;
+    cupti().push(kCalls, static_cast<uint64_t>(call));
+  }
   void end() noexcept override {
     uint64_t last;
     cupti().pop(kCalls, &last);
   }
 
   std::vector<DeviceActivity> finish() override {
-    for (int device = 0; device < device_count(); ++device) {
+    if (has_started()) is_used_[current_device()] = true;
+    for (int device = 0; device < kMostDevices; ++device) {
       const AskedWait asked;
-      synchronize(device);
+      if (is_used_[device]) synchronize(device);
     }
     {
       const BlockingSection others_run;
@@ -348,7 +352,8 @@ class ActivityTimes final : public DeviceTimes {
     return activity;
   }
 
-  size_t enabled_ = 0;  // how many of the kinds
+  size_t enabled_ = 0;               // how many of the kinds
+  bool is_used_[kMostDevices] = {};  // by calls of the profile
   ClockPair clock_;
 };
 

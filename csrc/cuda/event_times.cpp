@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "cuda/allocator.h"
 #include "cuda/profile.h"
 #include "cuda/stream.h"
 
@@ -15,7 +16,7 @@ int64_t now() {
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-class EventTimes final : public DeviceTimes {
+class EventTimes final : public CudaTimes {
  public:
   EventTimes() {
     if (has_started()) origin_of(current_device());
@@ -116,6 +117,13 @@ class EventTimes final : public DeviceTimes {
 };
 
 }  // namespace
+
+int CudaTimes::count() const { return device_count(); }
+
+DeviceTimes::Bytes CudaTimes::bytes(int device) const {
+  const Statistic& all = statistics(device).all.allocated_bytes;
+  return {all.allocated, all.freed};
+}
 
 std::unique_ptr<DeviceTimes> watch_by_events() { return std::make_unique<EventTimes>(); }
 

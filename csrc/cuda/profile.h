@@ -16,6 +16,13 @@ namespace tapegrad::cuda {
 // Set by the binding layer: where CUPTI may lie, the best place first. Empty where there is none.
 inline std::vector<std::string> (*find_cupti)() = nullptr;
 
+// What both have in common.
+class CudaTimes : public DeviceTimes {
+ public:
+  int count() const final;
+  Bytes bytes(int device) const final;
+};
+
 // By CUPTI if it can be used: null, and the reason, where it cannot, because there is none, another profiler uses
 // it, or it fails.
 std::unique_ptr<DeviceTimes> watch_by_cupti(std::string* reason);

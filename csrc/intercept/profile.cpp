@@ -28,6 +28,8 @@ int64_t clock_ticks() {
 void Profile::start(std::unique_ptr<DeviceTimes> device_times) {
   TAPEGRAD_CHECK(!profiling, "profile: a profiler is already running on this thread");
   device_times_ = std::move(device_times);
+  for (int device = 0; device_times_ && device < device_times_->count(); ++device)
+    device_bytes_[device] = device_times_->bytes(device);
   running_ = true;
   profiling = this;
   thread_ = std::hash<std::thread::id>()(std::this_thread::get_id());
@@ -88,7 +90,18 @@ void Profile::begin_on_device(const OpCall& call) {
   const Device device = kernel_device(call.op, input, output);
   if (device.is_cpu() || device.is_meta()) return;
   device_times_->begin(device, static_cast<int64_t>(events_.size()) - 1);
-  events_.back().on_device = true;
+  events_.back().device = device;
+}
+
+void Profile::end_on_device(Event& event) {
+  device_times_->end();
+  // Sums that the program has started again begin at zero.
+  const DeviceTimes::Bytes now = device_times_->bytes(event.device.index);
+  DeviceTimes::Bytes& before = device_bytes_[event.device.index];
+  const bool is_same_sum = now.allocated >= before.allocated && now.freed >= before.freed;
+  event.on_device_bytes = {now.allocated - (is_same_sum ? before.allocated : 0),
+                           now.freed - (is_same_sum ? before.freed : 0)};
+  before = now;
 }
 
 void Profile::close() {
@@ -96,7 +109,7 @@ void Profile::close() {
   Event& event = events_[open_.back()];
   open_.pop_back();
   event.end = clock_ticks();
-  if (event.on_device && device_times_) device_times_->end();
+  if (device_times_ && !event.device.is_cpu()) end_on_device(event);
   // A range has the memory of the events inside it, and none of its own.
   if (event.kind == Kind::Op) settle_memory(event);
 }

@@ -36,12 +36,13 @@ class Profile {
   struct Event {
     const char* name;
     Kind kind;
-    bool in_backward;        // while a sweep was running on this thread
-    int64_t start, end = 0;  // nanoseconds of the steady clock
-    int64_t allocated = 0, freed = 0;
+    bool in_backward;                  // while a sweep was running on this thread
+    int64_t start, end = 0;            // nanoseconds of the steady clock
+    int64_t allocated = 0, freed = 0;  // bytes of the CPU
+    DeviceTimes::Bytes on_device_bytes = {};
     int64_t shapes = -1;    // where the inputs' shapes begin
     uint64_t sequence = 0;  // of the entry that a backward event runs, or that comes next
-    bool on_device = false;
+    Device device = {};     // of a call
     // Of the program, where lines are recorded: where a call was made, and an entry recorded.
     SourceLine line = {};
     const char* entry_line = nullptr;
@@ -88,11 +89,13 @@ class Profile {
   bool profiling_here() const;
   void settle_memory(Event& event);
   void begin_on_device(const OpCall& call);
+  void end_on_device(Event& event);
 
   const bool record_shapes_, record_lines_;
   bool running_ = false;
   std::unique_ptr<DeviceTimes> device_times_;
   std::vector<DeviceActivity> device_activities_;
+  DeviceTimes::Bytes device_bytes_[kMostDevices];  // as the last event left them
   uint64_t thread_ = 0;
   int sweeps_ = 0;
   int64_t allocated_ = 0, live_ = 0;  // as the last event left them

@@ -34,7 +34,8 @@ nb::list events_of(const Profile& profile) {
   for (const Profile::Event& event : profile.events())
     result.append(nb::make_tuple(
         event.name, kKinds[static_cast<int>(event.kind)], event.in_backward, event.start, event.end,
-        event.allocated, event.freed, shapes_of(profile, event), event.sequence, line_of(event)));
+        event.allocated, event.freed, shapes_of(profile, event), event.sequence, line_of(event),
+        event.on_device_bytes.allocated, event.on_device_bytes.freed));
   return result;
 }
 
@@ -130,7 +131,7 @@ void bind_profiler(Binder& b) {
       .def("stop", &ListeningProfile::stop, "Ends recording.")
       .def("events", [](const ListeningProfile& self) { return events_of(self); },
            "(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence "
-           "number of the entry, source line) of each.")
+           "number of the entry, source line, bytes allocated and freed on the device) of each.")
       .def(
           "activities", [](const ListeningProfile& self) { return activities_of(self); },
           "(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) "

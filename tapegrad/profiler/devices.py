@@ -1,18 +1,34 @@
 """What devices did while a profile ran: kernels, copies and fills, and whose they are."""
 
+import enum
 import glob
 import importlib.util
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tapegrad import _C
 
-__all__ = ["Activity", "attach", "find_cupti", "warn_of_events"]
+__all__ = ["Activity", "DeviceType", "attach", "find_cupti", "warn_of_events"]
 
 _VERSIONS = (13, 12)
+
+
+class DeviceType(enum.Enum):
+    """What an event happened on, by PyTorch's numbers; here it is the CPU or a CUDA device."""
+
+    CPU = 0
+    CUDA = 1
+    XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    MTIA = 19
+    PrivateUse1 = 20
 
 
 # ---- CUPTI, NVIDIA's library for profilers
@@ -62,8 +78,16 @@ def warn_of_events(reason: str) -> None:
         warnings.warn(
             f"profile: CUPTI cannot be used ({reason}); each op on a CUDA device is timed as a "
             "whole, by events. pip install nvidia-cuda-cupti-cu12, or end other profilers",
-            stacklevel=4,
+            stacklevel=_level_outside(),
         )
+
+
+def _level_outside() -> int:
+    """Return the stacklevel for a warning of the caller that names the program's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 # ---- activities
@@ -106,21 +130,24 @@ class Activity:
         )
 
 
+@cache
 def kernel_name(description: str) -> str:
     """Return a short name for what csrc/cuda describes a kernel by; others stay as they are.
 
     Example:
         >>> from tapegrad.profiler.devices import kernel_name
-        >>> kernel_name("pointwise add -1 float32 4 0 0")
-        'pointwise add float32'
         >>> kernel_name("file matmul.cu\\nProductArguments\\nproduct<float, 1>")
         'product<float, 1>'
+        >>> kernel_name("ampere_sgemm_128x64_tn")
+        'ampere_sgemm_128x64_tn'
     """
     family, _, rest = description.partition(" ")
     if family == "pointwise":
-        words = rest.split()
-        derivative = f" derivative {words[1]}" if words[1] != "-1" else ""
-        return f"pointwise {words[0]}{derivative} {words[2]}"
+        from tapegrad.cuda import pointwise_source
+
+        found = pointwise_source.described(rest)
+        derivative = "" if found.derivative is None else f" derivative {found.derivative}"
+        return f"pointwise {found.line.name}{derivative} {found.dtype}"
     lines = rest.splitlines()
     return lines[2] if family == "file" and len(lines) > 2 else description.strip()
 
@@ -136,6 +163,8 @@ def attach(events: Sequence[Any], activities: Iterable[Activity]) -> None:
         if activity.kind == "op":
             activity.name = event.name
             _take_from_outer(event, activity.duration)
+        elif activity.name == "kernel":  # one of ours that is not launched by itself
+            activity.name = f"kernel of {event.name}"
         event.kernels.append(activity)
         event.self_device_time_total += activity.duration
     for event in reversed(events):  # children come after their parents

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tapegrad.profiler.devices import Activity, attach
+from tapegrad.profiler.devices import Activity, DeviceType, attach
 from tapegrad.profiler.trace import write_trace
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
@@ -44,7 +44,8 @@ class _Times:
 
     device_time_total: float
     self_device_time_total: float
-    device_memory_usage = self_device_memory_usage = 0
+    device_memory_usage: int
+    self_device_memory_usage: int
 
     @property
     def device_time(self) -> float:
@@ -129,17 +130,17 @@ class FunctionEvent(_Times):
         cpu_children: the events right inside it.
         sequence_nr: of a backward event, the number of its tape entry; of others, the number that
             the next entry gets.
-        cpu_memory_usage: bytes allocated in it.
+        cpu_memory_usage: bytes of the CPU allocated in it; ``device_memory_usage`` of its device.
         self_cpu_memory_usage: bytes allocated in it, but in none of its children.
         kernels: what devices did for it, but for none of its children.
         stack: the line of the program that made the call, if lines were asked for; of an entry and
             of what it calls, the line that recorded the entry.
-        device_type: ``"cpu"``, or ``"cuda"`` for what a device did.
+        device_type: ``DeviceType.CPU``, or ``DeviceType.CUDA`` for what a device did.
         device_index: the number of that device.
     """
 
     def __init__(self, number: int, thread: int, fields: tuple[Any, ...]) -> None:
-        name, kind, in_backward, start, end, allocated, freed, shapes, sequence, line = fields
+        name, kind, in_backward, start, end, allocated, freed, shapes, sequence, line = fields[:10]
         self.id = number
         self.name = self.key = name
         self.kind = kind
@@ -156,18 +157,20 @@ class FunctionEvent(_Times):
         self.cpu_time_total = self.self_cpu_time_total = (end - start) / 1000
         self.cpu_memory_usage = self.self_cpu_memory_usage = allocated
         self.freed = freed
+        self.device_memory_usage = self.self_device_memory_usage = fields[10]
+        self.device_freed = fields[11]
         self.device_time_total = self.self_device_time_total = 0.0
         self.kernels: list[Activity] = []
         self.stack: list[str] = [line] if line else []
-        self.device_type, self.device_index = "cpu", 0
+        self.device_type, self.device_index = DeviceType.CPU, 0
 
     @classmethod
     def of_device(cls, number: int, activity: Activity) -> "FunctionEvent":
         """Return the event of a kernel, a copy or a fill."""
-        fields = (activity.name, activity.kind, False, 0, 0, 0, 0, None, 0, None)
+        fields = (activity.name, activity.kind, False, 0, 0, 0, 0, None, 0, None, 0, 0)
         event = cls(number, -1, fields)
         event.time_range = Interval(activity.start, activity.end)
-        event.device_type, event.device_index = "cuda", activity.device
+        event.device_type, event.device_index = DeviceType.CUDA, activity.device
         event.device_time_total = event.self_device_time_total = activity.duration
         if activity.event is not None:
             event.is_backward, event.stack = activity.event.is_backward, activity.event.stack
@@ -189,7 +192,7 @@ class FunctionEventAvg(_Times):
         key: str,
         input_shapes: list[list[int]] | None = None,
         stack: list[str] | None = None,
-        device_type: str = "cpu",
+        device_type: DeviceType = DeviceType.CPU,
     ) -> None:
         self.key = key
         self.input_shapes = input_shapes or []
@@ -199,6 +202,7 @@ class FunctionEventAvg(_Times):
         self.cpu_time_total = self.self_cpu_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
         self.device_time_total = self.self_device_time_total = 0.0
+        self.device_memory_usage = self.self_device_memory_usage = 0
         self.is_user_annotation = False
 
     def add(self, event: FunctionEvent) -> None:
@@ -208,6 +212,7 @@ class FunctionEventAvg(_Times):
         self.self_cpu_time_total += event.self_cpu_time_total
         self.self_cpu_memory_usage += event.self_cpu_memory_usage
         self.self_device_time_total += event.self_device_time_total
+        self.self_device_memory_usage += event.self_device_memory_usage
         around = event.cpu_parent
         while around is not None and around.key != event.key:
             around = around.cpu_parent
@@ -215,6 +220,7 @@ class FunctionEventAvg(_Times):
             self.cpu_time_total += event.cpu_time_total
             self.cpu_memory_usage += event.cpu_memory_usage
             self.device_time_total += event.device_time_total
+            self.device_memory_usage += event.device_memory_usage
 
     def __repr__(self) -> str:
         return (
@@ -250,7 +256,7 @@ class EventList(list[Any]):
     @property
     def self_device_time_total(self) -> float:
         """What devices were busy with, added up, in microseconds."""
-        kernels = [event for event in self if event.device_type != "cpu"]
+        kernels = [event for event in self if event.device_type is not DeviceType.CPU]
         return sum(event.self_device_time_total for event in kernels or self)
 
     def key_averages(
@@ -287,6 +293,8 @@ class EventList(list[Any]):
             total.cpu_time_total += event.self_cpu_time_total
             total.self_cpu_memory_usage += event.self_cpu_memory_usage
             total.cpu_memory_usage += event.self_cpu_memory_usage
+            total.self_device_memory_usage += event.self_device_memory_usage
+            total.device_memory_usage += event.self_device_memory_usage
         total.device_time_total = total.self_device_time_total = self.self_device_time_total
         return total
 
@@ -337,7 +345,9 @@ class EventList(list[Any]):
         columns = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
         if has_devices:
             columns += ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"]
-        columns += ["CPU Mem", "Self CPU Mem"] if self._profile_memory else []
+        if self._profile_memory:
+            columns += ["CPU Mem", "Self CPU Mem"]
+            columns += ["CUDA Mem", "Self CUDA Mem"] if has_devices else []
         columns += ["# of Calls"]
         columns += ["Source Location"] if self._with_lines else []
         return columns + (["Input Shapes"] if self._with_shapes else [])
@@ -363,6 +373,8 @@ class EventList(list[Any]):
             ]
         if self._profile_memory:
             row += [amount(event.cpu_memory_usage), amount(event.self_cpu_memory_usage)]
+            if on_devices:
+                row += [amount(event.device_memory_usage), amount(event.self_device_memory_usage)]
         row.append(str(event.count))
         if self._with_lines:
             row.append(_cut_front(event.stack[0] if event.stack else "", line_width))
@@ -406,6 +418,7 @@ def nested(
         event.self_cpu_time_total = max(event.self_cpu_time_total, 0.0)
         if event.cpu_parent is not None:
             event.cpu_parent.cpu_memory_usage += event.cpu_memory_usage
+            event.cpu_parent.device_memory_usage += event.device_memory_usage
     attach(events, activities)
     kernels = [each for each in activities if each.kind in ("kernel", "copy", "fill")]
     return events + [

@@ -16,6 +16,7 @@ from tapegrad.profiler.trace import write_trace
 __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",
@@ -53,6 +54,11 @@ def supported_activities() -> set[ProfilerActivity]:
     """Return what can be profiled here."""
     has_cuda = _C._cuda_device_count() > 0
     return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if has_cuda else [])}
+
+
+def kineto_available() -> bool:
+    """Return whether the profiler can be used; it always can."""
+    return True
 
 
 def schedule(

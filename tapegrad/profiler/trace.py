@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
+from tapegrad.profiler.devices import DeviceType
+
 __all__ = ["write_trace"]
 
 _CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation"}
@@ -30,7 +32,7 @@ def write_trace(
     """Write events and what devices did for them to a file; one that ends in .gz is compressed."""
     import json
 
-    tracks = _Tracks(event for event in events if event.device_type == "cpu")
+    tracks = _Tracks(event for event in events if event.device_type is DeviceType.CPU)
     content = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
@@ -70,7 +72,7 @@ class _Tracks:
 
     def of_threads(self, with_memory: bool) -> Iterator[dict[str, Any]]:
         yield _name("process_name", {"pid": self.process, "tid": 0}, "tapegrad")
-        held = 0
+        held = {"memory since start": 0, "memory of devices since start": 0}
         for event in self.events:
             yield {
                 "name": event.name,
@@ -88,15 +90,16 @@ class _Tracks:
                 },
             }
             if with_memory and event.kind == "op":
-                held += event.self_cpu_memory_usage - event.freed
-                yield {
-                    "name": "memory since start",
-                    "ph": "C",
-                    "pid": self.process,
-                    "tid": 0,
-                    "ts": event.time_range.end,
-                    "args": {"bytes": held},
-                }
+                on_host = event.self_cpu_memory_usage - event.freed
+                on_device = event.self_device_memory_usage - event.device_freed
+                for name, change in zip(held, (on_host, on_device), strict=True):
+                    held[name] += change
+                    if change or name == "memory since start":
+                        yield self.counter(name, event.time_range.end, held[name])
+
+    def counter(self, name: str, time: float, value: int) -> dict[str, Any]:
+        track = {"pid": self.process, "tid": 0}
+        return {"name": name, "ph": "C", **track, "ts": time, "args": {"bytes": value}}
 
     def of_devices(self, activities: Sequence[Any]) -> Iterator[dict[str, Any]]:
         yield from self.names(activities)
