@@ -97,23 +97,30 @@ struct Layout {
   }
 };
 
+int64_t padded(int64_t row) { return (row + kUnit - 1) / kUnit * kUnit; }
+
 // A mask as it is before it is expanded, with rows of a multiple of 16 bytes.
 Layout bias_layout(const TensorImpl& mask) {
   int64_t sizes[4];
-  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
-  const int64_t row = (sizes[3] + kUnit - 1) / kUnit * kUnit;
+  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 3 && mask.stride(i) == 0 ? 1 : mask.size(i);
+  const int64_t row = padded(sizes[3]);
   const int64_t strides[4] = {sizes[1] * sizes[2] * row, sizes[2] * row, row, 1};
   return {sizes, strides};
+}
+
+// A bias is in float32 where the mask is, else in the query's dtype.
+DType bias_dtype(const DnnAttention& call) {
+  return call.mask && call.mask->dtype() == DType::Float32 ? DType::Float32 : call.query.dtype();
 }
 
 // A mask that is a bias already.
 bool is_bias(const DnnAttention& call) {
   const TensorImpl& mask = *call.mask;
-  if (mask.dtype() != call.query.dtype() || alignment_of(mask.data()) < 16) return false;
+  if (mask.dtype() != bias_dtype(call) || alignment_of(mask.data()) < 16) return false;
   const Layout own = bias_layout(mask);
   for (size_t i = 0; i < 4; ++i)
     if (mask.size(i) > 1 && mask.stride(i) != 0 && mask.stride(i) != own.strides[i]) return false;
-  return mask.stride(2) != 0 || mask.size(2) == 1;
+  return true;
 }
 
 struct Problem {
@@ -126,6 +133,7 @@ struct Problem {
             DimVector{query.sizes[0], query.sizes[1], query.sizes[2], value.sizes[3]})),
         grad(out),
         bias(call.mask ? bias_layout(*call.mask) : out),
+        bias_type(data_type(bias_dtype(call))),
         has_bias(call.mask != nullptr),
         causal(call.causal),
         scale(call.scale),
@@ -141,13 +149,17 @@ struct Problem {
     query.put_to(numbers);
     key.put_to(numbers);
     value.put_to(numbers);
-    if (has_bias) bias.put_to(numbers);
+    if (has_bias) {
+      numbers.put(bias_type);
+      bias.put_to(numbers);
+    }
     if (is_backward) grad.put_to(numbers);
     return numbers;
   }
 
   DataType type;
   Layout query, key, value, out, grad, bias;
+  DataType bias_type;
   bool has_bias, causal;
   double scale, dropout;
   bool in_order;  // no sums in any order
@@ -257,7 +269,8 @@ class Builder {
 
   void add_options() {
     if (problem_.causal) lowest_ = number();
-    if (problem_.has_bias) bias_ = given(problem_.bias);
+    if (problem_.has_bias)
+      bias_ = graph_.tensor(problem_.bias.sizes, problem_.bias.strides, problem_.bias_type);
     if (problem_.dropout > 0) {
       seed_ = graph_.tensor({1, 1, 1, 1}, {1, 1, 1, 1}, kInt64);
       offset_ = graph_.tensor({1, 1, 1, 1}, {1, 1, 1, 1}, kInt64);
@@ -441,16 +454,16 @@ Tensor bias_of(const DnnAttention& call, const Layout& layout) {
   const Device device = mask.device();
   const int64_t rows = layout.sizes[0] * layout.sizes[1] * layout.sizes[2];
   const Tensor bias =
-      empty("attention", DimVector{rows, layout.strides[2]}, call.query.dtype(), device);
-  BiasArguments a{mask.data(), bias->data(), {}, {}, layout.strides[2]};
+      empty("attention", DimVector{rows, padded(layout.sizes[3])}, bias_dtype(call), device);
+  BiasArguments a{mask.data(), bias->data(), {}, {}, bias.size(1)};
   for (size_t i = 0; i < 4; ++i) a.sizes[i] = layout.sizes[i];
   for (size_t i = 0; i < 3; ++i) a.strides[i] = mask.stride(i);
   static auto& cache = *new KernelCache;
   const uint64_t key =
-      static_cast<uint64_t>(call.query.dtype()) << 8 | static_cast<uint64_t>(mask.dtype());
+      static_cast<uint64_t>(bias.dtype()) << 8 | static_cast<uint64_t>(mask.dtype());
   const FunctionHandle kernel = cache.find(device.index, key, [&] {
-    return concat("file attention.cu\nBiasArguments\nattention_bias<",
-                  kernel_type(call.query.dtype()), ", ", kernel_type(mask.dtype()), ">");
+    return concat("file attention.cu\nBiasArguments\nattention_bias<", kernel_type(bias.dtype()),
+                  ", ", kernel_type(mask.dtype()), ">");
   });
   launch_with(kernel, device.index, blocks_for(bias.numel(), kThreads), kThreads, a);
   return bias;

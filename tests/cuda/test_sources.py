@@ -296,6 +296,7 @@ INSTANCES = {
             )
             for s, m in (("Half", "bool"), ("BFloat16", "BFloat16"), ("Half", "float"))
         ),
+        *each("BiasArguments", "attention_bias<float, float>"),
     ],
     "recurrent.cu": [
         *each("CellArguments", *(f"{cell}_cell<{s}>" for cell in CELLS for s in FLOATS)),
