@@ -77,9 +77,15 @@ class Library {
   }
 };
 
+// Under Note [The GIL guards handles]. Python looks for it, and other threads may come here meanwhile: they must not
+// wait for this one, which a static that is initialised by a call would have them do.
 const Library& library() {
-  static const Library& only = *new Library;
-  return only;
+  static const Library* only = nullptr;
+  if (!only) [[unlikely]] {
+    const auto* made = new Library;
+    if (!only) only = made;
+  }
+  return *only;
 }
 
 std::string text_of(int status) {
