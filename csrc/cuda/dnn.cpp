@@ -489,8 +489,11 @@ class Shelf {
     driver().get_version(&version);
     name_ =
         concat(choice.family, " cuDNN ", dnn_version(), " driver ", version, " ", properties.name,
-               " ", properties.major, ".", properties.minor, " ", properties.multiprocessors, ":");
-    for (int64_t number : choice.key->numbers()) append(name_, " "), append(name_, number);
+               " ", properties.major, ".", properties.minor, " ", properties.multiprocessors, " ",
+               choice.most_workspace, " ", int(choice.avoids_compiling));
+    for (int note : choice.avoided) name_ += concat(" ", note);
+    name_ += " of";
+    for (int64_t number : choice.key->numbers()) name_ += concat(" ", number);
     name_ += '\n';
   }
 
