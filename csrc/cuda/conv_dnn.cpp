@@ -195,6 +195,7 @@ dnn::Plan plan_of(const Call& c, bool with_bias, const dnn::Key& key) {
   choice.family = "conv";
   choice.key = &key;
   choice.avoids_compiling = true;  // which takes seconds
+  choice.avoided.push_back(dnn::kReducesInLessPrecision);
   if (must_repeat(c.part)) choice.avoided.push_back(dnn::kNondeterministic);
   if (c.dtype == DType::Float32) {
     choice.avoided.push_back(dnn::kConvertsInputsDown);

@@ -77,9 +77,15 @@ class Library {
   }
 };
 
+// Under Note [The GIL guards handles]. Python looks for it, and other threads may come here meanwhile: they must not
+// wait for this one, which a static that is initialised by a call would have them do.
 const Library& library() {
-  static const Library& only = *new Library;
-  return only;
+  static const Library* only = nullptr;
+  if (!only) [[unlikely]] {
+    const auto* made = new Library;
+    if (!only) only = made;
+  }
+  return *only;
 }
 
 std::string text_of(int status) {
@@ -483,8 +489,11 @@ class Shelf {
     driver().get_version(&version);
     name_ =
         concat(choice.family, " cuDNN ", dnn_version(), " driver ", version, " ", properties.name,
-               " ", properties.major, ".", properties.minor, " ", properties.multiprocessors, ":");
-    for (int64_t number : choice.key->numbers()) append(name_, " "), append(name_, number);
+               " ", properties.major, ".", properties.minor, " ", properties.multiprocessors, " ",
+               choice.most_workspace, " ", int(choice.avoids_compiling));
+    for (int note : choice.avoided) name_ += concat(" ", note);
+    name_ += " of";
+    for (int64_t number : choice.key->numbers()) name_ += concat(" ", number);
     name_ += '\n';
   }
 

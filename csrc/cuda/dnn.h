@@ -361,7 +361,8 @@ struct Choice {
   int64_t most_workspace = int64_t{1} << 30;  // in bytes
   int64_t timed = 1;                          // how many are timed for the fastest; zero: all
   std::vector<void*> addresses;               // for timing, as Plan::run() has them
-  // Where both are given the plan is kept on disk: the key must tell apart all graphs and choices of the family.
+  // Where both are given the plan is kept on disk: the key must tell apart all graphs of the family, and settings
+  // that are not in the choice.
   const char* family = nullptr;
   const Key* key = nullptr;
 };

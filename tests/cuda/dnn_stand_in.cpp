@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -466,15 +467,22 @@ int check(const Descriptor& d) {
   return kSuccess;
 }
 
-// Plans as texts: "plan 3" is the third that was written in this process.
+// Plans as texts: the third that was written in this process is its name and a 3.
 std::vector<Shared>& written() {
   static auto& all = *new std::vector<Shared>;
   return all;
 }
+const std::string& process_name() {
+  static const auto& name = *new std::string(
+      "plan of " + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()) +
+      " ");
+  return name;
+}
 int read_plan(Descriptor& plan) {
   const Values& text = plan.attributes.at(405);
-  const std::string all(text.bytes.begin(), text.bytes.end());
-  const size_t number = all.starts_with("plan ") ? std::strtoul(all.c_str() + 5, nullptr, 10) : 0;
+  const std::string all(text.bytes.begin(), text.bytes.end()), &name = process_name();
+  const size_t number =
+      all.starts_with(name) ? std::strtoul(all.c_str() + name.size(), nullptr, 10) : 0;
   if (number == 0 || number > written().size()) return refuse(kBadParameter, "no plan: " + all);
   plan.kept[401] = written()[number - 1]->kept.at(401);
   plan.is_final = true;
@@ -580,7 +588,7 @@ int cudnnBackendGetAttribute(void* handle, int name, int type, int64_t most, int
       return kSuccess;
     case 405: {
       if (most == 0) written().push_back(descriptors().at(handle));
-      const std::string text = "plan " + std::to_string(written().size());
+      const std::string text = process_name() + std::to_string(written().size());
       *count = static_cast<int64_t>(text.size());
       std::memcpy(values, text.data(), static_cast<size_t>(std::min(most, *count)));
       return kSuccess;
@@ -593,8 +601,8 @@ int cudnnBackendGetAttribute(void* handle, int name, int type, int64_t most, int
       *count = 0;
       return kSuccess;
     case 1303: {
-      *count = d.engine == 7 ? 2 : 0;
-      const int notes[] = {2, 4};
+      *count = d.engine == 7 ? 1 : 0;
+      const int notes[] = {4};
       std::memcpy(values, notes, sizeof(int) * static_cast<size_t>(std::min(most, *count)));
       return type == 11 ? kSuccess : kBadParameter;
     }
