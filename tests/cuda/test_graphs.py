@@ -344,7 +344,7 @@ def test_autocast():
 
 
 def test_casts_that_autocast_keeps():
-    """Those from before the capture are not part of the graph, and the graph's are of no use after it."""
+    """Neither those from before the capture are in the graph, nor its own of use after it."""
     linear = nn.Linear(4, 4).cuda()
     x = torch.linspace(-1, 1, 8, device="cuda").view(2, 4)
     with torch.autocast("cuda", torch.bfloat16):
