@@ -51,6 +51,10 @@ size_t segment_for(size_t size) {
   if (size <= kSmallLimit) return kSmallSegment;
   return size < kOwnSegment ? kLargeSegment : round_up(size, kSegmentStep);
 }
+// Without a cache nothing is used again; blocks of a graph that were freed are still there.
+Block* find_free(StreamBlocks& own, PoolKind pool, size_t size) {
+  return is_caching ? own.of(pool).find(size) : nullptr;
+}
 // Whether what is left of a block is worth keeping as a block.
 constexpr bool is_worth_splitting(PoolKind pool, size_t rest) {
   return pool == PoolKind::Small ? rest >= kUnit : rest > kSmallLimit;
@@ -195,7 +199,7 @@ void* DeviceMemory::allocate(size_t nbytes) {
     block = std::exchange(kept_, nullptr);
     block->is_kept = false;
   } else {
-    block = own.of(pool).find(size);
+    block = find_free(own, pool, size);
     if (!block) [[unlikely]]
       block = find_or_fetch(own, pool, size, nbytes);
     remove_free(block);
@@ -242,12 +246,12 @@ void DeviceMemory::keep_rest(Block* block, size_t size) {
 // A free block where there is none yet: from the driver, or by waiting for those that were used on other streams.
 Block* DeviceMemory::find_or_fetch(StreamBlocks& own, PoolKind pool, size_t size, size_t nbytes) {
   settle();
-  if (Block* block = own.of(pool).find(size)) return block;
+  if (Block* block = find_free(own, pool, size)) return block;
   if (Block* block = fetch_segment(own, pool, size)) return block;
   if (capture_underway) fail_out_of_memory(nbytes);  // the host cannot wait
   ++statistics.retries;
   wait_for_events();
-  if (Block* block = own.of(pool).find(size)) return block;
+  if (Block* block = find_free(own, pool, size)) return block;
   release_cached();
   if (Block* block = fetch_segment(own, pool, size)) return block;
   fail_out_of_memory(nbytes);

@@ -239,6 +239,7 @@ void Graph::reset() noexcept {
   has_graph_ = has_run_ = false;
   try {
     const DeviceGuard guard(device_);
+    const RelaxedCapture relaxed;  // another graph may be captured when this one is collected
     if (exec_) driver().destroy_graph_exec(std::exchange(exec_, nullptr));
     destroy_graph();
   } catch (...) {  // the process ends, or was forked

@@ -1,6 +1,7 @@
 // CUDA graphs: tapegrad/cuda/graphs.py builds on these.
 #include "cuda/context.h"
 #include "cuda/graph.h"
+#include "ops/autocast.h"
 #include "python/binding.h"
 
 namespace tapegrad::python {
@@ -36,10 +37,19 @@ void bind_cuda_graph(Binder& b) {
       .def(nb::init<bool>(), "keep_graph"_a = false)
       .def("_begin",
            [](Graph& self, std::optional<PoolTuple> pool, const std::string& mode) {
+    clear_kept_casts();  // of work that has run: the graph makes its own, which others cannot use
     self.begin_capture(pool ? PoolId{pool->first, pool->second} : PoolId{}, mode_of(mode));
   }, "pool"_a.none(), "mode"_a, "Begins to capture the current stream.")
-      .def("_end", &Graph::end_capture, "Ends the capture.")
-      .def("_abort", &Graph::abort_capture, "Ends a capture of which nothing is wanted.")
+      .def("_end",
+           [](Graph& self) {
+    clear_kept_casts();
+    self.end_capture();
+  }, "Ends the capture.")
+      .def("_abort",
+           [](Graph& self) {
+    clear_kept_casts();
+    self.abort_capture();
+  }, "Ends a capture of which nothing is wanted.")
       .def("instantiate", &Graph::instantiate, "Make the graph ready to be replayed, once more.")
       .def("replay", &Graph::replay, "Put the captured work into the current stream.")
       .def("reset", &Graph::reset, "Forget the captured work, and give its memory back.")

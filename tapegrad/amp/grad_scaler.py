@@ -251,11 +251,11 @@ class GradScaler:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         if self._leaves_steps_out(optimizer):
             found = list(state["found_inf_per_device"].values())
-            optimizer.found_inf = self._sum_of(found)
+            optimizer._found_inf = self._sum_of(found)
             try:
                 result = optimizer.step(*args, **kwargs)
             finally:
-                del optimizer.found_inf
+                del optimizer._found_inf
         else:
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED

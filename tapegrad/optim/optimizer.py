@@ -648,13 +648,13 @@ class GroupwiseOptimizer(Optimizer):
             if self._step_natively(group):
                 continue
             with tapegrad.no_grad():
-                if self.found_inf is None or not self.found_inf.item():
+                if self._found_inf is None or not self._found_inf.item():
                     self._step_group(group)
         return loss
 
     # A number on the device, not zero if a gradient is infinite or NaN: the step is then left out
     # there. Set by GradScaler for the time of a step.
-    found_inf: Tensor | None = None
+    _found_inf: Tensor | None = None
 
     def _takes_found_inf(self) -> bool:
         """Whether a step can be left out by the device: nothing is counted on the host."""
@@ -669,7 +669,7 @@ class GroupwiseOptimizer(Optimizer):
         native = self._native(group)
         if native is None:
             return False
-        params, found = group["params"], self.found_inf
+        params, found = group["params"], self._found_inf
         if found is not None and params:
             found = found.to(params[0].device)
         return _C._optimizer_step(_NATIVE[native], params, self.state, group, found)

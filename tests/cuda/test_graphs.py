@@ -343,6 +343,27 @@ def test_autocast():
     assert_same_steps(make)
 
 
+def test_casts_that_autocast_keeps():
+    """Neither those from before the capture are in the graph, nor its own of use after it."""
+    linear = nn.Linear(4, 4).cuda()
+    x = torch.linspace(-1, 1, 8, device="cuda").view(2, 4)
+    with torch.autocast("cuda", torch.bfloat16):
+        linear(x)
+        g, y = capture(lambda: linear(x))
+        z = linear(x)
+        with pytest.raises(KeyError), cuda.graph(cuda.CUDAGraph()):
+            linear(x)
+            raise KeyError
+        assert torch.equal(z, linear(x))
+    g.replay()
+    assert torch.equal(y, z)
+    with torch.no_grad():
+        linear.weight.mul_(2)
+    g.replay()
+    with torch.autocast("cuda", torch.bfloat16):
+        assert torch.equal(y, linear(x))
+
+
 def deep():
     layers = [nn.Linear(6, 24)]
     for _ in range(6):
