@@ -99,10 +99,11 @@ struct Layout {
 
 int64_t padded(int64_t row) { return (row + kUnit - 1) / kUnit * kUnit; }
 
-// A mask as it is before it is expanded, with rows of a multiple of 16 bytes.
+// A mask as it is before it is expanded over batch and heads, with rows of a multiple of 16 bytes. Of a bias of one row
+// for all queries the library finds wrong gradients (seen with 9.19).
 Layout bias_layout(const TensorImpl& mask) {
   int64_t sizes[4];
-  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 3 && mask.stride(i) == 0 ? 1 : mask.size(i);
+  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
   const int64_t row = padded(sizes[3]);
   const int64_t strides[4] = {sizes[1] * sizes[2] * row, sizes[2] * row, row, 1};
   return {sizes, strides};
