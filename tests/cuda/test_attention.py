@@ -3,6 +3,8 @@
 import pytest
 from library import torch
 
+from tapegrad.nn.attention.varlen import varlen_attn
+
 from .comparing import compare
 
 attention = torch.nn.functional.scaled_dot_product_attention
@@ -127,3 +129,14 @@ def test_large_scores():
 def test_nothing_there(empty):
     batch, heads, queries, keys = empty
     compare(attention, *operands(batch, heads, queries, keys, 8))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_sequences_of_different_lengths(is_causal):
+    places = torch.tensor([0, 5, 5, 75, 80, 90], dtype=torch.int32)
+
+    def run(q, k, v):
+        there = places.to(q.device)
+        return varlen_attn(q, k, v, there, there, 70, 70, is_causal)
+
+    compare(run, *(torch.randn(90, 2, 8) for _ in range(3)), units=64)
