@@ -3947,6 +3947,55 @@ class _CudaEvent:
     def wait_on(self, device: builtins.int, stream: builtins.int) -> None:
         """Makes a stream wait for the event."""
 
+class _CudaGraph:
+    """Work of a device that is captured, to be run again."""
+
+    def __init__(self, keep_graph: builtins.bool = False) -> None: ...
+
+    def _abort(self) -> None:
+        """Ends a capture of which nothing is wanted."""
+
+    def _begin(self, pool: tuple[builtins.int, builtins.int] | None, mode: str) -> None:
+        """Begins to capture the current stream."""
+
+    def _end(self) -> None:
+        """Ends the capture."""
+
+    @property
+    def _is_capturing(self) -> builtins.bool:
+        """Whether the capture is going on."""
+
+    @property
+    def _node_count(self) -> builtins.int:
+        """How many kernels, copies and fills it has."""
+
+    def _register_generator(self, generator: Generator) -> None:
+        """Draws of a generator are new in each replay."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Write the captured work to a file, as a graph in the DOT language."""
+
+    def enable_debug_mode(self) -> None:
+        """Keep what is captured from now on for `debug_dump`."""
+
+    def instantiate(self) -> None:
+        """Make the graph ready to be replayed, once more."""
+
+    def pool(self) -> tuple[builtins.int, builtins.int]:
+        """Return the handle of the memory pool, for other captures to share."""
+
+    def raw_cuda_graph(self) -> builtins.int:
+        """Return the driver's handle of a graph that was captured with keep_graph=True."""
+
+    def raw_cuda_graph_exec(self) -> builtins.int:
+        """Return the driver's handle of the graph that is ready to be replayed."""
+
+    def replay(self) -> None:
+        """Put the captured work into the current stream."""
+
+    def reset(self) -> None:
+        """Forget the captured work, and give its memory back."""
+
 class _EntryLink:
     """What a function's context knows of its entry."""
 
@@ -3961,13 +4010,24 @@ class _EntryLink:
 class _Profile:
     """Times and memory of the calls on one thread."""
 
-    def __init__(self, record_shapes: builtins.bool) -> None: ...
+    def __init__(self, record_shapes: builtins.bool, record_lines: builtins.bool = False) -> None: ...
+
+    def activities(self) -> list:
+        """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
     def events(self) -> list:
-        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry) of each."""
+        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line, bytes allocated and freed on the device) of each."""
 
-    def start(self) -> None:
-        """Begins to record on this thread."""
+    @property
+    def problem(self) -> str:
+        """Why CUPTI could not be used, or nothing."""
+
+    @property
+    def sees_kernels(self) -> builtins.bool:
+        """Whether activities are single kernels."""
+
+    def start(self, watch: str = '') -> None:
+        """Begins to record on this thread; devices are watched by "cupti", by "events", or ""."""
 
     def stop(self) -> None:
         """Ends recording."""
@@ -4094,14 +4154,20 @@ def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
 
+def _cuda_dnn_add_bias(add: builtins.bool) -> builtins.bool:
+    """Whether plans of cuDNN add biases; returns whether they did."""
+
 def _cuda_dnn_attentions() -> tuple[builtins.int, builtins.int]:
     """How many calls of attention cuDNN has computed, and how many derivatives."""
 
 def _cuda_dnn_convolutions() -> builtins.int:
     """How many convolutions cuDNN has computed."""
 
+def _cuda_dnn_forget_plans() -> None:
+    """Plans are made again, or read where they were kept on disk."""
+
 def _cuda_dnn_plans() -> builtins.int:
-    """How many plans cuDNN was asked for: one for each kind of call."""
+    """How many plans cuDNN was asked for: one for each kind of call that none was kept for."""
 
 def _cuda_dnn_refusal() -> str:
     """Why the last convolution was not computed by cuDNN; empty where it was not asked."""
@@ -4123,6 +4189,9 @@ def _cuda_erase_stream(x: Tensor, stream: builtins.int) -> None:
 
 def _cuda_generator(device: builtins.int) -> Generator:
     """The default generator of a CUDA device."""
+
+def _cuda_is_capturing() -> builtins.bool:
+    """Whether the current stream is captured."""
 
 def _cuda_is_deterministic() -> builtins.bool:
     """Whether kernels on CUDA give the same bits in every run."""
@@ -4147,6 +4216,9 @@ def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]
 
 def _cuda_memory_stats(device: builtins.int) -> dict:
     """The statistics of the allocator, in dicts of dicts."""
+
+def _cuda_new_pool() -> tuple[builtins.int, builtins.int]:
+    """A handle of a memory pool for graphs."""
 
 def _cuda_pinned_bytes(nbytes: builtins.int) -> Tensor:
     """Fresh page-locked memory, as a tensor of uint8."""
@@ -4198,6 +4270,9 @@ def _cuda_set_sync_debug_mode(mode: builtins.int) -> None:
 
 def _cuda_snapshot() -> list:
     """The segments of the allocator, and their blocks."""
+
+def _cuda_start_early_in_graphs(early: builtins.bool) -> builtins.bool:
+    """Whether captured kernels start while the one before them runs; returns what was."""
 
 def _cuda_stream_priorities(device: builtins.int) -> tuple[builtins.int, builtins.int]:
     """The least and the greatest priority, which is the lower number."""
@@ -4361,8 +4436,8 @@ def _ops() -> list:
 def _optimizer_names() -> list:
     """The native steps of optimizers, in the order of their numbers."""
 
-def _optimizer_step(which: builtins.int, params: object, state: object, group: object) -> builtins.bool:
-    """Takes a step with a parameter group; False where that is left to Python."""
+def _optimizer_step(which: builtins.int, params: object, state: object, group: object, found_inf: Tensor | None = None) -> builtins.bool:
+    """Takes a step with a parameter group, which the device leaves out if a number is not zero; False where that is left to Python."""
 
 def _packing_op() -> str:
     """What the tape calls the op whose value a pack hook is given; empty outside of one."""

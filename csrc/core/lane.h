@@ -20,6 +20,10 @@ inline thread_local Lane current_lane = 0;
 // Whether some thread has ever left lane 0.
 inline bool lanes_in_use = false;
 
+// Whether the back end records what is put into lanes, to run it later, in place of running it. A leaf's entry may
+// have been made before that, in a lane that is not recorded: gradients are then added up in the caller's.
+inline bool lanes_are_captured = false;
+
 // Set by the back end that has queues.
 struct LaneCalls {
   // Makes a lane the thread's own.
@@ -30,6 +34,8 @@ struct LaneCalls {
   void (*note_use)(const Storage& storage, Lane lane) = nullptr;
   // Whether the program has said so of memory: work that nobody else knows of may use it.
   bool (*is_shared)(const Storage& storage) = nullptr;
+  // Whether what is put into a lane is recorded.
+  bool (*is_captured)(Lane lane) = nullptr;
 };
 inline LaneCalls lane_calls;
 

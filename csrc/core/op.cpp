@@ -41,7 +41,10 @@ void check_devices(const OpCall& call) {
 Kernel kernel_for(const OpCall& call) {
   Device device = call.out().device();
   if (call.op.traits & kMoves) device = kernel_device(call.op, call.in(0).device(), device);
-  else check_devices(call);
+  else {
+    check_devices(call);
+    last_op = &call.op;
+  }
   if (device.is_meta()) return compute_nothing;
   Kernel kernel = call.op.kernels[static_cast<int>(device.type)];
   if (!kernel)

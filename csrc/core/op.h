@@ -91,6 +91,10 @@ struct Op {
   mutable Kernel kernels[kDeviceTypes] = {};  // see Note [Ops and kernels find each other by name]
 };
 
+// The last op of this thread that a kernel was looked up for, other than a move: for messages about what
+// happens around calls on a device.
+inline thread_local const Op* last_op = nullptr;
+
 // The rest of a call's way, as an interceptor sees it.
 class Next {
  public:

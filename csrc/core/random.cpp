@@ -4,6 +4,9 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
+
+#include "core/error.h"
 
 namespace tapegrad {
 
@@ -20,6 +23,41 @@ std::unique_ptr<Generator> device_generators[std::numeric_limits<uint8_t>::max()
 std::optional<uint64_t> seed_of_devices;
 
 }  // namespace
+
+void Generator::manual_seed(uint64_t seed) {
+  TAPEGRAD_CHECK(
+      !mark_, "manual_seed: a generator cannot be seeded while a CUDA graph is captured that draws "
+              "from it; seed it before the capture, or before a replay");
+  stream_ = {seed, 0};
+  aside_ = 0;
+}
+
+void Generator::set_state(RandomStream state) {
+  if (mark_)
+    TAPEGRAD_CHECK(
+        mark_of(state.offset) == mark_of(mark_) && state.seed == stream_.seed,
+        "set_state: expected a state that the generator has had since the capture of the "
+        "CUDA graph began, got one from before or of another generator: the graph would "
+        "draw the same numbers in every replay");
+  else
+    TAPEGRAD_CHECK(!mark_of(state.offset),
+                   "set_state: the state was taken while a CUDA graph was captured, which is over");
+  stream_ = state;
+}
+
+void Generator::begin_capture(uint64_t mark) {
+  mark_ = mark;
+  offset_before_ = std::exchange(stream_.offset, mark);
+  aside_before_ = std::exchange(aside_, mark);
+}
+
+Generator::Used Generator::end_capture() {
+  const Used used{stream_.offset - mark_, aside_ - mark_};
+  stream_.offset = offset_before_;
+  aside_ = aside_before_;
+  mark_ = 0;
+  return used;
+}
 
 uint64_t Generator::seed() {
   manual_seed(system_seed());

@@ -14,6 +14,7 @@
 #include "core/fresh_memory.h"
 #include "core/pool.h"
 #include "cuda/blocks.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/foreign.h"
 #include "cuda/stream.h"
@@ -50,6 +51,10 @@ size_t segment_for(size_t size) {
   if (size <= kSmallLimit) return kSmallSegment;
   return size < kOwnSegment ? kLargeSegment : round_up(size, kSegmentStep);
 }
+// Without a cache nothing is used again; blocks of a graph that were freed are still there.
+Block* find_free(StreamBlocks& own, PoolKind pool, size_t size) {
+  return is_caching ? own.of(pool).find(size) : nullptr;
+}
 // Whether what is left of a block is worth keeping as a block.
 constexpr bool is_worth_splitting(PoolKind pool, size_t rest) {
   return pool == PoolKind::Small ? rest >= kUnit : rest > kSmallLimit;
@@ -79,6 +84,9 @@ class DeviceMemory {
   void mark_recorded(const void* data);
   bool is_recorded(const void* data) const;
   void release_cached();
+  void begin_pool(PoolId id);
+  void end_pool();
+  void release_pool(PoolId id) noexcept;
   void set_limit(double fraction);
   void append_snapshot(std::vector<SegmentSnapshot>& segments) const;
   // Puts back the block that was freed last: before anybody looks.
@@ -100,6 +108,7 @@ class DeviceMemory {
   }
 
   StreamBlocks& blocks_of(StreamHandle stream);
+  StreamBlocks& blocks_in(PrivatePool& pool, StreamHandle stream);
   void add_free(Block* block);
   void remove_free(Block* block);
   void keep_rest(Block* block, size_t size);
@@ -111,6 +120,9 @@ class DeviceMemory {
   void put_back(Block* block);
   void give_back() noexcept;
   void wait_for_users(Block* block);
+  bool is_used_by_capture(const Block* block) const;
+  bool is_unused(const Block* first) const;
+  void forget_unused_pools();
   void end_first_wait(std::deque<Waiting>& queue);
   void collect_events();
   void wait_for_events();
@@ -127,9 +139,14 @@ class DeviceMemory {
       users_;  // the other streams of shared blocks
   std::unordered_map<StreamHandle, std::deque<Waiting>> waiting_;
   size_t waits_ = 0;
+  std::map<PoolId, PrivatePool> pools_;  // of captured work
+  PrivatePool* capturing_ = nullptr;     // the one that captured streams are served from now
+  std::vector<Block*> deferred_;         // freed while captured streams used them
 };
 
 StreamBlocks& DeviceMemory::blocks_of(StreamHandle stream) {
+  if (capturing_ && is_capturing(device_, stream)) [[unlikely]]
+    return blocks_in(*capturing_, stream);
   if (last_ && last_->stream == stream) [[likely]]
     return *last_;
   auto& found = streams_[stream];
@@ -139,6 +156,16 @@ StreamBlocks& DeviceMemory::blocks_of(StreamHandle stream) {
   }
   last_ = found.get();
   return *last_;
+}
+
+StreamBlocks& DeviceMemory::blocks_in(PrivatePool& pool, StreamHandle stream) {
+  auto& found = pool.streams[stream];
+  if (!found) {
+    found = std::make_unique<StreamBlocks>();
+    found->stream = stream;
+    found->owner = &pool;
+  }
+  return *found;
 }
 
 void DeviceMemory::add_free(Block* block) {
@@ -162,7 +189,7 @@ void DeviceMemory::remove_free(Block* block) {
 void* DeviceMemory::allocate(size_t nbytes) {
   if (nbytes == 0) return nullptr;
   if (nbytes > kMostBytes) fail_out_of_memory(nbytes);
-  if (waits_) [[unlikely]]
+  if (waits_ && !capture_underway) [[unlikely]]
     collect_events();
   const size_t size = is_caching ? round_up(nbytes, kUnit) : nbytes;
   const PoolKind pool = pool_for(size);
@@ -172,7 +199,7 @@ void* DeviceMemory::allocate(size_t nbytes) {
     block = std::exchange(kept_, nullptr);
     block->is_kept = false;
   } else {
-    block = own.of(pool).find(size);
+    block = find_free(own, pool, size);
     if (!block) [[unlikely]]
       block = find_or_fetch(own, pool, size, nbytes);
     remove_free(block);
@@ -219,11 +246,12 @@ void DeviceMemory::keep_rest(Block* block, size_t size) {
 // A free block where there is none yet: from the driver, or by waiting for those that were used on other streams.
 Block* DeviceMemory::find_or_fetch(StreamBlocks& own, PoolKind pool, size_t size, size_t nbytes) {
   settle();
-  if (Block* block = own.of(pool).find(size)) return block;
+  if (Block* block = find_free(own, pool, size)) return block;
   if (Block* block = fetch_segment(own, pool, size)) return block;
+  if (capture_underway) fail_out_of_memory(nbytes);  // the host cannot wait
   ++statistics.retries;
   wait_for_events();
-  if (Block* block = own.of(pool).find(size)) return block;
+  if (Block* block = find_free(own, pool, size)) return block;
   release_cached();
   if (Block* block = fetch_segment(own, pool, size)) return block;
   fail_out_of_memory(nbytes);
@@ -234,6 +262,7 @@ Block* DeviceMemory::fetch_segment(StreamBlocks& own, PoolKind pool, size_t size
   const size_t segment = segment_for(size);
   if (static_cast<size_t>(statistics.all.reserved_bytes.current) + segment > limit_) return nullptr;
   const DeviceGuard guard(device_);
+  const RelaxedCapture relaxed;
   DevicePointer data = 0;
   const Result result = driver().allocate(&data, segment);
   if (result == kOutOfMemory) return nullptr;
@@ -319,6 +348,7 @@ void DeviceMemory::put_back(Block* block) {
 }
 
 void DeviceMemory::give_back() noexcept {
+  if (capture_underway) return;
   const AskedWait asked;
   try {
     release_cached();
@@ -347,6 +377,7 @@ void DeviceMemory::erase_stream(const void* data, StreamHandle stream) {
 }
 
 void DeviceMemory::limit_waiting(StreamHandle stream, size_t most_bytes) {
+  if (capture_underway) return;  // its streams cannot wait for what is not captured
   auto found = waiting_.find(stream);
   if (found == waiting_.end()) return;
   std::deque<Waiting>& queue = found->second;
@@ -371,7 +402,18 @@ bool DeviceMemory::is_recorded(const void* data) const {
   return block && block->is_recorded;
 }
 
+bool DeviceMemory::is_used_by_capture(const Block* block) const {
+  const auto& users = users_.find(const_cast<Block*>(block))->second;
+  return std::any_of(users.begin(), users.end(),
+                     [&](StreamHandle stream) { return is_capturing(device_, stream); });
+}
+
 void DeviceMemory::wait_for_users(Block* block) {
+  if (capture_underway && is_used_by_capture(block)) [[unlikely]] {
+    deferred_.push_back(block);
+    ++block->waits;  // for the end of the capture
+    return;
+  }
   auto found = users_.extract(block);
   block->is_shared = false;
   for (StreamHandle stream : found.mapped())
@@ -413,20 +455,26 @@ void DeviceMemory::wait_for_events() {
   }, "cuda: waiting for an event");
 }
 
+// Of a segment, by its first block.
+bool DeviceMemory::is_unused(const Block* first) const {
+  const PrivatePool* pool = first->owner->owner;
+  return first->is_free() && first->is_whole_segment() && (!pool || pool->users == 0);
+}
+
 void DeviceMemory::release_cached() {
+  if (capture_underway) return;
   collect_events();
   settle();
-  auto is_unused = [](const auto& segment) {
-    return segment.second->is_free() && segment.second->is_whole_segment();
-  };
-  if (std::none_of(segments_.begin(), segments_.end(), is_unused)) return;
+  if (std::none_of(segments_.begin(), segments_.end(),
+                   [&](const auto& segment) { return is_unused(segment.second); }))
+    return forget_unused_pools();
   const DeviceGuard guard(device_);
   const NoBlockingSection keeps_lock;  // segments must not change
   // Kernels that were launched before blocks were freed may still use them.
   wait_by([] { return driver().synchronize_context(); }, "cuda: waiting for a device");
   for (auto it = segments_.begin(); it != segments_.end();) {
     Block* block = it->second;
-    if (!is_unused(*it)) {
+    if (!is_unused(block)) {
       ++it;
       continue;
     }
@@ -440,6 +488,41 @@ void DeviceMemory::release_cached() {
     pool_free(block, sizeof(Block));
     it = segments_.erase(it);
   }
+  forget_unused_pools();
+}
+
+// ---- captured work
+
+void DeviceMemory::begin_pool(PoolId id) {
+  settle();
+  PrivatePool& pool = pools_[id];
+  pool.id = id;
+  ++pool.users;
+  capturing_ = &pool;
+}
+
+void DeviceMemory::end_pool() {
+  settle();
+  capturing_ = nullptr;
+  for (Block* block : std::exchange(deferred_, {})) {
+    wait_for_users(block);
+    if (--block->waits == 0) release(block);
+  }
+}
+
+void DeviceMemory::release_pool(PoolId id) noexcept {
+  auto found = pools_.find(id);
+  if (found != pools_.end()) --found->second.users;
+}
+
+// Those that no graph uses any more, and that have no segment.
+void DeviceMemory::forget_unused_pools() {
+  std::erase_if(pools_, [&](const auto& each) {
+    const PrivatePool& pool = each.second;
+    return pool.users == 0 && std::none_of(segments_.begin(), segments_.end(), [&](const auto& of) {
+      return of.second->owner->owner == &pool;
+    });
+  });
 }
 
 void DeviceMemory::set_limit(double part) {
@@ -460,13 +543,19 @@ void DeviceMemory::fail_out_of_memory(size_t nbytes) {
       " is free.", allowed, " Of the allocated memory ", readable(live),
       " is allocated by tapegrad, and ", readable(reserved - live),
       " is reserved by tapegrad but unallocated",
+      capture_underway
+          ? ". What is kept for reuse cannot go back to the driver while a CUDA graph is captured; "
+            "call torch.cuda.empty_cache() before"
+          : "",
       explain_memory ? explain_memory({DeviceType::CUDA, static_cast<uint8_t>(device_)}) : "");
 }
 
 void DeviceMemory::append_snapshot(std::vector<SegmentSnapshot>& segments) const {
   for (const auto& [address, first] : segments_) {
     SegmentSnapshot segment{
-        device_, reinterpret_cast<uintptr_t>(address), 0, first->owner->stream, first->pool, {}};
+        device_, reinterpret_cast<uintptr_t>(address), 0, first->owner->stream, first->pool, {},
+        {}};
+    if (const PrivatePool* pool = first->owner->owner) segment.owner = pool->id;
     for (const Block* block = first; block; block = block->after) {
       const char* state = block->is_live     ? "active_allocated"
                           : block->is_free() ? "inactive"
@@ -541,7 +630,14 @@ void limit_waiting(int device, StreamHandle stream, size_t most_bytes) {
   memory_of(device).limit_waiting(stream, most_bytes);
 }
 
+void begin_pool(int device, PoolId pool) { memory_of(device).begin_pool(pool); }
+void end_pool(int device) { memory_of(device).end_pool(); }
+void release_pool(int device, PoolId pool) noexcept {
+  if (DeviceMemory* memory = memories[device]) memory->release_pool(pool);
+}
+
 void empty_cache() {
+  if (capture_underway) return;
   collect_foreign();
   for (DeviceMemory* memory : memories)
     if (memory) memory->release_cached();

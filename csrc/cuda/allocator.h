@@ -14,9 +14,19 @@
 // block that was freed last stays as it is, since the next request often has its size.
 // When the driver has no memory left, segments without a live block go back to it.
 //
+// Note [Memory of captured work]
+// What a captured graph uses has to stay its own for as long as it lives, although the program frees it: it is used again
+// each time the graph runs. So requests of streams that are captured are served from a pool with segments of its own.
+// Blocks that are freed there are handed out again within the capture, in the order of their stream as ever, and to later
+// captures into the same pool, whose graphs must run in the order in which they were captured; never to
+// others. When the last graph of a pool is gone its free segments go back to the driver with all others.
+// While there is a capture nothing goes back, since that waits for the device; events of blocks that captured streams
+// use are recorded when it is over.
+//
 // All of it runs under Note [The GIL guards handles], freeing included: storages are handles.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -51,6 +61,12 @@ struct PoolStatistics {
 enum class PoolKind : uint8_t { Small, Large };
 inline constexpr int kPoolKinds = 2;
 
+// A pool of captured work, by two numbers as PyTorch has them.
+struct PoolId {
+  uint64_t first = 0, second = 0;
+  friend auto operator<=>(const PoolId&, const PoolId&) = default;
+};
+
 struct AllocatorStatistics {
   PoolStatistics all;
   PoolStatistics pools[kPoolKinds];
@@ -70,6 +86,7 @@ struct SegmentSnapshot {
   size_t size;
   StreamHandle stream;
   PoolKind pool;
+  PoolId owner;  // of captured work; zeros otherwise
   std::vector<BlockSnapshot> blocks;
 };
 
@@ -90,7 +107,14 @@ void erase_stream(const Storage& storage, StreamHandle stream);
 // block that waits.
 void limit_waiting(int device, StreamHandle stream, size_t most_bytes);
 
+// See Note [Memory of captured work]. A pool is made when it is first used, and is used once more by each begin;
+// release_pool() is to be called as often, when a graph is gone.
+void begin_pool(int device, PoolId pool);
+void end_pool(int device);
+void release_pool(int device, PoolId pool) noexcept;
+
 // Gives segments without a live block back to the driver, and page-locked memory that nobody uses.
+// Does nothing while a graph is captured.
 void empty_cache();
 
 // At most this part of the device's memory is taken from the driver.
@@ -121,6 +145,9 @@ void free_pinned(void* data) noexcept;
 void record_pinned(const void* data, int device, StreamHandle stream);
 // Whether bytes are page-locked, by whomever. Does not start CUDA.
 bool is_pinned(const void* data);
+// What a graph copies from or to, by the number of its capture, is not handed out again while the graph lives.
+void keep_pinned(const void* data, uint64_t capture);
+void release_pinned(uint64_t capture) noexcept;
 const PinnedStatistics& pinned_statistics();
 void empty_pinned_cache();
 

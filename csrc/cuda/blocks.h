@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "cuda/allocator.h"
@@ -104,12 +106,22 @@ class FreeBlocks {
   std::set<Block*, BySize> large_;
 };
 
+struct PrivatePool;
+
 // The free blocks that belong to a stream.
 struct StreamBlocks {
   StreamHandle stream;
+  PrivatePool* owner = nullptr;  // of captured work
   FreeBlocks free[kPoolKinds];
 
   FreeBlocks& of(PoolKind pool) { return free[static_cast<int>(pool)]; }
+};
+
+// See Note [Memory of captured work].
+struct PrivatePool {
+  PoolId id;
+  int users = 0;  // graphs, and the capture that is going on
+  std::unordered_map<StreamHandle, std::unique_ptr<StreamBlocks>> streams;
 };
 
 // Blocks that are handed out, by address: a table with open addressing, as it is used for every tensor.

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "cuda/launch.h"
+#include "cuda/random_source.h"
 
 namespace tapegrad::cuda {
 
@@ -43,7 +44,7 @@ struct QuantizeArguments {
   int64_t count, block;
   uint8_t* codes;
   void* scales;
-  uint64_t seed, counter;
+  RandomSource source;
   int64_t* unscaled;
 };
 
@@ -66,14 +67,15 @@ void quantize(const OpCall& call) {
   set_bytes(unscaled, 0, sizeof(int64_t), device_of(call));
   if (x.numel() == 0) return;
   static auto& cache = *new KernelCache;
-  const QuantizeArguments arguments{x.data(),
-                                    x.numel(),
-                                    block,
-                                    codes.data_as<uint8_t>(),
-                                    scales.data(),
-                                    static_cast<uint64_t>(call.integer(2)),
-                                    static_cast<uint64_t>(call.integer(3)),
-                                    unscaled};
+  const QuantizeArguments arguments{
+      x.data(),
+      x.numel(),
+      block,
+      codes.data_as<uint8_t>(),
+      scales.data(),
+      random_source_aside(call.op.name, device_of(call), static_cast<uint64_t>(call.integer(2)),
+                          static_cast<uint64_t>(call.integer(3))),
+      unscaled};
   const uint64_t which = key_of(x.dtype()) << 16 | static_cast<uint64_t>(bits << 8 | lanes);
   launch_kernel(cache, which, device_of(call),
                 blocks_for(blocks_for(x.numel(), block) * lanes, kThreads), arguments, [&] {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "cuda/capturing.h"
 #include "cuda/foreign.h"
 #include "cuda/kernel_errors.h"
 
@@ -152,6 +153,7 @@ bool can_access_peer(int device, int peer) {
 
 MemoryInfo memory_info(int device) {
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;
   MemoryInfo info;
   check(driver().get_memory_info(&info.free, &info.total), "cuda: asking for free memory");
   return info;
@@ -168,6 +170,8 @@ void note_wait() {
 }
 
 void synchronize(int device) {
+  if (capture_underway && capturing_device == device) [[unlikely]]
+    fail_in_capture("cuda.synchronize", "the host cannot wait for a device", "wait after a replay");
   const DeviceGuard guard(device);
   wait_by([] { return driver().synchronize_context(); }, "cuda: waiting for a device");
   collect_foreign();

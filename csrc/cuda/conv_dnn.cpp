@@ -190,8 +190,12 @@ std::vector<void*> addresses_of(const Call& c, bool with_bias) {
   return addresses;
 }
 
-dnn::Plan plan_of(const Call& c, bool with_bias) {
+dnn::Plan plan_of(const Call& c, bool with_bias, const dnn::Key& key) {
   dnn::Choice choice;
+  choice.family = "conv";
+  choice.key = &key;
+  choice.avoids_compiling = true;  // which takes seconds
+  choice.avoided.push_back(dnn::kReducesInLessPrecision);
   if (must_repeat(c.part)) choice.avoided.push_back(dnn::kNondeterministic);
   if (c.dtype == DType::Float32) {
     choice.avoided.push_back(dnn::kConvertsInputsDown);
@@ -210,7 +214,8 @@ dnn::Plan plan_of(const Call& c, bool with_bias) {
 
 const dnn::Plan& find_plan(const Call& c, bool with_bias) {
   static auto& plans = *new dnn::PlanCache;
-  return plans.find(c.device, key_of(c, with_bias), [&] { return plan_of(c, with_bias); });
+  const dnn::Key key = key_of(c, with_bias);
+  return plans.find(c.device, key, [&] { return plan_of(c, with_bias, key); });
 }
 
 // result += bias, one number for each channel.
@@ -233,7 +238,8 @@ bool convolve_with_dnn(ConvPart part, const OpCall& call) {
   if (!goes_to_dnn()) return false;
   const Call c(part, call);
   if (!is_supported(c)) return false;
-  if (c.bias && part == ConvPart::Forward) {  // of gradients the library has none with a bias
+  if (c.bias && part == ConvPart::Forward &&
+      dnn_adds_bias) {  // of gradients the library has none with a bias
     const dnn::Plan& fused = find_plan(c, true);
     if (fused.is_usable()) {
       fused.run(call.op.name, c.device, {c.x.data, c.w.data, c.y.data, c.bias->data()});

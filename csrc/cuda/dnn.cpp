@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/tensor.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/stream.h"
 
@@ -77,9 +78,15 @@ class Library {
   }
 };
 
+// Under Note [The GIL guards handles]. Python looks for it, and other threads may come here meanwhile: they must not
+// wait for this one, which a static that is initialised by a call would have them do.
 const Library& library() {
-  static const Library& only = *new Library;
-  return only;
+  static const Library* only = nullptr;
+  if (!only) [[unlikely]] {
+    const auto* made = new Library;
+    if (!only) only = made;
+  }
+  return *only;
 }
 
 std::string text_of(int status) {
@@ -153,6 +160,7 @@ enum : int {
   kPlanHandle = 400,
   kPlanConfiguration = 401,
   kPlanWorkspace = 402,
+  kPlanText = 405,
   kGraphHandle = 800,
   kGraphNodes = 801,
   kTensorAlignment = 900,
@@ -167,9 +175,11 @@ enum : int {
   kPackAddresses = 1001,
   kPackWorkspace = 1003,
   kEngineIndex = 1301,
-  kEngineNotes = 1303
+  kEngineNotes = 1303,
+  kEngineBehavior = 1305
 };
 enum : int { kHeuristicFallback = 2, kHeuristicA = 3 };
+constexpr int kCompilesWhenMade = 0;  // of what an engine says about its behaviour
 
 }  // namespace
 
@@ -402,10 +412,13 @@ class Search {
 
   bool is_avoided(const Descriptor& engine) const {
     int notes[kNoteCount];
-    const int64_t count = engine.get(kEngineNotes, Type::NumericalNote, kNoteCount, notes);
-    return std::any_of(notes, notes + count, [&](int note) {
+    int64_t count = engine.get(kEngineNotes, Type::NumericalNote, kNoteCount, notes);
+    const bool has_note = std::any_of(notes, notes + count, [&](int note) {
       return std::ranges::find(choice_.avoided, note) != choice_.avoided.end();
     });
+    if (has_note || !choice_.avoids_compiling) return has_note;
+    count = engine.get(kEngineBehavior, Type::BehaviorNote, kNoteCount, notes);
+    return std::find(notes, notes + count, kCompilesWhenMade) != notes + count;
   }
 
   Plan plan_of(const Descriptor& configuration) {
@@ -466,15 +479,75 @@ class Search {
   std::string refusal_;
 };
 
+// Plans on disk. The library writes a plan as a text, and makes it of that in a tenth of a millisecond, without
+// its heuristics. A file begins with all that the plan was made from, so that no other is taken for it.
+class Shelf {
+ public:
+  Shelf(const Graph& graph, int device, const Choice& choice) : graph_(graph), device_(device) {
+    if (!choice.family || !choice.key || !read_dnn_plan || !keep_dnn_plan) return;
+    const DeviceProperties& properties = device_properties(device);
+    int version = 0;
+    driver().get_version(&version);
+    name_ =
+        concat(choice.family, " cuDNN ", dnn_version(), " driver ", version, " ", properties.name,
+               " ", properties.major, ".", properties.minor, " ", properties.multiprocessors, " ",
+               choice.most_workspace, " ", int(choice.avoids_compiling));
+    for (int note : choice.avoided) name_ += concat(" ", note);
+    name_ += " of";
+    for (int64_t number : choice.key->numbers()) name_ += concat(" ", number);
+    name_ += '\n';
+  }
+
+  Plan find() const {
+    Plan plan;
+    if (name_.empty() || !graph_.is_good()) return plan;
+    const Handle handle = of_device(device_).handle;
+    const std::string text = read_dnn_plan(name_);
+    if (!handle || !text.starts_with(name_)) return plan;
+    Descriptor made(kExecutionPlan);
+    made.set(kPlanHandle, Type::Handle, 1, &handle);
+    made.set(kPlanText, Type::Char, static_cast<int64_t>(text.size() - name_.size()),
+             text.data() + name_.size());
+    made.finalize();
+    if (!made.is_good() || made.get(kPlanWorkspace, Type::Int64, 1, &plan.workspace_) != 1)
+      return plan;
+    plan.plan_ = std::move(made);
+    plan.uids_ = graph_.uids();
+    plan.has_values_ = graph_.has_values();
+    return plan;
+  }
+
+  void keep(const Plan& plan) const {
+    if (name_.empty() || !plan.is_usable()) return;
+    const int64_t size = plan.plan_.get(kPlanText, Type::Char, 0, nullptr);
+    std::string text = name_;
+    text.resize(name_.size() + static_cast<size_t>(size));
+    if (size > 0 && plan.plan_.get(kPlanText, Type::Char, size, text.data() + name_.size()) == size)
+      keep_dnn_plan(name_, text);
+  }
+
+ private:
+  const Graph& graph_;
+  const int device_;
+  std::string name_;
+};
+
 Plan make_plan(const Graph& graph, int device, const Choice& choice) {
-  ++plans_made;
   const DeviceGuard guard(device);
-  return Search(graph, device, choice).find();
+  const RelaxedCapture relaxed;  // the library may load kernels
+  const Shelf shelf(graph, device, choice);
+  Plan plan = shelf.find();
+  if (plan.is_usable()) return plan;
+  ++plans_made;
+  plan = Search(graph, device, choice).find();
+  shelf.keep(plan);
+  return plan;
 }
 
 void Plan::run(const char* op, int device, std::span<const void* const> addresses) const {
   const Functions& functions = library().functions;
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;  // the library may load kernels
   // Freed when this returns, and handed out again behind the plan: memory is in the order of the stream.
   Tensor workspace;
   void* scratch = nullptr;

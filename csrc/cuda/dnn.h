@@ -39,6 +39,9 @@ namespace tapegrad::cuda {
 // say, once, that what was found cannot be used.
 inline std::vector<std::string> (*find_dnn)() = nullptr;
 inline void (*warn_of_dnn)(const std::string& reason) = nullptr;
+// Likewise: what was kept on disk by a name, empty where nothing was, and how to keep it.
+inline std::string (*read_dnn_plan)(const std::string& name) = nullptr;
+inline void (*keep_dnn_plan)(const std::string& name, const std::string& text) = nullptr;
 
 // torch.backends.cudnn
 struct DnnSettings {
@@ -324,47 +327,6 @@ class Graph {
 
 // ---- plans
 
-struct Choice {
-  std::vector<int> avoided;                   // engines with one of these NumericalNotes
-  int64_t most_workspace = int64_t{1} << 30;  // in bytes
-  int64_t timed = 1;                          // how many are timed for the fastest; zero: all
-  std::vector<void*> addresses;               // for timing, as Plan::run() has them
-};
-
-class Plan {
- public:
-  Plan() = default;
-  bool is_usable() const { return plan_.is_good(); }
-  const std::string& reason() const { return reason_; }  // why it is not usable
-  int64_t workspace() const { return workspace_; }
-  int64_t engine() const { return engine_; }  // the library's number of it
-  // On the current stream of the device. Addresses are those of Graph::uids().
-  void run(const char* op, int device, std::initializer_list<const void*> addresses) const {
-    run(op, device, std::span(addresses.begin(), addresses.size()));
-  }
-  void run(const char* op, int device, std::span<const void* const> addresses) const;
-
- private:
-  friend class Search;
-  Descriptor plan_;
-  int64_t workspace_ = 0, engine_ = -1;
-  std::vector<int64_t> uids_;
-  bool has_values_ = false;
-  std::string reason_;
-  // The last variant pack and what is in it: addresses are mostly the same from step to step.
-  mutable Descriptor pack_;
-  mutable std::vector<const void*> packed_;
-};
-
-// How many were asked for so far.
-inline int64_t plans_made = 0;
-
-// Not usable where the library is not there, or has no engine for the graph.
-Plan make_plan(const Graph& graph, int device, const Choice& choice);
-
-// Of an address, as far as it makes a difference to engines: a power of two up to 16.
-int64_t alignment_of(const void* data);
-
 // Everything that a plan is made from, as numbers.
 class Key {
  public:
@@ -393,9 +355,66 @@ class Key {
   size_t count_ = 0;
 };
 
-// The plans of a family.
+struct Choice {
+  std::vector<int> avoided;                   // engines with one of these NumericalNotes
+  bool avoids_compiling = false;              // engines that are compiled when a plan is made
+  int64_t most_workspace = int64_t{1} << 30;  // in bytes
+  int64_t timed = 1;                          // how many are timed for the fastest; zero: all
+  std::vector<void*> addresses;               // for timing, as Plan::run() has them
+  // Where both are given the plan is kept on disk: the key must tell apart all graphs of the family, and settings
+  // that are not in the choice.
+  const char* family = nullptr;
+  const Key* key = nullptr;
+};
+
+class Plan {
+ public:
+  Plan() = default;
+  bool is_usable() const { return plan_.is_good(); }
+  const std::string& reason() const { return reason_; }  // why it is not usable
+  int64_t workspace() const { return workspace_; }
+  int64_t engine() const { return engine_; }  // the library's number of it
+  // On the current stream of the device. Addresses are those of Graph::uids().
+  void run(const char* op, int device, std::initializer_list<const void*> addresses) const {
+    run(op, device, std::span(addresses.begin(), addresses.size()));
+  }
+  void run(const char* op, int device, std::span<const void* const> addresses) const;
+
+ private:
+  friend class Search;
+  friend class Shelf;
+  Descriptor plan_;
+  int64_t workspace_ = 0, engine_ = -1;
+  std::vector<int64_t> uids_;
+  bool has_values_ = false;
+  std::string reason_;
+  // The last variant pack and what is in it: addresses are mostly the same from step to step.
+  mutable Descriptor pack_;
+  mutable std::vector<const void*> packed_;
+};
+
+// How many were looked for so far: those that were kept do not count.
+inline int64_t plans_made = 0;
+
+// Not usable where the library is not there, or has no engine for the graph.
+Plan make_plan(const Graph& graph, int device, const Choice& choice);
+
+// Of an address, as far as it makes a difference to engines: a power of two up to 16.
+int64_t alignment_of(const void* data);
+
+// The plans of a family. Lives as long as the process.
 class PlanCache {
  public:
+  PlanCache() { all().push_back(this); }
+  PlanCache(const PlanCache&) = delete;
+  PlanCache& operator=(const PlanCache&) = delete;
+
+  // Those of all families: for tests of what is kept on disk.
+  static void forget() {
+    for (PlanCache* cache : all())
+      for (auto& plans : cache->plans_) plans.clear();
+  }
+
   // make() is called where there is no plan yet.
   template <class Make>
   const Plan& find(int device, const Key& key, Make&& make) {
@@ -407,6 +426,10 @@ class PlanCache {
   }
 
  private:
+  static std::vector<PlanCache*>& all() {
+    static auto& list = *new std::vector<PlanCache*>;
+    return list;
+  }
   struct Hash {
     size_t operator()(const Key& key) const { return key.hash(); }
   };

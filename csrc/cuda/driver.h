@@ -20,6 +20,9 @@ using StreamHandle = struct StreamTag*;
 using EventHandle = struct EventTag*;
 using ModuleHandle = struct ModuleTag*;
 using FunctionHandle = struct FunctionTag*;
+using GraphHandle = struct GraphTag*;
+using GraphExecHandle = struct GraphExecTag*;
+using GraphNodeHandle = struct GraphNodeTag*;
 
 // Of CUresult, what is asked for by name.
 inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
@@ -83,6 +86,17 @@ struct LaunchConfig {
     (FunctionHandle function, int attribute, int value))                                           \
   F(cuLaunchKernelEx, launch,                                                                      \
     (const LaunchConfig* config, FunctionHandle function, void** parameters, void** extra))        \
+  F(cuStreamBeginCapture_v2, begin_capture, (StreamHandle stream, int mode))                       \
+  F(cuStreamEndCapture, end_capture, (StreamHandle stream, GraphHandle * graph))                   \
+  F(cuStreamIsCapturing, is_stream_capturing, (StreamHandle stream, int* status))                  \
+  F(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int* mode))                         \
+  F(cuGraphInstantiateWithFlags, instantiate_graph,                                                \
+    (GraphExecHandle * exec, GraphHandle graph, unsigned long long flags))                         \
+  F(cuGraphLaunch, launch_graph, (GraphExecHandle exec, StreamHandle stream))                      \
+  F(cuGraphGetNodes, get_graph_nodes, (GraphHandle graph, GraphNodeHandle * nodes, size_t* count)) \
+  F(cuGraphDebugDotPrint, print_graph, (GraphHandle graph, const char* path, unsigned flags))      \
+  F(cuGraphDestroy, destroy_graph, (GraphHandle graph))                                            \
+  F(cuGraphExecDestroy, destroy_graph_exec, (GraphExecHandle exec))                                \
   F(cuGetErrorName, get_error_name, (Result result, const char** name))                            \
   F(cuGetErrorString, get_error_text, (Result result, const char** text))
 

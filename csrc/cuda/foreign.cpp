@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/stream.h"
 
@@ -34,6 +36,7 @@ struct Waiting {
 // Never destroyed: storages may outlive static objects.
 auto& borrowed = *new std::unordered_map<const Storage*, Foreign*>();
 auto& waiting = *new std::vector<Waiting>();
+auto& deferred = *new std::vector<Foreign*>();  // freed while a graph was captured
 
 void add_user(Foreign& foreign, StreamHandle stream) {
   auto& users = foreign.users;
@@ -45,11 +48,19 @@ void tell_owner(Foreign* foreign) noexcept {
   delete foreign;
 }
 
+void wait_for_users(Foreign* foreign);
+
 // The storage is gone.
 void free_foreign(void* object) {
   auto* foreign = static_cast<Foreign*>(object);
   borrowed.erase(foreign->storage);
   add_user(*foreign, current_stream(foreign->device));
+  if (capture_underway) deferred.push_back(foreign);
+  else wait_for_users(foreign);
+}
+
+// Until they are done.
+void wait_for_users(Foreign* foreign) {
   for (StreamHandle stream : foreign->users)
     if (EventHandle event = record_pooled_event(foreign->device, stream)) {
       waiting.push_back({event, foreign});
@@ -117,6 +128,8 @@ bool record_foreign(const Storage& storage, StreamHandle stream) {
 }
 
 void collect_foreign() noexcept {
+  if (capture_underway) return;
+  for (Foreign* foreign : std::exchange(deferred, {})) wait_for_users(foreign);
   if (waiting.empty()) return;
   std::vector<Foreign*> done;
   std::erase_if(waiting, [&](const Waiting& each) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/source.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 
 namespace tapegrad::cuda {
@@ -13,6 +14,9 @@ namespace {
 constexpr unsigned kPortable = 1, kMapped = 2;  // flags of cuMemHostAlloc
 constexpr int kElementBits = 47, kCallBits = 16;
 constexpr uint64_t kReported = uint64_t{1} << 63;
+// Numbers of calls that run once, in turn; those behind them are for captured calls. The last is that of all captured
+// calls for which there is none left.
+constexpr uint32_t kSingleCalls = 1 << 15, kCalls = 1 << kCallBits, kManyCalls = kCalls - 1;
 
 struct Launch {
   KernelError error;
@@ -22,31 +26,59 @@ struct Launch {
 struct Reports {
   uint64_t* word = nullptr;  // never freed: kernels may write to it until the process ends
   uint64_t calls = 0;
-  std::vector<Launch> launches;  // by the number of the call
+  std::vector<Launch> launches;      // by the number of the call
+  std::vector<uint32_t> free_calls;  // of those for captured calls
 };
+std::vector<uint32_t>* captured_calls = nullptr;
 
 Reports& reports_of(int device) {
   static auto* all = new Reports[kMostDevices];
   return all[device];
 }
 
+[[noreturn]] void fail_one_of_many(const KernelError&, int64_t element) {
+  fail("CUDAGraph.replay: a kernel of a graph met an element or an index that it cannot use: ",
+       element);
+}
+
+uint32_t next_call(Reports& reports, int device) {
+  if (!captured_calls || !is_capturing(device)) [[likely]]
+    return static_cast<uint32_t>(reports.calls++ % kSingleCalls);
+  if (reports.free_calls.empty()) return kManyCalls;
+  captured_calls->push_back(reports.free_calls.back());
+  reports.free_calls.pop_back();
+  return captured_calls->back();
+}
+
 }  // namespace
+
+void list_captured_calls(std::vector<uint32_t>* calls) { captured_calls = calls; }
+
+void release_captured_calls(int device, const std::vector<uint32_t>& calls) {
+  auto& free = reports_of(device).free_calls;
+  free.insert(free.end(), calls.begin(), calls.end());
+}
 
 ErrorPlace error_place(int device, const KernelError& error) {
   Reports& reports = reports_of(device);
   if (!reports.word) {
     const DeviceGuard guard(device);
+    const RelaxedCapture relaxed;
     void* word;
     check(driver().allocate_host(&word, sizeof(uint64_t), kPortable | kMapped), "cuda");
     reports.word = static_cast<uint64_t*>(word);
     *reports.word = 0;
-    reports.launches.resize(size_t{1} << kCallBits);
+    reports.launches.resize(kCalls);
+    reports.launches[kManyCalls].error.fail = fail_one_of_many;
+    for (uint32_t call = kManyCalls; call-- > kSingleCalls;) reports.free_calls.push_back(call);
   }
-  const uint64_t call = reports.calls++ & ((uint64_t{1} << kCallBits) - 1);
-  Launch& launch = reports.launches[call];
-  launch.error = error;
-  launch.line = SourceLine::here();
-  return {reports.word, kReported | call << kElementBits};
+  const uint32_t call = next_call(reports, device);
+  if (call != kManyCalls) {
+    Launch& launch = reports.launches[call];
+    launch.error = error;
+    launch.line = SourceLine::here();
+  }
+  return {reports.word, kReported | uint64_t{call} << kElementBits};
 }
 
 void throw_kernel_errors(int device) {

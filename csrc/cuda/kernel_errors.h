@@ -5,10 +5,12 @@
 // word, and throws there what the CPU's kernel would have thrown at once, with the line of the program that launched
 // the kernel. One word is written whole, so that no thread has to take turns: of several errors one is
 // told. The device goes on working. Calls that can report take their line when they are launched, others
-// pay nothing.
+// pay nothing. Calls that are captured in a graph may report whenever the graph runs: they have numbers of their own
+// while it lives.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace tapegrad::cuda {
 
@@ -25,8 +27,12 @@ struct KernelError {
   [[noreturn]] void (*fail)(const KernelError& error, int64_t element) = nullptr;
 };
 
-// A place for the calls of one launch. Calls are told apart as long as there are fewer than 2^16 between two waits.
+// A place for the calls of one launch. Calls are told apart as long as there are fewer than 2^15 between two waits.
 ErrorPlace error_place(int device, const KernelError& error);
+
+// Of what is captured from now on the numbers are put here, until it is null: they are given back when the graph is gone.
+void list_captured_calls(std::vector<uint32_t>* calls);
+void release_captured_calls(int device, const std::vector<uint32_t>& calls);
 
 // "op: index 7 is out of bounds for dimension 0 with size 5", as IndexError or as RuntimeError.
 [[noreturn]] void fail_index(const KernelError& error, int64_t element);

@@ -1,5 +1,7 @@
 #include "cuda/launch.h"
 
+#include "cuda/capturing.h"
+
 namespace tapegrad::cuda {
 
 namespace {
@@ -14,6 +16,9 @@ constexpr int kEarlyCapability = 9;
 void* const kArgumentBuffer = reinterpret_cast<void*>(1);
 void* const kArgumentSize = reinterpret_cast<void*>(2);
 
+// Never destroyed. Under Note [The GIL guards handles].
+auto& descriptions = *new std::unordered_map<FunctionHandle, std::string>;
+
 }  // namespace
 
 FunctionHandle load_kernel(const std::string& description, int device) {
@@ -25,12 +30,20 @@ FunctionHandle load_kernel(const std::string& description, int device) {
   if (loaded[device].empty())
     starts_early[device] = device_properties(device).major >= kEarlyCapability;
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;
   ModuleHandle module;  // stays: a kernel may be launched at any time
   check(driver().load_module(&module, image.data()), "cuda: loading a kernel");
   FunctionHandle function;
   check(driver().get_function(&function, module, "kernel"), "cuda: loading a kernel");
   loaded[device].emplace(description, function);
+  descriptions.emplace(function, description);
   return function;
+}
+
+const std::string& kernel_description(FunctionHandle kernel) {
+  static const std::string& unknown = *new std::string("kernel");
+  const auto found = descriptions.find(kernel);
+  return found == descriptions.end() ? unknown : found->second;
 }
 
 void launch(FunctionHandle function, int device, int64_t blocks, int threads, void* arguments,
@@ -41,6 +54,8 @@ void launch(FunctionHandle function, int device, int64_t blocks, int threads, vo
     check(driver().set_function_attribute(function, kMostSharedBytes, shared_bytes),
           "cuda: shared memory of a kernel");
   LaunchAttribute early{kStartEarly, 0, 1, {}};
+  const bool starts_now =
+      starts_early[device] && (!capture_underway || (starts_early_in_graphs && !capture_has_joins));
   const LaunchConfig config{static_cast<unsigned>(blocks),
                             1,
                             1,
@@ -50,8 +65,13 @@ void launch(FunctionHandle function, int device, int64_t blocks, int threads, vo
                             static_cast<unsigned>(shared_bytes),
                             current_stream(device),
                             &early,
-                            starts_early[device]};
-  check(driver().launch(&config, function, nullptr, extra), "cuda: launching a kernel");
+                            starts_now};
+  if (launch_watch) [[unlikely]]
+    launch_watch(function, true);
+  const Result result = driver().launch(&config, function, nullptr, extra);
+  if (launch_watch) [[unlikely]]
+    launch_watch(function, false);
+  check(result, "cuda: launching a kernel");
 }
 
 const char* kernel_type(DType dtype) {

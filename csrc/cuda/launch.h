@@ -10,7 +10,8 @@
 // waits for its end by itself (griddepcontrol.wait, the first statement of each kernel: wait_for_earlier_work()
 // in prelude.cuh). That spares the driver a fifth of the work of a launch, and the device a gap between kernels.
 // A kernel that has waited can rely on all that came before: the one in front of it has waited as well.
-// Copies, events and kernels of libraries are in order as ever.
+// Copies, events and kernels of libraries are in order as ever. In a captured graph (cuda/graph.h) kernels do so as well,
+// as long as there is one stream in it: a kernel behind two others must wait for both.
 #pragma once
 
 #include <cstring>
@@ -34,6 +35,11 @@ inline std::string (*compile_kernel)(const std::string& description, int device)
 
 // A kernel of a device. Compiles and loads it, if nobody has done so before.
 FunctionHandle load_kernel(const std::string& description, int device);
+// What a kernel was loaded by; "kernel" for one that is not known.
+const std::string& kernel_description(FunctionHandle kernel);
+
+// Called before and after a kernel is launched, where a profile wants to know which (cuda/profile.h).
+inline void (*launch_watch)(FunctionHandle kernel, bool begins) = nullptr;
 
 // The kernels of a family, by a number that says which one: what is looked up at each call.
 class KernelCache {

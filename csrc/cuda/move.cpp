@@ -3,8 +3,10 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "cuda/allocator.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/driver.h"
+#include "cuda/graph.h"
 #include "cuda/stream.h"
 
 namespace tapegrad::cuda {
@@ -15,6 +17,27 @@ constexpr size_t kMostPutAside =
     64 * 1024;  // bytes of ordinary memory that the driver copies at once
 
 DevicePointer pointer(const void* data) { return reinterpret_cast<DevicePointer>(data); }
+
+// Who reads values on the host: an op whose result the host looks at, or the program.
+std::string reader_name() {
+  return last_op && (last_op->traits & kHostRead) ? last_op->name : "item (or tolist, numpy, cpu)";
+}
+
+// Into a graph. Page-locked memory is read or written when the graph runs; other memory may be gone by then.
+void check_capture(bool from_host, bool to_host, bool pinned, bool non_blocking) {
+  if (to_host && !(pinned && non_blocking))
+    fail_in_capture(
+        reader_name(), "the host cannot wait for values of the device",
+        "look at them after a replay, or copy them with copy_(x, non_blocking=True) into a "
+        "tensor in page-locked memory");
+  if (from_host && !(pinned && non_blocking))
+    fail_in_capture(
+        "to (or tensor, copy_)", "ordinary memory of the host cannot be copied from",
+        "make the tensor before the capture, use torch.full(), or copy from pin_memory() "
+        "with non_blocking=True");
+  if (!from_host && !to_host)
+    fail_in_capture("to (or copy_)", "nothing can be copied between devices", "copy it before");
+}
 
 // Between the host and a device, or between two devices. What the host reads next must have arrived, and what it
 // writes next must have been read, unless the caller sees to that. The driver reads ordinary memory
@@ -29,10 +52,15 @@ void move(const OpCall& call) {
   const size_t nbytes = size_t(to.numel()) * itemsize(to.dtype());
   const void* host = from_host ? from.data() : to_host ? to.data() : nullptr;
   const bool pinned = host && is_pinned(host);
+  const bool non_blocking = call.attributes[0].as_bool();
+  if (is_capturing(device, stream)) [[unlikely]] {
+    check_capture(from_host, to_host, pinned, non_blocking);
+    keep_pinned(host, current_capture());
+  }
   if (from_host && !pinned && nbytes > kMostPutAside) note_wait();
   copy_bytes(to.data(), from.data(), nbytes, device);
   if (!host) return synchronize(device, stream);
-  if (pinned && call.attributes[0].as_bool()) return record_pinned(host, device, stream);
+  if (pinned && non_blocking) return record_pinned(host, device, stream);
   if (to_host || pinned) synchronize(device, stream);
 }
 
@@ -59,6 +87,9 @@ void copy_aside(const TensorImpl& to, const TensorImpl& from, StreamHandle strea
   if (nbytes == 0) return;
   TAPEGRAD_CHECK(is_pinned(host.data()), "copy_aside: expected page-locked memory");
   const int device = there.device().index;
+  if (is_capturing(device, stream) || is_capturing(device, after))
+    fail_in_capture("tape.offload", "values cannot be moved to the host and back",
+                    "capture without it: the memory of a graph is its own anyway");
   const DeviceGuard guard(device);
   const EventHandle event = record_pooled_event(device, after);
   TAPEGRAD_CHECK(event, "copy_aside: the driver gives no event");

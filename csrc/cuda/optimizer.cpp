@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "cuda/capturing.h"
 #include "cuda/launch.h"
 
 namespace tapegrad::cuda {
@@ -187,6 +188,9 @@ void each_launch(std::span<const Part> parts, Together&& together, Launch&& laun
 // host. Outputs: the same without the gradients. Attributes: which optimizer, how many parameters, options.
 void optimizer_step(const OpCall& call) {
   const auto which = static_cast<int>(call.integer(0));
+  if (optimizer_specs[which].counts && is_capturing(call.out().device().index)) [[unlikely]]
+    fail_in_capture(call.op.name, "steps cannot be counted on the host",
+                    "use capturable=True, or fused=True where there is none");
   Preparation preparation(call);
   std::vector<Part> parts = make_parts(call, [&](size_t i) { return preparation.prepare(i); });
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
@@ -211,6 +215,7 @@ struct PrepareArguments {
   const void* option_tensors[kMaxOptimizerOptions];
   void* counts[kMaxOptimizerCounts][kMost];
   double* coefficients;
+  const float* found_inf;
   int32_t tensors;
   uint32_t wide_options;
   uint8_t wide_counts[kMost];
@@ -223,7 +228,17 @@ FunctionHandle find_preparation(int which, int device) {
   });
 }
 
-// The options: numbers, or tensors at the end of the inputs.
+// The number that says whether the step is to be left out: the last input, if there is one more than the others.
+const float* found_inf_of(const OpCall& call) {
+  const OptimizerSpec& spec = optimizer_specs[call.integer(0)];
+  const auto rows = static_cast<size_t>(2 + spec.states + spec.counts);
+  size_t others = rows * static_cast<size_t>(call.integer(1));
+  for (size_t k = 2 + (call.attributes.size() - 2) / 2; k < call.attributes.size(); ++k)
+    others += call.integer(k) >= 0;
+  return call.inputs.size() > others ? call.in(others).data_as<float>() : nullptr;
+}
+
+// The options: numbers, or tensors behind the operands.
 PrepareArguments options_of(const OpCall& call) {
   PrepareArguments arguments{};
   const size_t options = (call.attributes.size() - 2) / 2;
@@ -247,6 +262,7 @@ Ref<TensorImpl> prepare_on_device(const OpCall& call, int device) {
   Ref<TensorImpl> coefficients =
       TensorImpl::empty(DType::Float64, sizes, sizes[0], call.out().device());
   PrepareArguments arguments = options_of(call);
+  arguments.found_inf = found_inf_of(call);
   for (size_t begin = 0; begin < count; begin += PrepareArguments::kMost) {
     const size_t end = std::min(count, begin + PrepareArguments::kMost);
     arguments.tensors = static_cast<int32_t>(end - begin);
@@ -265,7 +281,8 @@ Ref<TensorImpl> prepare_on_device(const OpCall& call, int device) {
   return coefficients;
 }
 
-// The same with counts on the device, and without a look at them. Further inputs: options that are tensors.
+// The same with counts on the device, and without a look at them. Further inputs: options that are tensors, and a
+// number that is zero unless the step is to be left out.
 // Attributes: which optimizer, how many parameters, options, and for each of them which input it is, or -1.
 void optimizer_step_on_device(const OpCall& call) {
   const auto which = static_cast<int>(call.integer(0));
@@ -278,6 +295,7 @@ void optimizer_step_on_device(const OpCall& call) {
   each_launch(parts, together, [&](std::span<const Part> chosen) {
     Arguments arguments;
     arguments.put(coefficients->data_as<double>());
+    arguments.put(found_inf_of(call));
     launch_parts(which, chosen, arguments, true, device);
   });
 }

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "cuda/allocator.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/stream.h"
 
@@ -38,7 +39,8 @@ struct PinnedBlock {
   char* data;
   size_t size;
   std::vector<User> users;
-  uint32_t waits = 0;  // for so many events, after it was freed
+  uint32_t waits = 0;              // for so many events, after it was freed
+  std::vector<uint64_t> captures;  // of graphs that copy from or to it
 };
 
 struct Waiting {
@@ -58,6 +60,8 @@ class PinnedMemory {
   // The block that holds an address, or null.
   PinnedBlock* find(const void* data);
   void release_cached();
+  // A graph is gone.
+  void release_capture(uint64_t capture);
 
   PinnedStatistics statistics;
 
@@ -65,12 +69,14 @@ class PinnedMemory {
   PinnedBlock* find_free(size_t size, const User* user);
   PinnedBlock* fetch(size_t size);
   void collect_events();
+  void retire(PinnedBlock* block);
   void let_wait(const User& user, PinnedBlock* block);
   std::deque<Waiting>& waiting_for(const User& user);
 
   std::map<const char*, PinnedBlock*> live_;
   std::map<size_t, std::vector<PinnedBlock*>> free_;  // by size
   std::vector<WaitingFor> waiting_;
+  std::vector<PinnedBlock*> kept_;  // freed, but graphs use them
 };
 
 // Never destroyed: storages may outlive static objects. Under Note [The GIL guards handles].
@@ -81,7 +87,7 @@ void* PinnedMemory::allocate(size_t nbytes, const User* user) {
   TAPEGRAD_CHECK_AS(OutOfMemoryError, nbytes <= size_t{1} << 62, "pin_memory: could not get ",
                     nbytes, " bytes of page-locked memory");
   const size_t size = round_size(nbytes);
-  collect_events();
+  if (!capture_underway) collect_events();
   PinnedBlock* block = find_free(size, user);
   if (!block) block = fetch(size);
   live_.emplace(block->data, block);
@@ -97,7 +103,8 @@ PinnedBlock* PinnedMemory::find_free(size_t size, const User* user) {
     block = free.back();
     free.pop_back();
   }
-  for (auto it = waiting_.begin(); user && !block && it != waiting_.end(); ++it)
+  for (auto it = waiting_.begin(); user && !capture_underway && !block && it != waiting_.end();
+       ++it)
     for (const Waiting& waiting : it->queue)
       if (waiting.block->size == size) {
         block = waiting.block;
@@ -123,9 +130,10 @@ void PinnedMemory::let_wait(const User& user, PinnedBlock* block) {
 
 PinnedBlock* PinnedMemory::fetch(size_t size) {
   const DeviceGuard guard(current_device());
+  const RelaxedCapture relaxed;
   void* data = nullptr;
   Result result = driver().allocate_host(&data, size, kPortable);
-  if (result == kOutOfMemory) {
+  if (result == kOutOfMemory && !capture_underway) {
     note_wait();  // freeing does
     release_cached();
     result = driver().allocate_host(&data, size, kPortable);
@@ -151,6 +159,12 @@ void PinnedMemory::deallocate(void* data) noexcept {
   live_.erase(found);
   statistics.live_bytes -= static_cast<int64_t>(block->size);
   statistics.cached_bytes += static_cast<int64_t>(block->size);
+  if (block->captures.empty()) retire(block);
+  else kept_.push_back(block);
+}
+
+// Is handed out again when its streams are done.
+void PinnedMemory::retire(PinnedBlock* block) {
   for (const User& user : block->users)
     if (EventHandle event = record_pooled_event(user.device, user.stream)) {
       waiting_for(user).push_back({event, block});
@@ -178,7 +192,18 @@ void PinnedMemory::collect_events() {
     }
 }
 
+void PinnedMemory::release_capture(uint64_t capture) {
+  for (auto& [address, block] : live_) std::erase(block->captures, capture);
+  std::erase_if(kept_, [&](PinnedBlock* block) {
+    std::erase(block->captures, capture);
+    if (!block->captures.empty()) return false;
+    retire(block);
+    return true;
+  });
+}
+
 void PinnedMemory::release_cached() {
+  if (capture_underway) return;
   collect_events();
   if (statistics.cached_bytes == 0) return;
   const DeviceGuard guard(current_device());
@@ -209,6 +234,13 @@ void record_pinned(const void* data, int device, StreamHandle stream) {
     if (known == user) return;
   block->users.push_back(user);
 }
+
+void keep_pinned(const void* data, uint64_t capture) {
+  PinnedBlock* block = pinned.find(data);
+  if (!block || std::count(block->captures.begin(), block->captures.end(), capture)) return;
+  block->captures.push_back(capture);
+}
+void release_pinned(uint64_t capture) noexcept { pinned.release_capture(capture); }
 
 bool is_pinned(const void* data) {
   if (!data || !is_initialized() || !is_available()) return false;

@@ -9,9 +9,11 @@
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cuda/allocator.h"
+#include "cuda/capturing.h"
 #include "cuda/kernel_errors.h"
 #include "cuda/launch.h"
 #include "cuda/move.h"
+#include "cuda/random_source.h"
 #include "cuda/stream.h"
 
 namespace tapegrad::cuda {
@@ -28,7 +30,7 @@ int64_t blocks_for(int64_t count, int64_t per_block) { return (count + per_block
 struct SampleArguments {
   int64_t count;
   void* out;
-  uint64_t seed, offset;
+  RandomSource source;
   double a, b;
   double limit;                // of a uniform variable: the largest value below its open end
   int64_t first;               // of a range of integers
@@ -41,8 +43,7 @@ SampleArguments arguments_of(const OpCall& call) {
   SampleArguments arguments{};
   arguments.count = call.out().numel();
   arguments.out = call.out().data();
-  arguments.seed = static_cast<uint64_t>(call.integer(0));
-  arguments.offset = static_cast<uint64_t>(call.integer(1));
+  arguments.source = random_source(call);
   return arguments;
 }
 
@@ -153,7 +154,7 @@ void random_poisson(const OpCall& call) {
     int64_t count;
     const void* rates;
     void* out;
-    uint64_t seed, offset;
+    RandomSource source;
     ErrorPlace errors;
   };
   const TensorImpl& out = call.out();
@@ -163,11 +164,10 @@ void random_poisson(const OpCall& call) {
   const FunctionHandle kernel = cache.find(device, static_cast<uint64_t>(out.dtype()), [&] {
     return concat("file random.cu\nPoissonArguments\npoisson<", kernel_type(out.dtype()), ">");
   });
-  launch_with(kernel, device, blocks_for(out.numel(), kThreads), kThreads,
-              PoissonArguments{
-                  out.numel(), call.in(0).data(), out.data(),
-                  static_cast<uint64_t>(call.integer(0)), static_cast<uint64_t>(call.integer(1)),
-                  error_place(device, {call.op.name, 0, 0, [](const KernelError&, int64_t) {
+  launch_with(
+      kernel, device, blocks_for(out.numel(), kThreads), kThreads,
+      PoissonArguments{out.numel(), call.in(0).data(), out.data(), random_source(call),
+                       error_place(device, {call.op.name, 0, 0, [](const KernelError&, int64_t) {
     fail("poisson: expected all rates to be non-negative and finite");
   }})});
 }
@@ -211,6 +211,10 @@ void random_permutation(const OpCall& call) {
   const TensorImpl& out = call.out();
   const int64_t n = out.numel();
   if (n == 0) return;
+  if (is_capturing(out.device().index)) [[unlikely]]
+    fail_in_capture("randperm",
+                    "the host makes the permutation, which would be the same in every replay,",
+                    "make it before, and copy it into a tensor that the graph reads");
   const PinnedBytes pinned(static_cast<size_t>(n) * sizeof(int64_t), out.device().index);
   auto* order = static_cast<int64_t*>(pinned.data());
   auto draw = [&] {
@@ -235,7 +239,8 @@ struct MultinomialArguments {
   int64_t* drawn;
   double* room;
   int64_t rows, n, count;
-  uint64_t seed, offset, counters_per_row;
+  RandomSource source;
+  uint64_t counters_per_row;
   ErrorPlace errors;
 };
 struct RaceArguments {
@@ -335,8 +340,7 @@ void random_multinomial(const OpCall& call) {
       rows,
       n,
       count,
-      static_cast<uint64_t>(call.integer(0)),
-      static_cast<uint64_t>(call.integer(1)),
+      random_source(call),
       static_cast<uint64_t>((replacement ? count : n) + 1) / 2,
       error_place(out.device().index, {call.op.name, 0, 0, fail_distribution}),
   };

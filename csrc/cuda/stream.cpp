@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/lane.h"
 #include "cuda/allocator.h"
+#include "cuda/capturing.h"
 #include "cuda/foreign.h"
 #include "cuda/kernel_errors.h"
 
@@ -69,8 +70,14 @@ bool is_shared(const Storage& storage) {
   return storage.device().type == DeviceType::CUDA && is_recorded(storage);
 }
 
+bool is_captured(Lane lane) {
+  for (int device = 0; device < kMostDevices; ++device)
+    if (is_capturing(device, lanes[lane][static_cast<size_t>(device)])) return true;
+  return false;
+}
+
 [[maybe_unused]] const bool has_lanes = [] {
-  lane_calls = {enter_lane, order_lanes, note_use_in, is_shared};
+  lane_calls = {enter_lane, order_lanes, note_use_in, is_shared, is_captured};
   return true;
 }();
 
@@ -114,21 +121,47 @@ int stream_priority(int device, StreamHandle stream) {
 }
 
 bool is_done(int device, StreamHandle stream) {
+  if (is_capturing(device, stream)) [[unlikely]]
+    fail_in_capture("Stream.query", "a captured stream is never done", "ask after a replay");
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;
   const Result result = driver().query_stream(stream);
   if (result != kNotReady) check(result, "cuda: asking a stream");
   return result == kSuccess;
 }
 
 void synchronize(int device, StreamHandle stream) {
+  if (is_capturing(device, stream)) [[unlikely]]
+    fail_in_capture("Stream.synchronize", "the host cannot wait for a captured stream",
+                    "wait after a replay");
   const DeviceGuard guard(device);
   wait_by([&] { return driver().synchronize_stream(stream); }, "cuda: waiting for a stream");
   collect_foreign();
   throw_kernel_errors(device);
 }
 
+namespace {
+
+// Before a stream waits for a place in another, which is captured or not.
+void check_order(int device, bool earlier_is_captured, StreamHandle later) {
+  const bool is_captured = is_capturing(device, later);
+  if (is_captured && !earlier_is_captured)
+    fail_in_capture("wait", "a captured stream cannot wait for work that is not part of the graph",
+                    "wait for it before the capture, and record all that backward() is called on "
+                    "within the capture");
+  if (!is_captured && earlier_is_captured && !later)
+    fail_in_capture("wait", "the default stream cannot wait for a captured one",
+                    "use another stream, and join it to the captured one before the capture ends; "
+                    "and record all that backward() is called on within the capture");
+  capture_has_joins |= is_captured || earlier_is_captured;
+}
+
+}  // namespace
+
 void order_streams(int device, StreamHandle earlier, StreamHandle later) {
   if (earlier == later) return;
+  if (capture_underway) [[unlikely]]
+    check_order(device, is_capturing(device, earlier), later);
   const EventHandle event = record_pooled_event(device, earlier);
   TAPEGRAD_CHECK(event, "cuda: no event to order two streams with: the device has failed, or ",
                  reinterpret_cast<uintptr_t>(earlier), " is no stream of 'cuda:", device, "'");
@@ -156,17 +189,23 @@ void Event::record(int device, StreamHandle stream) {
     device_ = device;
   }
   check(driver().record_event(handle_, stream), "cuda: recording an event");
+  is_captured_ = is_capturing(device, stream);
 }
 
 void Event::make_wait(int device, StreamHandle stream) const {
   if (!handle_) return;
+  if (capture_underway) [[unlikely]]
+    check_order(device, is_captured_, stream);
   const DeviceGuard guard(device);
   check(driver().make_stream_wait(stream, handle_, 0), "cuda: waiting for an event");
 }
 
 bool Event::is_done() const {
   if (!handle_) return true;
+  if (capture_underway && is_captured_) [[unlikely]]
+    fail_in_capture("Event.query", "a captured event never passes", "ask after a replay");
   const DeviceGuard guard(device_);
+  const RelaxedCapture relaxed;
   const Result result = driver().query_event(handle_);
   if (result != kNotReady) check(result, "cuda: asking an event");
   return result == kSuccess;
@@ -174,7 +213,11 @@ bool Event::is_done() const {
 
 void Event::synchronize() const {
   if (!handle_) return;
+  if (capture_underway && is_captured_) [[unlikely]]
+    fail_in_capture("Event.synchronize", "the host cannot wait for a captured event",
+                    "wait after a replay");
   const DeviceGuard guard(device_);
+  const RelaxedCapture relaxed;
   wait_by([&] { return driver().synchronize_event(handle_); }, "cuda: waiting for an event");
   collect_foreign();
   throw_kernel_errors(device_);
@@ -224,6 +267,7 @@ void return_pooled_event(int device, EventHandle event) noexcept {
 bool has_passed(int device, EventHandle event) noexcept {
   try {
     const DeviceGuard guard(device);
+    const RelaxedCapture relaxed;
     return driver().query_event(event) != kNotReady;
   } catch (...) {
     return true;

@@ -33,7 +33,8 @@ bool is_done(int device, StreamHandle stream);
 // Waits for it. See Note [Waiting unasked].
 void synchronize(int device, StreamHandle stream);
 
-// What is put into `later` from now on waits for what is in `earlier` now. The host does not wait.
+// What is put into `later` from now on waits for what is in `earlier` now. The host does not wait. If `earlier`
+// is captured `later` is as well from now on; if `later` is captured, `earlier` must be.
 void order_streams(int device, StreamHandle earlier, StreamHandle later);
 
 // A place in a stream. The driver's event is made when it is first recorded, on the stream's device.
@@ -60,6 +61,8 @@ class Event {
 
  private:
   unsigned flags_;
+  bool is_captured_ =
+      false;  // recorded in a stream that was captured: it stands for a place in a graph
   int device_ = -1;
   EventHandle handle_ = nullptr;
 };

@@ -186,7 +186,7 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
 // up there. What others hold as well is copied on the way: the last owner of a gradient may write to it, which in
 // another lane could happen before they have read it.
 void Sweep::send_across(const Edge& edge, Tensor grad, Lane from) {
-  const Lane to = edge.node->lane();
+  const Lane to = lane_of(*edge.node);
   if (from != to) {
     if (!is_differentiating() && !is_sole_owner(grad)) grad = clone(grad);
     lane_calls.order(from, to);
@@ -233,7 +233,7 @@ void Sweep::join_lanes() {
 }
 
 void Sweep::run_in_lane(Pending& pending) {
-  const LaneScope lane(pending.node->lane());
+  const LaneScope lane(lane_of(*pending.node));
   run(pending);
 }
 

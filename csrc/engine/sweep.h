@@ -56,6 +56,10 @@ class Sweep {
   void send_here(Node& node, Gradients grad_inputs);
   void run_entry(Pending& pending);
   void send_across(const Edge& edge, Tensor grad, Lane from);
+  // Where an entry runs: see Note [Lanes].
+  Lane lane_of(const Node& node) const {
+    return lanes_are_captured && node.is_accumulator() ? lane_ : node.lane();
+  }
 
   std::span<const Tensor> roots_;
   Targets& targets_;

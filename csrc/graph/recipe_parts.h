@@ -30,7 +30,8 @@ void copy_bytes(const Ref<Storage>& to, const Ref<Storage>& from);
 inline void await(const Value& value, Lane lane) {
   if (value.lane == lane) [[likely]]
     return;
-  lane_calls.order(value.lane, lane);
+  // What is recorded cannot wait for what is not, and runs later anyway.
+  if (!lanes_are_captured || lane_calls.is_captured(value.lane)) lane_calls.order(value.lane, lane);
   lane_calls.note_use(*value.storage, lane);
 }
 

@@ -111,7 +111,8 @@ const OptimizerInfo kOptimizers[] = {
     describe("rprop_step", {"etas", "step_sizes", "maximize"}, {"prev", "step_size"}, step),
 };
 
-// Of all optimizers, with counts on the device; "inputs" are places among the inputs, or -1.
+// Of all optimizers, with counts on the device; "inputs" are places among the inputs, or -1. One more input is a number
+// that is zero unless the step is to be left out.
 const Op on_device_op("optimizer_step_on_device", {"which", "count", "options*", "inputs*"},
                       kUnrecorded);
 
@@ -127,7 +128,8 @@ void dispatch_on_host(const Op& op, size_t which, std::span<const Tensor> operan
 }
 
 void dispatch_on_device(size_t which, std::span<const Tensor> operands, size_t count,
-                        std::span<const double> options, std::span<const OptionTensor> tensors) {
+                        std::span<const double> options, std::span<const OptionTensor> tensors,
+                        const Tensor& found_inf) {
   std::vector<Scalar> attributes{static_cast<int64_t>(which), static_cast<int64_t>(count)};
   attributes.insert(attributes.end(), options.begin(), options.end());
   attributes.insert(attributes.end(), options.size(), int64_t{-1});
@@ -136,6 +138,7 @@ void dispatch_on_device(size_t which, std::span<const Tensor> operands, size_t c
     attributes[2 + options.size() + each.option] = static_cast<int64_t>(inputs.size());
     inputs.push_back(each.tensor);
   }
+  if (found_inf.defined()) inputs.push_back(found_inf);
   dispatch(on_device_op, inputs, attributes, operands.subspan(count));
 }
 
@@ -144,7 +147,8 @@ void dispatch_on_device(size_t which, std::span<const Tensor> operands, size_t c
 std::span<const OptimizerInfo> optimizers() { return kOptimizers; }
 
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
-                    std::span<const double> options, std::span<const OptionTensor> tensors) {
+                    std::span<const double> options, std::span<const OptionTensor> tensors,
+                    const Tensor& found_inf) {
   const OptimizerInfo& optimizer = optimizers()[which];
   if (is_vmap_running() || forward_levels) return false;
   const Device device = operands[count]->device();
@@ -161,17 +165,21 @@ bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count
   }
   // Where the counts are decides where the rest is worked out.
   const bool has_counts = alike < operands.size();
-  bool on_device = has_counts ? !operands[alike]->device().is_cpu() : !tensors.empty();
+  bool on_device =
+      has_counts ? !operands[alike]->device().is_cpu() : !tensors.empty() || found_inf.defined();
   for (size_t k = alike; k < operands.size(); ++k)
     if (!is_count(operands[k], on_device ? device : Device{}, device)) return false;
   for (const OptionTensor& each : tensors) on_device &= each.tensor->device() == device;
   if (has_counts && !on_device && !operands[alike]->device().is_cpu()) return false;
+  if (found_inf.defined() &&
+      !(on_device && is_count(found_inf, device, device) && found_inf.dtype() == DType::Float32))
+    return false;
   if (!have_own_storages(operands) && !is_disjoint(operands, count)) return false;
 
   const GradMode off(false);
   std::span<const Tensor> written = operands.subspan(count);
   for (const Tensor& x : written) check_write(optimizer.op.name, x, false);
-  if (on_device) dispatch_on_device(which, operands, count, options, tensors);
+  if (on_device) dispatch_on_device(which, operands, count, options, tensors, found_inf);
   else dispatch_on_host(optimizer.op, which, operands, count, options, tensors);
   for (const Tensor& x : written) note_write(optimizer.op.name, x);
   return true;

@@ -28,8 +28,10 @@ struct OptionTensor {
 // Takes a step. `operands` are the gradients of all parameters, then the parameters, then the first
 // state of each, and so on, then the first count of each, and so on. `tensors` stand for some of the
 // options; they are read on the device if the counts are there, too. Returns false, with nothing changed,
-// where the tensors are not what the kernels take.
+// where the tensors are not what the kernels take. Where `found_inf`, a number on the device, is not zero, the device
+// leaves the step out, counts included.
 bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count,
-                    std::span<const double> options, std::span<const OptionTensor> tensors = {});
+                    std::span<const double> options, std::span<const OptionTensor> tensors = {},
+                    const Tensor& found_inf = {});
 
 }  // namespace tapegrad

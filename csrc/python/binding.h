@@ -125,6 +125,7 @@ void bind_pooling(Binder& b);
 void bind_profiler(Binder& b);
 void bind_compress(Binder& b);
 void bind_cuda(Binder& b);
+void bind_cuda_graph(Binder& b);
 
 }  // namespace tapegrad::python
 

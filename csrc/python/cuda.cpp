@@ -209,6 +209,7 @@ nb::list snapshot_list() {
     segment["active_size"] = active;
     segment["requested_size"] = requested;
     segment["stream"] = number_of(each.stream);
+    segment["segment_pool_id"] = nb::make_tuple(each.owner.first, each.owner.second);
     segment["segment_type"] = each.pool == cuda::PoolKind::Small ? "small" : "large";
     segment["blocks"] = blocks;
     segments.append(segment);

@@ -50,6 +50,17 @@ void warn_of_dnn(const std::string& reason) {
   nb::module_::import_("tapegrad.cuda._dnn").attr("warn")(reason);
 }
 
+std::string read_dnn_plan(const std::string& name) {
+  nb::object read = nb::module_::import_("tapegrad.cuda._dnn").attr("read_plan");
+  nb::bytes text = nb::cast<nb::bytes>(read(name));
+  return {text.c_str(), text.size()};
+}
+
+void keep_dnn_plan(const std::string& name, const std::string& text) {
+  nb::object keep = nb::module_::import_("tapegrad.cuda._dnn").attr("keep_plan");
+  keep(name, nb::bytes(text.data(), text.size()));
+}
+
 nb::dict dnn_settings() {
   const cuda::DnnSettings& s = cuda::dnn_settings;
   nb::dict result;
@@ -79,12 +90,19 @@ void bind_cuda_kernels(Binder& b) {
              "use"_a, "Whether matrix products go to cuBLASLt; returns whether they did.");
   cuda::find_dnn = find_dnn;
   cuda::warn_of_dnn = warn_of_dnn;
+  cuda::read_dnn_plan = read_dnn_plan;
+  cuda::keep_dnn_plan = keep_dnn_plan;
   b.function("_cuda_dnn_version", cuda::dnn_version,
              "The version of cuDNN, such as 91900; zero where there is none.");
   b.function("_cuda_dnn_convolutions", [] { return cuda::dnn_convolutions; },
              "How many convolutions cuDNN has computed.");
-  b.function("_cuda_dnn_plans", [] { return cuda::dnn::plans_made; },
-             "How many plans cuDNN was asked for: one for each kind of call.");
+  b.function("_cuda_dnn_add_bias", [](bool add) { return std::exchange(cuda::dnn_adds_bias, add); },
+             "add"_a, "Whether plans of cuDNN add biases; returns whether they did.");
+  b.function("_cuda_dnn_plans", [] {
+    return cuda::dnn::plans_made;
+  }, "How many plans cuDNN was asked for: one for each kind of call that none was kept for.");
+  b.function("_cuda_dnn_forget_plans", [] { cuda::dnn::PlanCache::forget(); },
+             "Plans are made again, or read where they were kept on disk.");
   b.function("_cuda_dnn_refusal", [] { return cuda::dnn_refusal; },
              "Why the last convolution was not computed by cuDNN; empty where it was not asked.");
   b.function("_cuda_dnn_settings", dnn_settings, "The settings of torch.backends.cudnn.");

@@ -78,6 +78,7 @@ NB_MODULE(_C, module) {
   bind_profiler(b);
   bind_compress(b);
   bind_cuda(b);
+  bind_cuda_graph(b);
   find_subtracting_visit();
   release_lock_in_kernels();
 }

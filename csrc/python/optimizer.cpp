@@ -106,7 +106,8 @@ bool read_option(PyObject* group, const Option& option, Options& options) {
   return option.is_pair ? read_pair(object, options) : read_number(object, options);
 }
 
-bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
+bool step(size_t which, nb::handle params, nb::handle state, nb::handle group,
+          std::optional<Tensor> found_inf) {
   static PyObject* const differentiable = interned("differentiable");
   static PyObject* const capturable = interned("capturable");
   if (which >= optimizers().size() || !PyList_Check(params.ptr()) || !PyDict_Check(state.ptr()) ||
@@ -145,7 +146,8 @@ bool step(size_t which, nb::handle params, nb::handle state, nb::handle group) {
       operands[(2 + k) * count + i] = tensor_of(value);
     }
   }
-  return optimizer_step(which, operands, count, options.numbers, options.tensors);
+  return optimizer_step(which, operands, count, options.numbers, options.tensors,
+                        found_inf ? *found_inf : Tensor());
 }
 
 bool drop_gradients(nb::handle params) {
@@ -171,7 +173,9 @@ void bind_optimizer(Binder& b) {
     return names;
   }, "The native steps of optimizers, in the order of their numbers.");
   b.function("_optimizer_step", step, "which"_a, "params"_a, "state"_a, "group"_a,
-             "Takes a step with a parameter group; False where that is left to Python.");
+             "found_inf"_a.none() = nb::none(),
+             "Takes a step with a parameter group, which the device leaves out if a number is not "
+             "zero; False where that is left to Python.");
   b.function("_drop_gradients", drop_gradients, "params"_a,
              "Sets the gradients of a list of parameters to None.");
   b.function("_total_norm", [](const std::vector<Tensor>& tensors, double p) {

@@ -115,6 +115,11 @@ class GradScaler:
 
     def _scale_on(self, device: Any) -> Tensor:
         if self._scale is None:
+            if _C._cuda_is_capturing():
+                raise RuntimeError(
+                    "GradScaler.scale: the scale cannot be made in a CUDA graph, which would make "
+                    "it anew in every replay; run an iteration before the capture"
+                )
             self._scale = _C.full((), self._init_scale, dtype=_C.float32, device=device)
             self._growth_tracker = _C.full(
                 (), self._init_growth_tracker, dtype=_C.int32, device=device
@@ -244,9 +249,28 @@ class GradScaler:
             self.unscale_(optimizer)
         if not state["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        if self._leaves_steps_out(optimizer):
+            found = list(state["found_inf_per_device"].values())
+            optimizer._found_inf = self._sum_of(found)
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                del optimizer._found_inf
+        else:
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
+
+    @staticmethod
+    def _leaves_steps_out(optimizer: Any) -> bool:
+        """Whether the optimizer's kernels leave out a step, so that the host need not look."""
+        takes = getattr(optimizer, "_takes_found_inf", None)
+        return takes is not None and takes()
+
+    def _sum_of(self, found: list[Tensor]) -> Tensor:
+        scale, _ = self._tensors("step")
+        moved = [each.to(device=scale.device, non_blocking=True) for each in found]
+        return moved[0] if len(moved) == 1 else _C.stack(moved).sum()
 
     def _maybe_opt_step(
         self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
@@ -304,7 +328,7 @@ class GradScaler:
             self._set_scale(scale, new_scale)
         else:
             found = [
-                each.to(device=scale.device, non_blocking=True)
+                each
                 for state in self._per_optimizer_states.values()
                 for each in state["found_inf_per_device"].values()
             ]
@@ -313,7 +337,7 @@ class GradScaler:
             _C._amp_update_scale_(
                 scale,
                 tracker,
-                found[0] if len(found) == 1 else _C.stack(found).sum(),
+                self._sum_of(found),
                 self._growth_factor,
                 self._backoff_factor,
                 self._growth_interval,

@@ -5,7 +5,7 @@ import the package. Where no device can be used, `is_available` returns False, a
 raises RuntimeError that says what is missing.
 """
 
-from tapegrad.cuda import amp, memory, nvtx, profiler, random
+from tapegrad.cuda import amp, graphs, memory, nvtx, profiler, random
 from tapegrad.cuda.devices import (
     can_device_access_peer,
     current_device,
@@ -26,6 +26,13 @@ from tapegrad.cuda.devices import (
     set_device,
     set_sync_debug_mode,
     synchronize,
+)
+from tapegrad.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
 )
 from tapegrad.cuda.memory import (
     OutOfMemoryError,
@@ -69,12 +76,12 @@ from tapegrad.cuda.streams import (
     current_stream,
     default_stream,
     get_stream_from_external,
-    is_current_stream_capturing,
     set_stream,
     stream,
 )
 
 __all__ = [
+    "CUDAGraph",
     "Event",
     "ExternalStream",
     "OutOfMemoryError",
@@ -100,6 +107,9 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_from_external",
     "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
+    "graphs",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -108,6 +118,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

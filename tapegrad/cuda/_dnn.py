@@ -1,11 +1,16 @@
 """Where cuDNN lies, NVIDIA's library of convolutions and attention."""
 
+import hashlib
 import importlib.util
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["find_cudnn", "warn"]
+from tapegrad.cuda._compiler import cache_folder
+from tapegrad.cuda._nvrtc import write_whole
+
+__all__ = ["find_cudnn", "keep_plan", "plans_folder", "read_plan", "warn"]
 
 _NAME = "libcudnn.so.9"
 
@@ -31,6 +36,32 @@ def warn(reason: str) -> None:
         f"pip install --upgrade tapegrad[cuda] ({reason})",
         stacklevel=2,
     )
+
+
+# ---- plans, kept as kernels are
+
+
+def plans_folder() -> Path:
+    """Return the folder that plans of cuDNN are kept in."""
+    return cache_folder() / "plans"
+
+
+def _path_of(name: str) -> Path:
+    return plans_folder() / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
+
+
+def read_plan(name: str) -> bytes:
+    """Return what was kept under a name, or nothing."""
+    try:
+        return _path_of(name).read_bytes()
+    except OSError:
+        return b""
+
+
+def keep_plan(name: str, text: bytes) -> None:
+    """Keep a plan for later processes; where nothing can be written there is no cache."""
+    with suppress(OSError):
+        write_whole(_path_of(name), text)
 
 
 def _wheels() -> list[str]:

@@ -15,7 +15,6 @@ __all__ = [
     "current_stream",
     "default_stream",
     "get_stream_from_external",
-    "is_current_stream_capturing",
     "set_stream",
     "stream",
 ]
@@ -179,11 +178,6 @@ def set_stream(stream: Stream | None) -> None:
 def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
     """Return the stream that another library made, by the driver's handle."""
     return ExternalStream(data_ptr, device)
-
-
-def is_current_stream_capturing() -> bool:
-    """Return whether the current stream is recorded as a CUDA graph: these are not supported."""
-    return False
 
 
 # What was in use around the blocks that this thread is in: device, and the stream on another.

@@ -642,13 +642,57 @@ class GroupwiseOptimizer(Optimizer):
         if closure is not None:
             with tapegrad.enable_grad():
                 loss = closure()
+        if _C._cuda_is_capturing():
+            self._check_capture()
         for group in self.param_groups:
-            native = self._native(group)
-            if native and _C._optimizer_step(_NATIVE[native], group["params"], self.state, group):
+            if self._step_natively(group):
                 continue
             with tapegrad.no_grad():
-                self._step_group(group)
+                if self._found_inf is None or not self._found_inf.item():
+                    self._step_group(group)
         return loss
+
+    # A number on the device, not zero if a gradient is infinite or NaN: the step is then left out
+    # there. Set by GradScaler for the time of a step.
+    _found_inf: Tensor | None = None
+
+    def _takes_found_inf(self) -> bool:
+        """Whether a step can be left out by the device: nothing is counted on the host."""
+        return type(self).step is GroupwiseOptimizer.step and all(
+            (group.get("fused") or group.get("capturable"))
+            and self._native(group)
+            and all(param.is_cuda for param in group["params"])
+            for group in self.param_groups
+        )
+
+    def _step_natively(self, group: Group) -> bool:
+        native = self._native(group)
+        if native is None:
+            return False
+        params, found = group["params"], self._found_inf
+        if found is not None and params:
+            found = found.to(params[0].device)
+        return _C._optimizer_step(_NATIVE[native], params, self.state, group, found)
+
+    def _check_capture(self) -> None:
+        """Refuse a step that a CUDA graph would not take in the same way each time."""
+        name = type(self).__name__
+        for group in self.param_groups:
+            if not group.get("capturable", True):
+                raise RuntimeError(
+                    f"Attempting CUDA graph capture of step() for an instance of {name} but "
+                    "param_groups' capturable is False."
+                )
+            for key, value in group.items():
+                options = value if isinstance(value, list | tuple) else (value,)
+                if key == "params" or not any(
+                    isinstance(option, Tensor) and not option.is_cuda for option in options
+                ):
+                    continue
+                raise RuntimeError(
+                    f"{name}: {key} is a tensor on the CPU, whose value a CUDA graph would keep "
+                    "for good; put it on the device of the parameters, or give a number"
+                )
 
     def _step_group(self, group: Group) -> None:
         params = [param for param in group["params"] if param.grad is not None]
@@ -671,11 +715,16 @@ class GroupwiseOptimizer(Optimizer):
         for param in params:
             state = self.state[param]
             if not state:
+                if _C._cuda_is_capturing():
+                    raise RuntimeError(
+                        f"{type(self).__name__}: the state of a parameter cannot be made in a CUDA "
+                        "graph, which would make it anew in every replay; take a step before the "
+                        "capture, with a gradient for every parameter"
+                    )
                 state.update(self._new_state(group, param))
                 fresh = True
             states.append(state)
-        native = self._native(group) if fresh else None
-        if native and _C._optimizer_step(_NATIVE[native], group["params"], self.state, group):
+        if fresh and self._step_natively(group):
             return
         self._update(group, params, [param.grad for param in params], states)
 
@@ -695,6 +744,11 @@ def listed(states: list[Any], key: str) -> list[Tensor]:
 
 def count_step(steps: list[Tensor]) -> list[float]:
     """Add one to counts of steps and return them as numbers."""
+    if _C._cuda_is_capturing():
+        raise RuntimeError(
+            "optim: steps are counted on the host here, and a CUDA graph would count no further; "
+            "use an optimizer with capturable=True, dense parameters and gradients of their dtype"
+        )
     counts = []
     for step in steps:
         step += 1

@@ -51,7 +51,12 @@ DEVICE, REASON = choose()
 # files that compile for one, and little of the suites that the CPU passes. A GPU runs everything.
 IS_SHORT = DEVICE == "emulator" and "TAPEGRAD_TEST_CUDA" not in os.environ
 LONG = ("test_other_dtypes", "test_random_programs", "sm_80", "sm_100", "sm_120")
-ALWAYS = ("test_a_few_programs", "test_the_run_of_the_cpu")
+ALWAYS = (
+    "test_a_few_programs",
+    "test_the_run_of_the_cpu",
+    "test_the_calls_of_a_graph",
+    "test_gpt_2",
+)
 SHARE, SHARE_OF_SUITES = 10, 150
 
 

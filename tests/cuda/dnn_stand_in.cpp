@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -84,7 +85,7 @@ const std::map<int, int> kTypes = {
 };
 
 size_t size_of(int type) {
-  if (type == 2) return 1;
+  if (type == 2 || type == 24) return 1;
   const bool is_wide = type == 0 || type == 3 || type == 5 || type == 6 || type == 15;
   return is_wide ? 8 : 4;
 }
@@ -466,6 +467,28 @@ int check(const Descriptor& d) {
   return kSuccess;
 }
 
+// Plans as texts: the third that was written in this process is its name and a 3.
+std::vector<Shared>& written() {
+  static auto& all = *new std::vector<Shared>;
+  return all;
+}
+const std::string& process_name() {
+  static const auto& name = *new std::string(
+      "plan of " + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()) +
+      " ");
+  return name;
+}
+int read_plan(Descriptor& plan) {
+  const Values& text = plan.attributes.at(405);
+  const std::string all(text.bytes.begin(), text.bytes.end()), &name = process_name();
+  const size_t number =
+      all.starts_with(name) ? std::strtoul(all.c_str() + name.size(), nullptr, 10) : 0;
+  if (number == 0 || number > written().size()) return refuse(kBadParameter, "no plan: " + all);
+  plan.kept[401] = written()[number - 1]->kept.at(401);
+  plan.is_final = true;
+  return kSuccess;
+}
+
 struct Task {
   std::shared_ptr<const Descriptor> plan;
   std::vector<int64_t> uids;
@@ -532,6 +555,7 @@ int cudnnBackendSetAttribute(void* handle, int name, int type, int64_t count, co
 int cudnnBackendFinalize(void* handle) {
   Descriptor& d = at(handle);
   if (d.is_final) return refuse(kBadParameter, "finalised twice");
+  if (d.type == kPlan && d.has(405)) return read_plan(d);
   if (const int status = check(d)) return status;
   d.is_final = true;
   return kSuccess;
@@ -562,13 +586,23 @@ int cudnnBackendGetAttribute(void* handle, int name, int type, int64_t most, int
       *count = 1;
       numbers[0] = workspace_of(d.other(401).engine);
       return kSuccess;
+    case 405: {
+      if (most == 0) written().push_back(descriptors().at(handle));
+      const std::string text = process_name() + std::to_string(written().size());
+      *count = static_cast<int64_t>(text.size());
+      std::memcpy(values, text.data(), static_cast<size_t>(std::min(most, *count)));
+      return kSuccess;
+    }
     case 1301:
       *count = 1;
       numbers[0] = d.engine;
       return kSuccess;
+    case 1305:
+      *count = 0;
+      return kSuccess;
     case 1303: {
-      *count = d.engine == 7 ? 2 : 0;
-      const int notes[] = {2, 4};
+      *count = d.engine == 7 ? 1 : 0;
+      const int notes[] = {4};
       std::memcpy(values, notes, sizeof(int) * static_cast<size_t>(std::min(most, *count)));
       return type == 11 ? kSuccess : kBadParameter;
     }
@@ -596,14 +630,15 @@ int cudnnBackendExecute(void* handle, void* plan_handle, void* pack_handle) {
         reinterpret_cast<int64_t>(task->addresses[static_cast<size_t>(found - task->uids.begin())]);
     if (address == 0 || address % tensor->integer(900)) return refuse(kMisaligned, "an address");
   }
-  using Enqueue = void (*)(void* stream, void (*run)(void*), void* argument);
+  using Enqueue =
+      void (*)(void* stream, void (*run)(void*), void* argument, void (*free_argument)(void*));
   static void* driver = dlopen(std::getenv("TAPEGRAD_CUDA_DRIVER"), RTLD_NOW);
-  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue"));
+  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue_work"));
   enqueue(stream_of_handle, [](void* argument) {
-    const std::unique_ptr<Task> given(static_cast<Task*>(argument));
-    Run run(given->uids, given->addresses);
-    for (const Shared& node : given->plan->other(401).other(0).kept.at(801)) run.node(*node);
-  }, task.release());
+    const auto& given = *static_cast<const Task*>(argument);
+    Run run(given.uids, given.addresses);
+    for (const Shared& node : given.plan->other(401).other(0).kept.at(801)) run.node(*node);
+  }, task.release(), [](void* argument) { delete static_cast<Task*>(argument); });
   return kSuccess;
 }
 

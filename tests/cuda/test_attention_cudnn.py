@@ -375,6 +375,31 @@ def test_other_streams():
     assert torch.equal(found, wanted)
 
 
+@pytest.mark.parametrize("dropout_p", [0.0, 0.4])
+def test_graphs(in_order, dropout_p):
+    """Replays draw the numbers that the program would draw."""
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(1, 2, 40, 40, 16)]
+
+    def run():
+        result = attend(*inputs, is_causal=True, dropout_p=dropout_p)
+        return [result, *torch.autograd.grad(result.float().square().sum(), inputs)]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.manual_seed(9)
+    wanted = [[x.clone() for x in run()] for _ in range(3)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    torch.manual_seed(9)
+    for step in wanted:
+        graph.replay()
+        assert all(torch.equal(a, b) for a, b in zip(captured, step, strict=True))
+
+
 # ---- the choice
 
 

@@ -162,6 +162,32 @@ def test_plans_are_kept():
     assert _C._cuda_dnn_plans() == before + 1
 
 
+def test_plans_are_kept_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path))
+    x, w = (t.cuda() for t in tensors((3, 3, 7, 9), (8, 3, 3, 3)))
+    wanted = F.conv2d(x, w, padding=2)
+    (path,) = (tmp_path / "plans").glob("*.json")
+    good = path.read_bytes()
+    assert good.startswith(b"conv cuDNN ")
+
+    def made_anew():
+        _C._cuda_dnn_forget_plans()
+        before = _C._cuda_dnn_plans()
+        assert torch.equal(F.conv2d(x, w, padding=2), wanted)
+        return _C._cuda_dnn_plans() - before
+
+    assert made_anew() == 0
+    for wrong in (b"", b"what is this", good[:20], good.split(b"\n")[0] + b"\n{}", b"x" + good):
+        path.write_bytes(wrong)
+        assert made_anew() == 1
+        assert path.read_bytes().split(b"\n")[0] == good.split(b"\n")[0]  # the file is right again
+        assert made_anew() == 0
+    path.unlink()
+    tmp_path.joinpath("plans").rmdir()
+    tmp_path.joinpath("plans").write_text("a file in the way")
+    assert made_anew() == 1
+
+
 @pytest.mark.parametrize("offset", [1, 2, 4])
 def test_addresses_between_those_of_vectors(offset):
     memory = torch.randn(offset + 2 * 4 * 6 * 6).cuda()

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,11 +35,21 @@ enum : Result {
   kAlreadyRegistered = 712,
   kNotRegistered = 713,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kNotFound = 500,
   kIllegalAddress = 700,
   kAssert = 710,
   kMisalignedAddress = 716,
   kLaunchFailed = 719,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kCaptureMerge = 902,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
+  kCaptureImplicit = 906,
+  kCapturedEvent = 907,
+  kCaptureWrongThread = 908,
 };
 
 struct ContextTag {  // a device and its only context
@@ -63,17 +74,46 @@ struct Work {
   std::shared_ptr<Record> waits_for;
 };
 
+// Work that was captured, and what it comes after, by number.
+struct GraphNode {
+  std::function<void()> run;
+  std::vector<size_t> after;
+};
+
+struct GraphTag {
+  ContextHandle context;
+  std::vector<GraphNode> nodes;
+};
+
+struct GraphExecTag {
+  ContextHandle context;
+  std::shared_ptr<const std::vector<GraphNode>> nodes;
+};
+
+// A capture that is going on.
+struct CaptureTag {
+  StreamHandle origin = nullptr;
+  int mode = 0;
+  std::thread::id thread;
+  bool is_valid = true;
+  std::vector<GraphNode> nodes;
+};
+
 struct StreamTag {
   ContextHandle context;
   bool is_null, is_blocking;
   std::deque<Work> queue;
   bool was_asked_for = false;
+  std::shared_ptr<CaptureTag> capture;  // null where work runs
+  std::vector<size_t> tail;             // what captured work comes after
 };
 
 struct EventTag {
   ContextHandle context;
   bool has_time;
   std::shared_ptr<Record> record;
+  std::shared_ptr<CaptureTag> capture;  // where it was recorded in one
+  std::vector<size_t> tail;
 };
 
 struct FunctionTag {
@@ -145,6 +185,47 @@ void count_wait();
 // Runs all work of a context, or of all.
 void run_all(ContextTag& context);
 void run_all();
+
+// ---- graphs.cpp
+
+// Ends captures that do not allow a call which might wait for streams; returns the error, or success.
+Result check_unsafe();
+// Before the host waits for a device or a stream, or asks whether it is done.
+Result check_wait(const ContextTag& context);
+Result check_wait(StreamTag& stream);
+// Before work is put into a stream.
+Result check_work(StreamTag& stream);
+Result invalidate(CaptureTag& capture, Result error);
+void add_node(StreamTag& stream, std::function<void()> run);
+Result wait_for_captured(StreamTag& stream, const EventTag& event);
+
+// ---- activity.cpp
+
+enum ActivityRecord : int { kCopyRecord = 1, kFillRecord = 2, kKernelRecord = 10 };
+enum CallNumber : int { kLaunchCall, kCopyCall, kFillCall };
+// What CUPTI tells of a piece of work.
+struct Reported {
+  ActivityRecord kind;
+  const char* name = nullptr;  // of a kernel
+  size_t nbytes = 0;           // of a copy or a fill
+  int way = 0;                 // of a copy
+};
+// A call of the driver, which CUPTI tells of when it ends.
+class DriverCall {
+ public:
+  explicit DriverCall(int number);
+  ~DriverCall();
+  DriverCall(const DriverCall&) = delete;
+  DriverCall& operator=(const DriverCall&) = delete;
+  // Work of a stream that the call asks for, and that CUPTI tells of when it has run.
+  std::function<void()> reported(const Reported& what, StreamTag& stream,
+                                 std::function<void()> run) const;
+
+ private:
+  int number_;
+  uint64_t start_;
+  uint32_t correlation_;
+};
 
 // ---- lines.cpp
 

@@ -213,6 +213,7 @@ Result cuMemGetInfo_v2(size_t* free, size_t* total) {
 Result cuMemAlloc_v2(DevicePointer* data, size_t nbytes) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   if (nbytes == 0) return kInvalidValue;
   Allocation made{nullptr, 0, nullptr, nbytes, current()};
   const size_t left = current()->total - current()->used;
@@ -226,6 +227,7 @@ Result cuMemAlloc_v2(DevicePointer* data, size_t nbytes) {
 Result cuMemFree_v2(DevicePointer data) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   if (data == 0) return kSuccess;
   auto found = allocations().find(data);
   if (found == allocations().end()) return kInvalidValue;
@@ -243,6 +245,7 @@ Result cuMemFree_v2(DevicePointer data) {
 Result cuMemHostAlloc(void** data, size_t nbytes, unsigned) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   if (nbytes == 0) return kInvalidValue;
   void* mapping = mmap(nullptr, round_to_pages(nbytes), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -256,6 +259,7 @@ Result cuMemHostAlloc(void** data, size_t nbytes, unsigned) {
 Result cuMemFreeHost(void* data) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   auto found = pinned().find(reinterpret_cast<uintptr_t>(data));
   if (found == pinned().end()) return kInvalidValue;
   count_wait();
@@ -268,6 +272,7 @@ Result cuMemFreeHost(void* data) {
 Result cuMemHostRegister_v2(void* data, size_t nbytes, unsigned) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   const auto start = reinterpret_cast<uintptr_t>(data);
   if (!data || nbytes == 0) return kInvalidValue;
   if (find_pinned(start) || find_pinned(start + nbytes - 1)) return kAlreadyRegistered;
@@ -278,6 +283,7 @@ Result cuMemHostRegister_v2(void* data, size_t nbytes, unsigned) {
 Result cuMemHostUnregister(void* data) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   auto found = pinned().find(reinterpret_cast<uintptr_t>(data));
   if (found == pinned().end()) return kNotRegistered;
   run_all();

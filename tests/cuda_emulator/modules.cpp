@@ -131,6 +131,7 @@ extern "C" {
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   const Inside inside;
   if (!current()) return kInvalidContext;
+  if (const Result result = check_unsafe()) return result;
   auto made = std::make_unique<ModuleTag>();
   made->context = current();
   made->image.assign(static_cast<const char*>(image), image_size(image));
@@ -181,14 +182,18 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
   if (parameters && extra) return kInvalidValue;
   auto buffer = read_parameters(*function->kernel, parameters, extra);
   if (buffer.empty()) return kInvalidValue;
-  enqueue(*stream, [=, arguments = std::move(buffer)] {
+  if (const Result result = check_work(*stream)) return result;
+  const DriverCall call(kLaunchCall);
+  auto run = [=, arguments = std::move(buffer)] {
     std::string message;
     const Launch launch{function, grid, block, shared_bytes, arguments.data(), arguments.size()};
     const Result error = run_grid(launch, &message);
     const std::string culprit = "kernel '" + function->name + "'";
     if (error != kSuccess) report(*stream->context, error, culprit + ", " + message);
     if (has_few_allocations()) check_bounds(culprit);
-  });
+  };
+  const Reported what{kKernelRecord, function->name.c_str()};
+  enqueue(*stream, call.reported(what, *stream, std::move(run)));
   return kSuccess;
 }
 

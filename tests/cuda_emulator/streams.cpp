@@ -45,6 +45,13 @@ StreamTag* stream_of_thread(ContextTag& context) {
 
 bool is_idle(const StreamTag& stream) { return stream.queue.empty(); }
 
+// As CUPTI numbers them: from the host, to it, within a device.
+int way_of_copy(Memory target, Memory source) {
+  constexpr int kFromHost = 1, kToHost = 2, kWithin = 8, kOnHost = 9;
+  if (target == Memory::kDevice) return source == Memory::kDevice ? kWithin : kFromHost;
+  return source == Memory::kDevice ? kToHost : kOnHost;
+}
+
 }  // namespace
 
 StreamHandle find_stream(StreamHandle handle) {
@@ -58,6 +65,10 @@ StreamHandle find_stream(StreamHandle handle) {
 }
 
 uint64_t enqueue(StreamTag& stream, std::function<void()> run, std::shared_ptr<Record> waits_for) {
+  if (stream.capture) {
+    add_node(stream, std::move(run));
+    return last_sequence;
+  }
   const uint64_t sequence = ++last_sequence;
   stream.queue.push_back({sequence, std::move(run), std::move(waits_for)});
   stream.was_asked_for = false;
@@ -107,6 +118,7 @@ Result cuStreamSynchronize(StreamHandle handle) {
   const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!stream) return current() ? kInvalidHandle : kInvalidContext;
+  if (const Result result = check_wait(*stream)) return result;
   run_until(*stream, kEverything);
   return take_error(*stream->context);
 }
@@ -116,6 +128,7 @@ Result cuStreamQuery(StreamHandle handle) {
   const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!stream) return current() ? kInvalidHandle : kInvalidContext;
+  if (const Result result = check_wait(*stream)) return result;
   if (!is_idle(*stream) && !std::exchange(stream->was_asked_for, true)) return kNotReady;
   run_until(*stream, kEverything);
   return take_error(*stream->context);
@@ -125,6 +138,9 @@ Result cuStreamWaitEvent(StreamHandle handle, EventHandle event, unsigned) {
   const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!stream || !event) return kInvalidHandle;
+  if (const Result result = check_work(*stream)) return result;
+  if (event->capture) return wait_for_captured(*stream, *event);
+  if (event->record && stream->capture) return invalidate(*stream->capture, kCaptureIsolation);
   if (event->record) enqueue(*stream, nullptr, event->record);
   return kSuccess;
 }
@@ -132,7 +148,7 @@ Result cuStreamWaitEvent(StreamHandle handle, EventHandle event, unsigned) {
 Result cuEventCreate(EventHandle* event, unsigned flags) {
   const Inside inside;
   if (!current()) return kInvalidContext;
-  *event = new EventTag{current(), (flags & kNoTime) == 0, nullptr};
+  *event = new EventTag{current(), (flags & kNoTime) == 0, nullptr, nullptr, {}};
   return kSuccess;
 }
 
@@ -140,6 +156,11 @@ Result cuEventRecord(EventHandle event, StreamHandle handle) {
   const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!stream || !event || event->context != stream->context) return kInvalidHandle;
+  if (const Result result = check_work(*stream)) return result;
+  event->capture = stream->capture;
+  event->tail = stream->tail;
+  event->record = nullptr;
+  if (stream->capture) return kSuccess;
   auto record = std::make_shared<Record>(Record{stream, 0, false, false, {}});
   record->sequence = enqueue(*stream, [record] {
     record->done = true;
@@ -152,6 +173,8 @@ Result cuEventRecord(EventHandle event, StreamHandle handle) {
 Result cuEventQuery(EventHandle event) {
   const Inside inside;
   if (!event) return kInvalidHandle;
+  if (event->capture) return kCapturedEvent;
+  if (const Result result = check_unsafe()) return result;
   Record* record = event->record.get();
   if (record && !record->done) {
     if (!std::exchange(record->was_asked_for, true)) return kNotReady;
@@ -164,6 +187,7 @@ Result cuEventSynchronize(EventHandle event) {
   count_wait();
   const Inside inside;
   if (!event) return kInvalidHandle;
+  if (event->capture) return kCapturedEvent;
   if (const auto record = event->record; record && !record->done)
     run_until(*record->stream, record->sequence + 1);
   return take_error(*event->context);
@@ -195,14 +219,36 @@ Result cuMemsetD8Async(DevicePointer data, unsigned char value, size_t count, St
   Memory memory;
   if (!classify(data, count, &memory)) return kInvalidValue;
   if (memory != Memory::kDevice && memory != Memory::kPinned) return kInvalidValue;
-  enqueue(*stream, [=] { std::memset(reinterpret_cast<void*>(data), value, count); });
+  if (const Result result = check_work(*stream)) return result;
+  const DriverCall call(kFillCall);
+  auto run = [=] { std::memset(reinterpret_cast<void*>(data), value, count); };
+  enqueue(*stream, call.reported({kFillRecord, nullptr, count}, *stream, std::move(run)));
   return kSuccess;
 }
 
-// For libraries that stand in for NVIDIA's: work of theirs that uses the memory of the device.
+// For libraries that stand in for NVIDIA's: work of theirs that uses the memory of the device, and runs once.
 void tapegrad_emulator_enqueue(StreamHandle handle, void (*run)(void*), void* argument) {
   const Inside inside;
-  if (StreamTag* stream = find_stream(handle)) enqueue(*stream, [=] { run(argument); });
+  StreamTag* stream = find_stream(handle);
+  if (!stream) return;
+  if (stream->capture) {
+    invalidate(*stream->capture, kCaptureUnsupported);
+    return;
+  }
+  const DriverCall call(kLaunchCall);
+  enqueue(*stream, call.reported({kKernelRecord, "of a library"}, *stream, [=] { run(argument); }));
+}
+
+// The same for work that may be captured, and run often; what it is about is freed when it cannot run any more.
+void tapegrad_emulator_enqueue_work(StreamHandle handle, void (*run)(void*), void* argument,
+                                    void (*free_argument)(void*)) {
+  const Inside inside;
+  const std::shared_ptr<void> held(argument, free_argument);
+  StreamTag* stream = find_stream(handle);
+  if (!stream || check_work(*stream) != kSuccess) return;
+  const DriverCall call(kLaunchCall);
+  enqueue(*stream,
+          call.reported({kKernelRecord, "of a library"}, *stream, [=] { run(held.get()); }));
 }
 
 Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, StreamHandle handle) {
@@ -213,15 +259,19 @@ Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, Stream
   Memory target, source;
   if (!classify(to, nbytes, &target) || !classify(from, nbytes, &source)) return kInvalidValue;
   if (target == Memory::kFreed || source == Memory::kFreed) return kInvalidValue;
+  if (const Result result = check_work(*stream)) return result;
+  const bool is_pageable = target == Memory::kPageable || source == Memory::kPageable;
+  if (stream->capture && is_pageable) return invalidate(*stream->capture, kCaptureUnsupported);
   auto* data = reinterpret_cast<void*>(to);
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  uint64_t sequence;
+  const DriverCall call(kCopyCall);
+  std::function<void()> run = [=] { std::memmove(data, bytes, nbytes); };
   if (source == Memory::kPageable && target != Memory::kPageable) {
     const auto staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + nbytes);
-    sequence = enqueue(*stream, [=] { std::memcpy(data, staged->data(), nbytes); });
-  } else {
-    sequence = enqueue(*stream, [=] { std::memmove(data, bytes, nbytes); });
+    run = [=] { std::memcpy(data, staged->data(), nbytes); };
   }
+  const Reported what{kCopyRecord, nullptr, nbytes, way_of_copy(target, source)};
+  const uint64_t sequence = enqueue(*stream, call.reported(what, *stream, std::move(run)));
   const bool is_staged_too_large = source == Memory::kPageable && nbytes > kStagingLimit;
   if (target != Memory::kPageable && !is_staged_too_large) return kSuccess;
   count_wait();

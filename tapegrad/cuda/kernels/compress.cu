@@ -26,7 +26,7 @@ struct QuantizeArguments {
   int64 count, block;
   unsigned char* codes;
   void* scales;
-  uint64 seed, counter;
+  RandomSource source;
   Counter* unscaled;
 };
 
@@ -138,7 +138,7 @@ __device__ void quantize(const QuantizeArguments& a) {
         scaled ? largest / S(kLevels<kBits>) : FloatBits<S>::from(FloatBits<S>::kNan);
   const S inverse = scaled && bits != 0 ? S(kLevels<kBits>) / largest : S(0);
 
-  const BlockWords words(philox(a.seed, a.counter, kCodingDomain), b);
+  const BlockWords words(philox(a.source.seed(), a.source.offset(), kCodingDomain), b);
   unsigned char* codes = a.codes + b * a.block * kBits / 8;
   const int64 half = a.block / 2;
   for (int64 i = 4 * lane; i < half; i += 4 * kLanes) {

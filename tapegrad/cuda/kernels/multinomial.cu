@@ -12,12 +12,13 @@ struct MultinomialArguments {
   int64* drawn;
   double* room;  // as many numbers as p has
   int64 rows, n, count;
-  uint64 seed, offset, counters_per_row;
+  RandomSource source;
+  uint64 counters_per_row;
   ErrorPlace errors;
 
   __device__ uint64 word(int64 row, int64 i) const {
-    const uint64 counter = offset + static_cast<uint64>(row) * counters_per_row;
-    return philox(seed, counter + static_cast<uint64>(i / 2)).wide(static_cast<int>(i % 2));
+    const uint64 counter = source.offset() + static_cast<uint64>(row) * counters_per_row;
+    return philox(source.seed(), counter + static_cast<uint64>(i / 2)).wide(static_cast<int>(i % 2));
   }
 };
 

@@ -397,6 +397,7 @@ struct PrepareArguments {
   const void* option_tensors[kMostOptions];  // null where the option is the number above
   void* counts[kMostCounts][kMost];
   double* coefficients;  // of the first parameter here
+  const float* found_inf;  // not zero: the step is left out; may be null
   int tensors;
   unsigned wide_options;            // a bit for each in float64; others are in float32
   unsigned char wide_counts[kMost];  // of a parameter, in the same way
@@ -406,11 +407,15 @@ __device__ inline double read_number(const void* from, bool wide) {
   return wide ? *static_cast<const double*>(from) : *static_cast<const float*>(from);
 }
 
+__device__ inline bool is_left_out(const float* found_inf) {
+  return found_inf && *found_inf != 0.0f;
+}
+
 // A thread takes a parameter.
 template <class F>
 __device__ void prepare_step(const PrepareArguments& a) {
   const int i = static_cast<int>(threadIdx.x);
-  if (i >= a.tensors) return;
+  if (i >= a.tensors || is_left_out(a.found_inf)) return;
   double options[kMostOptions], counts[kMostCounts] = {};
   for (int k = 0; k < kMostOptions; ++k) {
     const void* tensor = a.option_tensors[k];
@@ -429,6 +434,7 @@ __device__ void prepare_step(const PrepareArguments& a) {
 template <int kOperands, int kMost>
 struct PreparedArguments {
   const double* coefficients;
+  const float* found_inf;
   int tensors;
   unsigned first_blocks[kMost];
   int rows[kMost];  // which coefficients are a parameter's
@@ -439,6 +445,7 @@ struct PreparedArguments {
 template <class F, class S, int kMost>
 __device__ void prepared_step(const PreparedArguments<2 + F::kStates, kMost>& a) {
   using T = typename Storage<S>::Compute;
+  if (is_left_out(a.found_inf)) return;
   const double* prepared = a.coefficients + a.rows[find_tensor(a, blockIdx.x)] * kCoefficients;
   T c[kCoefficients];
 #pragma unroll

@@ -32,3 +32,15 @@ __device__ inline PhiloxBlock philox(uint64 seed, uint64 counter, uint64 counter
   }
   return {{c0, c1, c2, c3}};
 }
+
+// Where random numbers come from: a seed and an offset. What a graph of captured work draws is counted from the state
+// that the generator has when it runs, which is in memory: see Note [Random numbers of captured work].
+// csrc/cuda/random_source.h fills it.
+struct RandomSource {
+  uint64 own_seed, own_offset;
+  const uint64* added_seed;
+  const uint64* added_offset;
+
+  __device__ uint64 seed() const { return added_seed ? own_seed + *added_seed : own_seed; }
+  __device__ uint64 offset() const { return added_offset ? own_offset + *added_offset : own_offset; }
+};

@@ -15,7 +15,7 @@ constexpr int kRandomThreads = 256;
 struct SampleArguments {
   int64 count;
   void* out;
-  uint64 seed, offset;
+  RandomSource source;
   double a, b;
   double limit;
   int64 first;
@@ -208,9 +208,10 @@ __device__ void sample(const SampleArguments& a) {
   const int thread = static_cast<int>(threadIdx.x);
   const int64 first = static_cast<int64>(blockIdx.x) * kPerBlock;
   const int place = thread / kTileCounters * kTileCounters * kCount + thread % kTileCounters;
-  const uint64 counter = a.offset + static_cast<uint64>(blockIdx.x) * kRandomThreads + threadIdx.x;
+  const uint64 counter =
+      a.source.offset() + static_cast<uint64>(blockIdx.x) * kRandomThreads + threadIdx.x;
   typename Distribution::Value y[kCount];
-  Distribution::draw(philox(a.seed, counter), a, first + place, y);
+  Distribution::draw(philox(a.source.seed(), counter), a, first + place, y);
 #pragma unroll
   for (int k = 0; k < kCount; ++k) staged[place + kTileCounters * k] = convert<To>(y[k]);
   __syncthreads();
@@ -230,7 +231,7 @@ struct PoissonArguments {
   int64 count;
   const void* rates;
   void* out;
-  uint64 seed, offset;
+  RandomSource source;
   ErrorPlace errors;
 };
 
@@ -278,7 +279,7 @@ __device__ void poisson(const PoissonArguments& a) {
   const int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.count) return;
   const double rate = static_cast<double>(Storage<S>::load(static_cast<const S*>(a.rates)[i]));
-  const ElementStream draws{a.seed, a.offset + static_cast<uint64>(i), 0};
+  const ElementStream draws{a.source.seed(), a.source.offset() + static_cast<uint64>(i), 0};
   double count;
   if (!(rate >= 0) || ::isinf(rate)) {
     a.errors.report(0);  // see Note [Errors of kernels]
