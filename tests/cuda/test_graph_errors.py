@@ -245,6 +245,21 @@ def test_options_on_the_cpu():
         capture(training.step)
 
 
+def test_codes_of_saved_values():
+    w = torch.linspace(0, 1, 4096, device="cuda").requires_grad_()
+
+    def step():
+        with torch.tape.compress():
+            y = (w * 2).sin().cos()
+        y.sum().backward()
+
+    step()
+    with pytest.raises(RuntimeError, match="the host cannot wait for values"):
+        capture(step)
+    assert_works()
+    step()
+
+
 def test_a_scaler_that_has_to_look():
     training = Training("mlp", lambda p: torch.optim.SGD(p), scaler=torch.amp.GradScaler())
     training.step()

@@ -16,6 +16,14 @@ STEPS = 5
 WARM = 2
 
 
+@pytest.fixture(autouse=True)
+def deterministic():
+    """Sums in any order would round differently in each run; see Note [Any order]."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 def capture(function, **options):
     """Return a graph of what a function does, and what it returned."""
     g = cuda.CUDAGraph()
