@@ -24,6 +24,14 @@ constexpr int kStateWords = 3;
 Graph* capturing_graph = nullptr;
 uint64_t last_capture = 0, last_pool = 0;
 
+// What the driver does not destroy while a graph is captured. Never destroyed.
+auto& discarded = *new std::vector<GraphExecHandle>();
+
+void destroy_discarded() noexcept {
+  for (GraphExecHandle exec : discarded) driver().destroy_graph_exec(exec);
+  discarded.clear();
+}
+
 }  // namespace
 
 PoolId new_pool_id() { return {0, ++last_pool}; }
@@ -153,6 +161,7 @@ void Graph::leave_capture() noexcept {
   end_sources();
   end_pool(device_);
   collect_foreign();
+  destroy_discarded();
 }
 
 void Graph::end_capture() {
@@ -207,7 +216,9 @@ void Graph::instantiate() {
   TAPEGRAD_CHECK(has_graph_ && graph_,
                  "CUDAGraph.instantiate: expected a graph that was captured with keep_graph=True");
   const DeviceGuard guard(device_);
-  if (exec_) driver().destroy_graph_exec(std::exchange(exec_, nullptr));
+  const RelaxedCapture relaxed;
+  if (exec_) discarded.push_back(std::exchange(exec_, nullptr));
+  if (!capture_underway) destroy_discarded();
   check(driver().instantiate_graph(&exec_, graph_, kUsePriority), "CUDAGraph.instantiate");
 }
 
@@ -220,6 +231,7 @@ void Graph::replay() {
   TAPEGRAD_CHECK(!cuda::is_capturing(device_, stream),
                  "CUDAGraph.replay: a graph cannot be replayed into another one that is captured");
   const DeviceGuard guard(device_);
+  const RelaxedCapture relaxed;
   if (last_stream_ != stream) order_streams(device_, last_stream_, stream);
   write_sources(stream);
   check(driver().launch_graph(exec_, stream), "CUDAGraph.replay");
@@ -237,8 +249,8 @@ void Graph::reset() noexcept {
   last_stream_ = nullptr;
   try {
     const DeviceGuard guard(device_);
-    const RelaxedCapture relaxed;  // another graph may be captured when this one is collected
-    if (exec_) driver().destroy_graph_exec(std::exchange(exec_, nullptr));
+    if (exec_) discarded.push_back(std::exchange(exec_, nullptr));
+    if (!capture_underway) destroy_discarded();
     destroy_graph();
   } catch (...) {  // the process ends, or was forked
   }

@@ -121,6 +121,26 @@ def test_an_error_that_is_caught_leaves_the_capture_whole():
     assert z.tolist() == [3.0] * 3
 
 
+def test_other_graphs_while_one_is_captured():
+    """One may go, and one may run, on a stream that is not captured."""
+    x = torch.ones(3, device="cuda")
+    old, _ = capture(lambda: x * 2)
+    running, y = capture(lambda: x * 3)
+    g, s = cuda.CUDAGraph(), cuda.Stream()
+    with cuda.graph(g):
+        z = x * 4
+        with pytest.raises(RuntimeError, match="cannot be replayed into another one"):
+            running.replay()
+        del old
+        with cuda.stream(s):
+            running.replay()
+        w = z + 1
+    s.synchronize()
+    assert y.tolist() == [3.0] * 3
+    g.replay()
+    assert w.tolist() == [5.0] * 3
+
+
 def test_exceptions_of_the_program():
     x = torch.ones(3, device="cuda")
     for error in (KeyError, KeyboardInterrupt):
