@@ -56,6 +56,7 @@ test-cuda: $(STAMP) $(TEST_STAMP)   ## all tests of the CUDA back end, on a GPU 
 bench-cuda: $(STAMP)   ## compare with PyTorch on a GPU
 	$(BIN)/python -m pip install --quiet 'tapegrad[parity,cuda]'
 	$(BIN)/python -m benchmarks.cuda --out benchmarks/results/cuda-vs-torch.md
+	$(BIN)/python -m benchmarks.cuda_models --compiled --limit 1200 --out benchmarks/results/cuda-models.md
 
 soak: $(STAMP) $(TEST_STAMP)   ## the generators of tests at full length, beside PyTorch; some hours
 	$(BIN)/python -m pip install --quiet 'tapegrad[parity]'

@@ -4010,13 +4010,24 @@ class _EntryLink:
 class _Profile:
     """Times and memory of the calls on one thread."""
 
-    def __init__(self, record_shapes: builtins.bool) -> None: ...
+    def __init__(self, record_shapes: builtins.bool, record_lines: builtins.bool = False) -> None: ...
+
+    def activities(self) -> list:
+        """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
     def events(self) -> list:
-        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry) of each."""
+        """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line, bytes allocated and freed on the device) of each."""
 
-    def start(self) -> None:
-        """Begins to record on this thread."""
+    @property
+    def problem(self) -> str:
+        """Why CUPTI could not be used, or nothing."""
+
+    @property
+    def sees_kernels(self) -> builtins.bool:
+        """Whether activities are single kernels."""
+
+    def start(self, watch: str = '') -> None:
+        """Begins to record on this thread; devices are watched by "cupti", by "events", or ""."""
 
     def stop(self) -> None:
         """Ends recording."""
@@ -4062,8 +4073,14 @@ def _amp_update_scale_(self: Tensor, growth_tracker: Tensor, found_inf: Tensor, 
 def _anomaly() -> tuple[builtins.bool, builtins.bool]:
     """(enabled, check_nan) of anomaly detection."""
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: builtins.bool, scale: builtins.float) -> Tensor:
-    """Scaled dot product attention of (batch, heads, length, width), without the matrix of all scores."""
+def _attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: builtins.float, is_causal: builtins.bool, scale: builtins.float | None, enable_gqa: builtins.bool) -> Tensor | None:
+    """Scaled dot product attention of (batch, heads, length, width) without the matrix of all scores; None where that is not what is to be done."""
+
+def _attention_choice(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: builtins.float, is_causal: builtins.bool, scale: builtins.float | None, enable_gqa: builtins.bool) -> builtins.int:
+    """The number of the backend that would compute it; -1 where none of the allowed ones does."""
+
+def _attention_refusal(backend: builtins.int, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: builtins.float, is_causal: builtins.bool, scale: builtins.float | None, enable_gqa: builtins.bool) -> str:
+    """Why a backend does not compute it; empty where it does."""
 
 def _autocast_devices() -> builtins.int:
     """For which devices autocast is in force on this thread, by bit."""
@@ -4136,6 +4153,30 @@ def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
 
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
+
+def _cuda_dnn_add_bias(add: builtins.bool) -> builtins.bool:
+    """Whether plans of cuDNN add biases; returns whether they did."""
+
+def _cuda_dnn_attentions() -> tuple[builtins.int, builtins.int]:
+    """How many calls of attention cuDNN has computed, and how many derivatives."""
+
+def _cuda_dnn_convolutions() -> builtins.int:
+    """How many convolutions cuDNN has computed."""
+
+def _cuda_dnn_forget_plans() -> None:
+    """Plans are made again, or read where they were kept on disk."""
+
+def _cuda_dnn_plans() -> builtins.int:
+    """How many plans cuDNN was asked for: one for each kind of call that none was kept for."""
+
+def _cuda_dnn_refusal() -> str:
+    """Why the last convolution was not computed by cuDNN; empty where it was not asked."""
+
+def _cuda_dnn_settings() -> dict:
+    """The settings of torch.backends.cudnn."""
+
+def _cuda_dnn_version() -> builtins.int:
+    """The version of cuDNN, such as 91900; zero where there is none."""
 
 def _cuda_driver_version() -> builtins.int:
     """The version of CUDA that the driver supports: 1000 times the major one, 10 times the minor."""
@@ -4211,6 +4252,9 @@ def _cuda_set_deterministic(enabled: builtins.bool) -> None:
 
 def _cuda_set_device(device: builtins.int) -> None:
     """Chooses a device for this thread."""
+
+def _cuda_set_dnn_settings(enabled: builtins.bool, benchmark: builtins.bool, benchmark_limit: builtins.int, deterministic: builtins.bool, allow_tf32: builtins.bool) -> None:
+    """Set all of them."""
 
 def _cuda_set_matmul_settings(*, float32_precision: builtins.int, allow_fp16_reduced_precision_reduction: builtins.bool, allow_bf16_reduced_precision_reduction: builtins.bool, allow_fp16_accumulation: builtins.bool) -> None:
     """Sets how exact matrix products on CUDA are."""
@@ -4448,6 +4492,9 @@ def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
 
 def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
     """Turns anomaly detection on or off."""
+
+def _set_attention_backends(backends: Sequence[builtins.int]) -> None:
+    """The numbers of the backends that may be used, the best first."""
 
 def _set_autocast_devices(devices: builtins.int) -> builtins.int:
     """Sets what _autocast_devices() gives; returns what it was."""

@@ -21,6 +21,7 @@ except ImportError as _error:  # in a clone the source hides the installed packa
     __file__ = __spec__.origin = _installed_init(__file__, _error)
     __path__[:] = [_path.dirname(__file__)]
     from tapegrad import _C
+from tapegrad._attention_backends import _fused_sdp_choice
 from tapegrad._C import (
     Tensor,
     _amp_foreach_non_finite_check_and_unscale_,

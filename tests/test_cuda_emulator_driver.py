@@ -467,4 +467,5 @@ def test_the_library_is_built_once():
     assert cuda_emulator.environment() == {
         "TAPEGRAD_CUDA_DRIVER": str(path),
         "TAPEGRAD_NVRTC": str(path),
+        "TAPEGRAD_CUPTI": str(path),
     }

@@ -409,12 +409,15 @@ def test_nothing_to_show_before_the_start():
 
 
 def test_activities():
-    assert supported_activities() == {ProfilerActivity.CPU}
+    has_cuda = torch.cuda.is_available()
+    devices = {ProfilerActivity.CUDA} if has_cuda else set()
+    assert supported_activities() == {ProfilerActivity.CPU} | devices
     with profile(activities=[ProfilerActivity.CPU]) as prof:
         torch.ones(2)
     assert len(prof.events()) == 1
-    with pytest.warns(UserWarning, match="CUDA is not available"):
-        profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
+    missing = ProfilerActivity.XPU if has_cuda else ProfilerActivity.CUDA
+    with pytest.warns(UserWarning, match=f"{missing.name} is not available"):
+        profile(activities=[ProfilerActivity.CPU, missing])
     with pytest.raises(TypeError, match="ProfilerActivity"):
         profile(activities=["cpu"])
 
@@ -495,3 +498,46 @@ def test_warnings_do_not_come_from_ordinary_use():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         profile_of_one_op()
+
+
+# ---- where CUPTI is looked for
+
+
+def test_places_of_cupti(tmp_path, monkeypatch):
+    from tapegrad.profiler import devices
+
+    for place in ("cu13/lib/libcupti.so.13", "cuda_cupti/lib/libcupti.so.12"):
+        (tmp_path / "nvidia" / place).parent.mkdir(parents=True)
+        (tmp_path / "nvidia" / place).touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("TAPEGRAD_CUPTI", raising=False)
+    monkeypatch.delenv("TAPEGRAD_CUDA_DRIVER", raising=False)
+    for version, first, left_out in (
+        (13000, "libcupti.so.13", "no"),
+        (12080, "libcupti.so.12", "13"),
+    ):
+        monkeypatch.setattr(torch._C, "_cuda_driver_version", lambda v=version: v)
+        found = devices.find_cupti()
+        assert found[0].startswith(str(tmp_path)) and found[0].endswith(first)
+        assert first in found  # that of the system comes later
+        assert not any(path.endswith(f".so.{left_out}") for path in found)
+    monkeypatch.setenv("TAPEGRAD_CUDA_DRIVER", "emulator.so")
+    assert devices.find_cupti() == []
+    monkeypatch.setenv("TAPEGRAD_CUPTI", "mine.so")
+    assert devices.find_cupti() == ["mine.so"]
+
+
+def test_lines():
+    x = torch.ones(2, requires_grad=True)
+    with profile(with_stack=True) as prof:
+        y = x.exp()
+        y.sum().backward()
+    line = test_lines.__code__.co_firstlineno + 3
+    by_name = {event.name: event for event in prof.events()}
+    assert by_name["exp"].stack == [f"{__file__}:{line}, in test_lines"]
+    assert by_name["ExpBackward0"].stack == by_name["exp"].stack
+    rows = {(each.key, *each.stack) for each in prof.key_averages(group_by_stack_n=1)}
+    assert ("exp", *by_name["exp"].stack) in rows
+    with profile() as prof:
+        x.exp()
+    assert prof.events()[0].stack == []

@@ -59,9 +59,13 @@ struct Attention {
         keys(key.size(2)),
         width(query.size(3)),
         value_width(value.size(3)),
-        scale(T(call.real(0))),
-        causal(call.integer(1) != 0),
-        mask(mask) {}
+        scale(T(call.real(kAttentionScale))),
+        causal(call.integer(kAttentionCausal) != 0),
+        mask(mask) {
+    if (call.attributes.size() > kAttentionDropout)
+      dropout = {call.real(kAttentionDropout), static_cast<uint64_t>(call.integer(kAttentionSeed)),
+                 static_cast<uint64_t>(call.integer(kAttentionOffset))};
+  }
 
   // Keys that some of the queries [first, last) may see.
   int64_t seen_by(int64_t last) const { return causal ? std::min(keys, last) : keys; }
@@ -77,10 +81,17 @@ struct Attention {
     return row;
   }
 
+  // Of the part of a query's row of weights, or of their gradients.
+  void drop(int64_t b, int64_t h, int64_t query, int64_t key, T* row, int64_t n) const {
+    if (dropout.drops())
+      kernels<T>().drop(dropout, ((b * heads + h) * queries + query) * keys + key, row, n);
+  }
+
   int64_t batch, heads, shared, queries, keys, width, value_width;
   T scale;
   bool causal;
   const TensorImpl* mask;
+  AttentionDropout dropout;
 };
 
 // Keys, or values, of a head, transposed: products with them run along keys, and every block of
@@ -118,6 +129,7 @@ void attend(const Attention<T>& a, int64_t b, int64_t h, int64_t first, const Te
       const T factor =
           kernels<T>().weigh(a.row(b, h, first + i, j, n), scores + i * kKeys, tops + i, sums + i);
       if (j > 0 && factor != T(1)) kernels<T>().scale(y.row(i), a.value_width, factor);
+      a.drop(b, h, first + i, j, scores + i * kKeys, n);
     }
     gemm<T>(false, false, rows, a.value_width, n, T(1), scores, kKeys, v.row(j), v.stride, T(1),
             y.data, y.stride);
@@ -160,9 +172,12 @@ struct Backward {
       score(a, q, rows, keys, j, n, scores);
       gemm<T>(false, false, rows, n, a.value_width, T(1), g.data, g.stride, values + j, a.keys,
               T(0), grads, kKeys);
-      for (int64_t i = 0; i < rows; ++i)
+      for (int64_t i = 0; i < rows; ++i) {
+        a.drop(b, h, first + i, j, grads + i * kKeys, n);
         kernels<T>().weigh_backward(a.row(b, h, first + i, j, n), scores + i * kKeys,
                                     grads + i * kKeys, logs[i], deltas[i]);
+        a.drop(b, h, first + i, j, scores + i * kKeys, n);
+      }
       gemm<T>(true, false, n, a.value_width, rows, T(1), scores, kKeys, g.data, g.stride, T(1),
               dv.row(j), dv.stride);
       gemm<T>(true, false, n, a.width, rows, a.scale, grads, kKeys, q.data, q.stride, T(1),
@@ -175,7 +190,7 @@ struct Backward {
 
 template <class T>
 void forward(const OpCall& call) {
-  const TensorImpl* mask = call.integer(2) ? &call.in(3) : nullptr;
+  const TensorImpl* mask = call.integer(kAttentionMasked) ? &call.in(3) : nullptr;
   const Attention<T> a(call, call.in(0), call.in(1), call.in(2), mask);
   if (a.batch * a.heads * a.queries == 0) return;
   const int64_t blocks = (a.queries + kQueries - 1) / kQueries, units = a.batch * a.heads * blocks;
@@ -215,7 +230,7 @@ void forward(const OpCall& call) {
 
 template <class T>
 void backward(const OpCall& call) {
-  const TensorImpl* mask = call.integer(2) ? &call.in(6) : nullptr;
+  const TensorImpl* mask = call.integer(kAttentionMasked) ? &call.in(6) : nullptr;
   const Attention<T> a(call, call.in(1), call.in(2), call.in(3), mask);
   const Backward<T> pass{a,          call.in(0), call.in(1),  call.in(2),  call.in(3),
                          call.in(4), call.in(5), call.out(0), call.out(1), call.out(2)};
@@ -266,6 +281,8 @@ void attention_backward(const OpCall& call) {
 const KernelList<DeviceType::CPU> kKernels = {
     {"attention", attention},
     {"attention_backward", attention_backward},
+    {"attention_dropout", attention},
+    {"attention_dropout_backward", attention_backward},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cpu/isa.h"
+#include "spec/attention.h"
 
 namespace tapegrad::cpu {
 
@@ -23,6 +24,8 @@ struct AttentionKernels {
   T (*weigh)(const ScoreRow<T>& row, T* scores, T* top, T* sum);
   // Scores become weights exp(score - log_sum), grads of weights become grads of scores.
   void (*weigh_backward)(const ScoreRow<T>& row, T* scores, T* grads, T log_sum, T delta);
+  // Drops of the weights from number `first` on, and scales the others: see Note [Dropped weights].
+  void (*drop)(const AttentionDropout& how, int64_t first, T* x, int64_t n);
   void (*scale)(T* x, int64_t n, T factor);
   T (*dot)(const T* a, const T* b, int64_t n);
 };

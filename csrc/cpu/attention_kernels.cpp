@@ -2,6 +2,7 @@
 #include "cpu/attention.h"
 #include "cpu/lanes.h"
 #include "cpu/math.h"
+#include "spec/philox.h"
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
 
@@ -63,6 +64,21 @@ void weigh_backward(const ScoreRow<T>& row, T* scores, T* grads, T log_sum, T de
 }
 
 template <class T>
+void drop(const AttentionDropout& how, int64_t first, T* x, int64_t n) {
+  const T scale = static_cast<T>(how.scale);
+  uint32_t words[kTileWords];
+  for (int64_t i = 0; i < n;) {
+    const int64_t number = first + i, start = number % kTileWords;
+    const int64_t count = n - i < kTileWords - start ? n - i : kTileWords - start;
+    philox_tile(how.seed, how.offset + static_cast<uint64_t>(number / kTileWords * kTileCounters),
+                words);
+    for (int64_t k = 0; k < count; ++k)
+      x[i + k] = uint64_t{words[start + k]} < how.threshold ? T(0) : x[i + k] * scale;
+    i += count;
+  }
+}
+
+template <class T>
 void scale(T* x, int64_t n, T factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
@@ -74,7 +90,7 @@ T dot(const T* a, const T* b, int64_t n) {
 
 template <class T>
 constexpr AttentionKernels<T> kernels_of() {
-  return {weigh<T>, weigh_backward<T>, scale<T>, dot<T>};
+  return {weigh<T>, weigh_backward<T>, drop<T>, scale<T>, dot<T>};
 }
 
 }  // namespace

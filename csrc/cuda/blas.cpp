@@ -80,7 +80,7 @@ enum ProductAttribute { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPo
 enum LayoutAttribute { kBatchCount = 5, kBatchStride = 6 };
 enum PreferenceAttribute { kWorkspaceBytes = 1, kReductionSchemes = 3, kAlignmentOfA = 5 };
 constexpr int kTransposed = 1;
-constexpr int kEpilogueBias = 4, kEpilogueSumsOfFirst = 256;
+constexpr int kEpilogueBias = 4, kEpilogueSumsOfSecond = 512;
 constexpr uint32_t kReductionsInComputeType = 2;
 
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
@@ -190,7 +190,7 @@ struct Kind {
 
   static int64_t flags(const Product& p) {
     int64_t flags = static_cast<int64_t>(p.dtype) << 8 | compute_type(p.dtype);
-    for (bool flag : {p.a.transposed, p.b.transposed, p.bias != nullptr, p.column_sums != nullptr,
+    for (bool flag : {p.a.transposed, p.b.transposed, p.bias != nullptr, p.row_sums != nullptr,
                       allows_narrow_reduction(p.dtype)})
       flags = flags << 1 | flag;
     for (const void* data : {p.a.data, p.b.data, static_cast<const void*>(p.c)})
@@ -270,8 +270,8 @@ PreferenceHandle create_preference(const Product& p) {
   return preference;
 }
 
-// What is added to each row of the result, or takes the sums of the columns of b.
-const void* row_of_epilogue(const Product& p) { return p.bias ? p.bias : p.column_sums; }
+// What is added to each row of the result, or takes the sums of the rows of a.
+const void* row_of_epilogue(const Product& p) { return p.bias ? p.bias : p.row_sums; }
 
 Plan make_plan(const Product& p, int device) {
   const Functions& functions = library().functions;
@@ -283,7 +283,7 @@ Plan make_plan(const Product& p, int device) {
   if (p.b.transposed) set_product(plan.product, kTransposeA, int32_t{kTransposed});
   if (p.a.transposed) set_product(plan.product, kTransposeB, int32_t{kTransposed});
   if (const void* row = row_of_epilogue(p)) {
-    set_product(plan.product, kEpilogue, p.bias ? kEpilogueBias : kEpilogueSumsOfFirst);
+    set_product(plan.product, kEpilogue, p.bias ? kEpilogueBias : kEpilogueSumsOfSecond);
     set_product(plan.product, kBiasPointer, row);
   }
   plan.first = create_layout(p, p.b, p.k, p.n);

@@ -1,11 +1,16 @@
-// Convolution: csrc/cpu/conv.cpp tells what the ops are, kernels/conv.cu how they are computed. Kernels of one tap
-// without stride are plain products.
+// Convolution: csrc/cpu/conv.cpp tells what the ops are. cuDNN computes them (conv_dnn.h), and where it does not,
+// kernels/conv.cu; of those, kernels of one tap without stride are plain products.
+//
+// All tensors of a call are in the usual order, or have their channels last. Kernels of our own know the
+// usual order, and float32 and float64, alone: copies are made for them.
 #include <algorithm>
 
 #include "core/registry.h"
 #include "core/tensor.h"
+#include "cuda/conv_dnn.h"
 #include "cuda/elements.h"
 #include "cuda/launch.h"
+#include "cuda/plain.h"
 #include "cuda/product.h"
 
 namespace tapegrad::cuda {
@@ -140,11 +145,10 @@ void multiply_images(const ConvArguments& a, bool transposed, DType dtype, int d
   multiply(p, device);
 }
 
-// ---- the ops; operands are contiguous, of float32 or float64
+// ---- by kernels of our own: operands are contiguous, of float32 or float64
 
-void conv(const OpCall& call) {
+void conv_plain(const OpCall& call) {
   const TensorImpl& y = call.out();
-  if (y.numel() == 0) return;
   const ConvArguments a = arguments_of(call, call.in(0), call.in(1), y);
   const int device = y.device().index;
   if (is_pointwise(a)) return multiply_images(a, false, y.dtype(), device);
@@ -155,9 +159,8 @@ void conv(const OpCall& call) {
 }
 
 // Of y's gradient, w and perhaps a bias: x's gradient, or the transposed convolution.
-void conv_grad_input(const OpCall& call) {
+void conv_grad_input_plain(const OpCall& call) {
   const TensorImpl& x = call.out();
-  if (x.numel() == 0) return;
   const ConvArguments a = arguments_of(call, x, call.in(1), call.in(0));
   const int device = x.device().index;
   if (is_pointwise(a)) return multiply_images(a, true, x.dtype(), device);
@@ -170,9 +173,8 @@ void conv_grad_input(const OpCall& call) {
 }
 
 // Of x and y's gradient: w's gradient.
-void conv_grad_weight(const OpCall& call) {
+void conv_grad_weight_plain(const OpCall& call) {
   const TensorImpl& w = call.out();
-  if (w.numel() == 0) return;
   ConvArguments a = arguments_of(call, call.in(0), w, call.in(1));
   const int device = w.device().index;
   static auto &cache = *new KernelCache, &adding = *new KernelCache;
@@ -195,10 +197,17 @@ void conv_grad_weight(const OpCall& call) {
               PartsArguments{w.numel(), a.splits, parts->data(), w.data()});
 }
 
+// ---- the ops
+
+template <ConvPart part, Kernel plain>
+void convolve(const OpCall& call) {
+  if (call.out().numel() > 0 && !convolve_with_dnn(part, call)) run_plain(plain, call);
+}
+
 const KernelList<DeviceType::CUDA> kKernels = {
-    {"conv", conv},
-    {"conv_grad_input", conv_grad_input},
-    {"conv_grad_weight", conv_grad_weight},
+    {"conv", convolve<ConvPart::Forward, conv_plain>},
+    {"conv_grad_input", convolve<ConvPart::GradInput, conv_grad_input_plain>},
+    {"conv_grad_weight", convolve<ConvPart::GradWeight, conv_grad_weight_plain>},
 };
 
 }  // namespace

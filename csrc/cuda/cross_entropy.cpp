@@ -20,6 +20,7 @@ constexpr int64_t kEnoughLines = 16 * 1024;  // for a thread to take each
 constexpr int64_t kLongRow = 512;
 // Of a row, in the registers of a thread. The longer its part, the less it waits for others: a warp for no other.
 constexpr int kMostFloats = 128, kMostDoubles = 16;
+constexpr int kHoldingThreads = 256;  // of a block, at so many registers
 
 // As in tapegrad/cuda/kernels/cross_entropy.cu.
 struct LossArguments {
@@ -58,9 +59,11 @@ FunctionHandle find_kernel(const TensorImpl& x, LossKernel which, const RowShape
     if (which == LossKernel::Lines) rest = concat(", true, ", shape.width);
     if (which == LossKernel::Columns) rest = ", false, 1";
     if (which == LossKernel::BackwardRows) rest = concat(", ", shape.width);
-    const bool is_large = which == LossKernel::Few || which == LossKernel::Total;
+    const char* bounds = "";
+    if (which == LossKernel::Few || which == LossKernel::Total) bounds = "\n1024";
+    if (which == LossKernel::Lines) bounds = "\n512";  // kLongRowThreads
     return concat("file cross_entropy.cu\nLossArguments\n", kNames[static_cast<int>(which)], "<",
-                  kernel_type(x.dtype()), rest, ">", is_large ? "\n1024" : "");
+                  kernel_type(x.dtype()), rest, ">", bounds);
   });
 }
 
@@ -72,8 +75,7 @@ FunctionHandle find_kernel(const TensorImpl& x, LossKernel which, const RowShape
 // What both directions have in common.
 LossArguments arguments_of(const OpCall& call, size_t x_at, size_t weight_at) {
   const TensorImpl& x = call.in(x_at);
-  if (x.dtype() != DType::Float32 && x.dtype() != DType::Float64)
-    fail_unsupported_dtype(call.op.name, x.dtype());
+  if (!is_floating(x.dtype())) fail_unsupported_dtype(call.op.name, x.dtype());
   LossArguments arguments{};
   arguments.x = x.data();
   arguments.target = call.in(x_at + 1).data();
@@ -97,7 +99,7 @@ void find_losses(const TensorImpl& x, const LossArguments& arguments) {
     shape.width = row_width(arguments.classes, x.dtype(), {arguments.x});
     const int most = x.dtype() == DType::Float64 ? kMostDoubles : kMostFloats;
     const RowShape held =
-        RowShape::of(arguments.classes, shape.width, most, RowShape::kMostThreads, most);
+        RowShape::of(arguments.classes, shape.width, most, kHoldingThreads, most);
     if (held.fits())
       return launch_with(find_kernel(x, LossKernel::Rows, held), device,
                          held.blocks(arguments.lines), held.threads, arguments);
@@ -137,7 +139,7 @@ void cross_entropy(const OpCall& call) {
   }
   Tensor losses;
   if (!arguments.is_single) {
-    losses = empty("cross_entropy", DimVector{arguments.lines}, x.dtype(), x.device());
+    losses = empty("cross_entropy", DimVector{arguments.lines}, call.out(1).dtype(), x.device());
     arguments.losses = losses->data();
   }
   if (arguments.lines > 0) find_losses(x, arguments);

@@ -16,6 +16,9 @@ constexpr int kEarlyCapability = 9;
 void* const kArgumentBuffer = reinterpret_cast<void*>(1);
 void* const kArgumentSize = reinterpret_cast<void*>(2);
 
+// Never destroyed. Under Note [The GIL guards handles].
+auto& descriptions = *new std::unordered_map<FunctionHandle, std::string>;
+
 }  // namespace
 
 FunctionHandle load_kernel(const std::string& description, int device) {
@@ -33,7 +36,14 @@ FunctionHandle load_kernel(const std::string& description, int device) {
   FunctionHandle function;
   check(driver().get_function(&function, module, "kernel"), "cuda: loading a kernel");
   loaded[device].emplace(description, function);
+  descriptions.emplace(function, description);
   return function;
+}
+
+const std::string& kernel_description(FunctionHandle kernel) {
+  static const std::string& unknown = *new std::string("kernel");
+  const auto found = descriptions.find(kernel);
+  return found == descriptions.end() ? unknown : found->second;
 }
 
 void launch(FunctionHandle function, int device, int64_t blocks, int threads, void* arguments,
@@ -56,7 +66,12 @@ void launch(FunctionHandle function, int device, int64_t blocks, int threads, vo
                             current_stream(device),
                             &early,
                             starts_now};
-  check(driver().launch(&config, function, nullptr, extra), "cuda: launching a kernel");
+  if (launch_watch) [[unlikely]]
+    launch_watch(function, true);
+  const Result result = driver().launch(&config, function, nullptr, extra);
+  if (launch_watch) [[unlikely]]
+    launch_watch(function, false);
+  check(result, "cuda: launching a kernel");
 }
 
 const char* kernel_type(DType dtype) {

@@ -35,6 +35,11 @@ inline std::string (*compile_kernel)(const std::string& description, int device)
 
 // A kernel of a device. Compiles and loads it, if nobody has done so before.
 FunctionHandle load_kernel(const std::string& description, int device);
+// What a kernel was loaded by; "kernel" for one that is not known.
+const std::string& kernel_description(FunctionHandle kernel);
+
+// Called before and after a kernel is launched, where a profile wants to know which (cuda/profile.h).
+inline void (*launch_watch)(FunctionHandle kernel, bool begins) = nullptr;
 
 // The kernels of a family, by a number that says which one: what is looked up at each call.
 class KernelCache {

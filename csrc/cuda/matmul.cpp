@@ -188,7 +188,7 @@ Tensor copy_of_factor(const TensorImpl& x) {
 }
 
 // Output (..., m, n) is contiguous. Attributes: alpha, beta. A third input, of one product, is a contiguous row
-// to be added. A second output, of one product, takes the sums of the second input's columns.
+// to be added. A second output, of one product, takes the sums of the first input's rows.
 void matmul(const OpCall& call) {
   const TensorImpl &a = call.in(0), &out = call.out();
   if (out.numel() == 0) return;
@@ -197,7 +197,7 @@ void matmul(const OpCall& call) {
   Product p{out.dtype(),           out.size(d - 2), n, a.size(d - 1),      factor_of(a),
             factor_of(call.in(1)), out.data(),      n, call.attributes[0], call.attributes[1]};
   if (call.inputs.size() > 2) p.bias = call.in(2).data();
-  if (call.outputs.size() > 1) p.column_sums = call.out(1).data();
+  if (call.outputs.size() > 1) p.row_sums = call.out(1).data();
   const int device = out.device().index;
   if (d == 2) return multiply(p, device);
   Batch batch(call);
@@ -217,13 +217,13 @@ const KernelList<DeviceType::CUDA> kKernels = {
 
 void multiply(const Product& product, int device) {
   const bool has_vector = (product.m == 1 || product.n == 1) && product.k > 0;
-  if (product.column_sums) {
+  if (product.row_sums) {
     if (!has_vector && multiply_with_blas(product, device)) return;
-    sum_columns(product, device);
+    sum_rows(product, device);
   }
   if (has_vector) return multiply_vector(product, device);
   Product plain = product;
-  plain.column_sums = nullptr;
+  plain.row_sums = nullptr;
   if (!multiply_with_blas(plain, device)) multiply_with_kernel(plain, device);
 }
 

@@ -1,5 +1,8 @@
-// Normalisation over rows (layer_norm, rms_norm) and over channels of a batch (batch_norm). Operands are contiguous.
+// Normalisation over rows (layer_norm, rms_norm) and over channels of a batch (batch_norm). Operands are contiguous;
+// those of batch_norm may have their channels last, all of them, and may be halves, whose channels have numbers of
+// float32.
 #include <algorithm>
+#include <bit>
 
 #include "core/registry.h"
 #include "cuda/launch.h"
@@ -12,8 +15,11 @@ namespace {
 
 void check_dtype(const OpCall& call) {
   const DType dtype = call.in(0).dtype();
-  if (dtype != DType::Float32 && dtype != DType::Float64)
-    fail_unsupported_dtype(call.op.name, dtype);
+  if (!is_floating(dtype)) fail_unsupported_dtype(call.op.name, dtype);
+}
+// Of statistics and sums.
+DType compute_dtype(const TensorImpl& x) {
+  return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
 }
 // Null where it is not there.
 void* optional_data(const TensorImpl& tensor, bool there) {
@@ -120,7 +126,7 @@ void add_up_groups(const TensorImpl& x, const LayerArguments& arguments) {
 
 Tensor make_sums(const TensorImpl& x, LayerArguments& arguments) {
   Tensor sums = empty("layer_norm_backward", DimVector{arguments.groups, 2, arguments.length},
-                      x.dtype(), x.device());
+                      compute_dtype(x), x.device());
   arguments.sums = sums->data();
   return sums;
 }
@@ -194,48 +200,67 @@ struct BatchArguments {
   void* out;
   void* channel_outs[3];
   int64_t count, channels, inner;
+  int64_t strips, rows;
   double per_channel, eps;
-  int given, unused;
+  int given, lanes;
 };
 
 // Every dimension but that of the channels.
 constexpr uint64_t kAllButChannels = ~uint64_t{2};
 
+DType channel_dtype(DType dtype) { return is_reduced_float(dtype) ? DType::Float32 : dtype; }
+
 void put_shape(BatchArguments& arguments, const TensorImpl& x) {
   arguments.count = x.numel();
   arguments.channels = x.size(1);
   const int64_t planes = x.size(0) * x.size(1);
-  arguments.inner = planes ? std::max<int64_t>(1, x.numel() / planes) : 1;
+  const bool channels_last = !x.is_contiguous();
+  arguments.inner = planes && !channels_last ? std::max<int64_t>(1, x.numel() / planes) : 1;
   arguments.per_channel = static_cast<double>(x.numel()) / static_cast<double>(arguments.channels);
 }
 
+// How the rows of a block with its channels last are shared out; returns the number of blocks.
+int64_t put_rows(BatchArguments& arguments, int width) {
+  constexpr int kRows = 4, kMostLanes = 32;  // as the kernel reads them
+  const int64_t vectors = arguments.channels / width, rows = arguments.count / arguments.channels;
+  arguments.lanes = static_cast<int>(
+      std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(vectors)), kMostLanes));
+  arguments.strips = divide_up(vectors, arguments.lanes);
+  const int64_t at_a_time = int64_t{kRows} * (kElementThreads / arguments.lanes);
+  const int64_t chunks =
+      std::clamp<int64_t>(2 * kEnoughBlocks / arguments.strips, 1, divide_up(rows, at_a_time));
+  arguments.rows = divide_up(rows, chunks);
+  return arguments.strips * divide_up(rows, arguments.rows);
+}
+
 // Of elements, or of channels alone where no element is wanted.
-void launch_batch(const TensorImpl& x, bool backward, const BatchArguments& arguments) {
+void launch_batch(const TensorImpl& x, bool backward, BatchArguments arguments) {
   static auto& cache = *new KernelCache;
+  enum Walk : uint8_t { kChannels, kPlanes, kRows };
   const bool elements = arguments.out != nullptr && arguments.count > 0;
-  const int64_t run = arguments.inner > 1 ? arguments.inner : arguments.channels;
+  const Walk walk = !elements ? kChannels : arguments.inner > 1 ? kPlanes : kRows;
+  const int64_t run = walk == kPlanes ? arguments.inner : arguments.channels;
   const int width = row_width(run, x.dtype(), {arguments.x, arguments.grad, arguments.out});
-  const bool one_channel = arguments.inner > 1 || width == 1;
   const uint64_t key = static_cast<uint64_t>(x.dtype()) << 8 | static_cast<uint64_t>(width) << 3 |
-                       uint64_t{one_channel} << 2 | uint64_t{elements} << 1 | backward;
+                       static_cast<uint64_t>(walk) << 1 | backward;
   const FunctionHandle kernel = cache.find(x.device().index, key, [&] {
-    const char* type = kernel_type(x.dtype());
-    const std::string norm = concat(backward ? "NormBackward<" : "NormForward<", type, ">");
+    const std::string norm = concat(backward ? "NormBackward<" : "NormForward<",
+                                    kernel_type(channel_dtype(x.dtype())), ">");
     const std::string start = "file batch_norm.cu\nBatchArguments\n";
-    if (!elements) return concat(start, "batch_norm_channels<", type, ", ", norm, ">");
-    return concat(start, "batch_norm_elements<", type, ", ", norm, ", ", width, ", ",
-                  one_channel ? "true" : "false", ">");
+    if (walk == kChannels) return concat(start, "batch_norm_channels<", norm, ">");
+    return concat(start, walk == kRows ? "batch_norm_rows<" : "batch_norm_planes<",
+                  kernel_type(x.dtype()), ", ", norm, ", ", width, ">");
   });
-  const int64_t blocks =
-      elements ? divide_up(arguments.count, int64_t{kElementThreads} * kPieces * width)
-               : divide_up(arguments.channels, kElementThreads);
+  int64_t blocks = divide_up(arguments.channels, kElementThreads);
+  if (walk == kPlanes)
+    blocks = divide_up(arguments.count, int64_t{kElementThreads} * kPieces * width);
+  if (walk == kRows) blocks = put_rows(arguments, width);
   launch_with(kernel, x.device().index, blocks, kElementThreads, arguments);
 }
 
 // Attributes: eps, whether statistics are given, whether there is a weight, and a bias. Of x, [mean, var], weight,
 // bias: y, mean, variance, rstd.
 void batch_norm(const OpCall& call) {
-  check_dtype(call);
   const TensorImpl& x = call.in(0);
   if (x.size(1) == 0) return;
   const bool given = call.integer(1), has_weight = call.integer(2), has_bias = call.integer(3);
@@ -244,7 +269,7 @@ void batch_norm(const OpCall& call) {
   put_shape(arguments, x);
   if (!given) {
     static auto& cache = *new KernelCache;
-    Reduction moments{x, kAllButChannels, "reduce.cu", "Moments", 0, x.dtype()};
+    Reduction moments{x, kAllButChannels, "reduce.cu", "Moments", 0, channel_dtype(x.dtype())};
     moments.outs[0] = call.out(2).data();
     moments.outs[1] = call.out(1).data();
     reduce(cache, moments, arguments.channels);
@@ -264,17 +289,17 @@ void batch_norm(const OpCall& call) {
 // Attributes: whether statistics were given, whether there is a weight, which gradients are wanted (of x, weight,
 // bias). Of grad, x, mean, rstd, weight: grad_x, grad_weight, grad_bias, those not wanted empty.
 void batch_norm_backward(const OpCall& call) {
-  check_dtype(call);
   const TensorImpl &grad = call.in(0), &x = call.in(1);
   if (x.size(1) == 0) return;
   BatchArguments arguments{};
   put_shape(arguments, x);
+  const DType wide = channel_dtype(x.dtype());
   const Tensor sums =
-      empty("batch_norm_backward", DimVector{2, arguments.channels}, x.dtype(), x.device());
+      empty("batch_norm_backward", DimVector{2, arguments.channels}, wide, x.device());
   auto* first = static_cast<char*>(sums->data());
-  char* second = first + arguments.channels * static_cast<int64_t>(itemsize(x.dtype()));
+  char* second = first + arguments.channels * static_cast<int64_t>(itemsize(wide));
   static auto& cache = *new KernelCache;
-  Reduction reduction{grad, kAllButChannels, "batch_norm.cu", "BatchSums", 0, x.dtype()};
+  Reduction reduction{grad, kAllButChannels, "batch_norm.cu", "BatchSums", 0, wide};
   reduction.outs[0] = first;
   reduction.outs[1] = second;
   reduction.second = x.data();

@@ -1,4 +1,7 @@
 // Pooling: csrc/cpu/pooling.cpp tells what the ops are, kernels/pooling.cu how they are computed.
+//
+// Pools and their derivatives take tensors in the usual order, or with their channels last, all of a call, and halves
+// as they are. What goes by places alone takes neither: see plain.h.
 #include <algorithm>
 
 #include "core/registry.h"
@@ -8,6 +11,7 @@
 #include "cuda/launch.h"
 #include "cuda/meet.h"
 #include "cuda/move.h"
+#include "cuda/plain.h"
 #include "cuda/settings.h"
 
 namespace tapegrad::cuda {
@@ -25,7 +29,7 @@ struct PoolWindows {
   double divisor = 0;
 };
 struct PoolArguments {
-  int64_t count;
+  int64_t count, channels;
   PoolWindows windows;
   const void *x, *places;
   void *y, *found;
@@ -40,6 +44,7 @@ struct PlaneArguments {
 // ---- windows
 
 constexpr int64_t kLargeWindow = 128;  // elements that are worth a warp
+constexpr int64_t kManyResults = 64 * 1024;
 
 // `geometry` is where the kernel of the first dimension stands among the attributes.
 PoolWindows windows_of(const OpCall& call, size_t geometry, const TensorImpl& x,
@@ -78,7 +83,10 @@ bool is_narrow(const PoolWindows& windows, int64_t count) {
   return fits;
 }
 
-bool has_large_windows(const PoolWindows& windows) {
+// Whether a warp shares the places of a window. Where channels lie last neighbouring threads read neighbouring elements
+// by themselves, and do so where there are enough of them.
+bool shares_windows(const PoolWindows& windows, int64_t channels, int64_t results) {
+  if (channels && results >= kManyResults) return false;
   int64_t size = 1;
   for (const PoolDim& dim : windows.dim)
     size *= windows.adaptive ? (dim.in + dim.out - 1) / dim.out : std::min(dim.kernel, dim.in);
@@ -87,9 +95,16 @@ bool has_large_windows(const PoolWindows& windows) {
 
 const char* index_type(bool narrow) { return narrow ? "int" : "int64"; }
 
-uint64_t key_of(DType dtype, bool a = false, bool b = false, bool c = false) {
-  return static_cast<uint64_t>(dtype) << 3 | static_cast<uint64_t>(a) << 2 |
-         static_cast<uint64_t>(b) << 1 | static_cast<uint64_t>(c);
+// Where they lie last, else zero.
+int64_t channels_last(const TensorImpl& x, const TensorImpl& y) {
+  return x.is_contiguous() && y.is_contiguous() ? 0 : x.size(1);
+}
+
+const char* text(bool is) { return is ? "true" : "false"; }
+
+uint64_t key_of(DType dtype, bool a = false, bool b = false, bool c = false, bool d = false) {
+  return static_cast<uint64_t>(dtype) << 4 | static_cast<uint64_t>(a) << 3 |
+         static_cast<uint64_t>(b) << 2 | static_cast<uint64_t>(c) << 1 | static_cast<uint64_t>(d);
 }
 
 // A thread for each of `count`, or a warp.
@@ -110,7 +125,7 @@ void fill_bytes(const TensorImpl& x, unsigned char value) {
         "fill");
 }
 
-// ---- the ops; operands are contiguous, of float32, float64 or, where no derivative is, int64
+// ---- the ops; operands are of floating dtypes or, where no derivative is, of int64
 
 void max_pool(const OpCall& call) {
   const TensorImpl &x = call.in(0), &y = call.out(0);
@@ -118,15 +133,19 @@ void max_pool(const OpCall& call) {
   const PoolWindows windows = windows_of_pool(call, x, y);
   const TensorImpl* found = call.outputs.size() > 1 ? call.outputs[1] : nullptr;
   const bool narrow = is_narrow(windows, std::max(x.numel(), y.numel()));
-  const bool warps = has_large_windows(windows), wide = found && found->dtype() == DType::Int64;
+  const int64_t channels = channels_last(x, y);
+  const bool warps = shares_windows(windows, channels, y.numel());
+  const bool wide = found && found->dtype() == DType::Int64;
   static auto& cache = *new KernelCache;
   const int device = y.device().index;
-  const FunctionHandle kernel = cache.find(device, key_of(x.dtype(), narrow, warps, wide), [&] {
+  const uint64_t key = key_of(x.dtype(), narrow, warps, wide, channels);
+  const FunctionHandle kernel = cache.find(device, key, [&] {
     return concat("file pooling.cu\nPoolArguments\nmax_pool<", kernel_type(x.dtype()), ", ",
-                  index_type(!wide), ", ", index_type(narrow), ", ", warps ? "true" : "false", ">");
+                  index_type(!wide), ", ", index_type(narrow), ", ", text(warps), ", ",
+                  text(channels), ">");
   });
   launch_each(kernel, device, y.numel(), warps,
-              PoolArguments{y.numel(), windows, x.data(), nullptr, y.data(),
+              PoolArguments{y.numel(), channels, windows, x.data(), nullptr, y.data(),
                             found ? found->data() : nullptr});
 }
 
@@ -135,15 +154,16 @@ void avg_pool(const OpCall& call) {
   if (y.numel() == 0) return;
   const PoolWindows windows = windows_of_pool(call, x, y);
   const bool narrow = is_narrow(windows, std::max(x.numel(), y.numel()));
-  const bool warps = has_large_windows(windows);
+  const int64_t channels = channels_last(x, y);
+  const bool warps = shares_windows(windows, channels, y.numel());
   static auto& cache = *new KernelCache;
   const int device = y.device().index;
-  const FunctionHandle kernel = cache.find(device, key_of(x.dtype(), narrow, warps), [&] {
+  const FunctionHandle kernel = cache.find(device, key_of(x.dtype(), narrow, warps, channels), [&] {
     return concat("file pooling.cu\nPoolArguments\navg_pool<", kernel_type(x.dtype()), ", ",
-                  index_type(narrow), ", ", warps ? "true" : "false", ">");
+                  index_type(narrow), ", ", text(warps), ", ", text(channels), ">");
   });
   launch_each(kernel, device, y.numel(), warps,
-              PoolArguments{y.numel(), windows, x.data(), nullptr, y.data(), nullptr});
+              PoolArguments{y.numel(), channels, windows, x.data(), nullptr, y.data(), nullptr});
 }
 
 void avg_pool_backward(const OpCall& call) {
@@ -154,12 +174,14 @@ void avg_pool_backward(const OpCall& call) {
   const bool narrow = is_narrow(windows, std::max(grad.numel(), grad_x.numel()));
   static auto& cache = *new KernelCache;
   const int device = grad.device().index;
-  const FunctionHandle kernel = cache.find(device, key_of(grad.dtype(), narrow), [&] {
+  const int64_t channels = channels_last(grad_x, grad);
+  const FunctionHandle kernel = cache.find(device, key_of(grad.dtype(), narrow, channels), [&] {
     return concat("file pooling.cu\nPoolArguments\navg_pool_backward<", kernel_type(grad.dtype()),
-                  ", ", index_type(narrow), ">");
+                  ", ", index_type(narrow), ", ", text(channels), ">");
   });
   launch_each(kernel, device, grad_x.numel(), false,
-              PoolArguments{grad_x.numel(), windows, grad.data(), nullptr, grad_x.data(), nullptr});
+              PoolArguments{grad_x.numel(), channels, windows, grad.data(), nullptr, grad_x.data(),
+                            nullptr});
 }
 
 // Where the places are those of windows, each place of the result asks the windows that cover it.
@@ -170,13 +192,15 @@ void max_pool_backward(const OpCall& call) {
   const bool wide = places.dtype() == DType::Int64;
   static auto& cache = *new KernelCache;
   const int device = grad.device().index;
-  const FunctionHandle kernel = cache.find(device, key_of(grad.dtype(), narrow, wide), [&] {
+  const int64_t channels = channels_last(grad_x, grad);
+  const uint64_t key = key_of(grad.dtype(), narrow, wide, channels);
+  const FunctionHandle kernel = cache.find(device, key, [&] {
     return concat("file pooling.cu\nPoolArguments\nmax_pool_backward<", kernel_type(grad.dtype()),
-                  ", ", index_type(!wide), ", ", index_type(narrow), ">");
+                  ", ", index_type(!wide), ", ", index_type(narrow), ", ", text(channels), ">");
   });
-  launch_each(
-      kernel, device, grad_x.numel(), false,
-      PoolArguments{grad_x.numel(), windows, grad.data(), places.data(), grad_x.data(), nullptr});
+  launch_each(kernel, device, grad_x.numel(), false,
+              PoolArguments{grad_x.numel(), channels, windows, grad.data(), places.data(),
+                            grad_x.data(), nullptr});
 }
 
 // Elements of a plane: of the last `rank` dimensions.
@@ -232,12 +256,8 @@ void plane_add_in_order(const OpCall& call) {
 }
 
 // The same in any order: see Note [Any order].
-void plane_scatter(const OpCall& call) {
+void plane_add(const OpCall& call) {
   const TensorImpl &x = call.in(0), &places = call.in(1), &y = call.out();
-  if (y.numel() == 0) return;
-  if (x.numel() == 0) return fill_bytes(y, 0);
-  const bool knows_windows = call.integer(2) != 0;
-  if (knows_windows) return max_pool_backward(call);
   fill_bytes(y, 0);
   if (deterministic_algorithms) return plane_add_in_order(call);
   static auto& cache = *new KernelCache;
@@ -247,6 +267,15 @@ void plane_scatter(const OpCall& call) {
       find_plane_kernel(cache, "plane_add", &x, &places, device), device, x.numel(), false,
       PlaneArguments{x.numel(), plane_size(x, rank), plane_size(y, rank), x.data(), places.data(),
                      y.data(), nullptr, place_errors(call.op.name, device, plane_size(y, rank))});
+}
+
+void plane_scatter(const OpCall& call) {
+  const TensorImpl &x = call.in(0), &y = call.out();
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) return fill_bytes(y, 0);
+  const bool knows_windows = call.integer(2) != 0;
+  if (knows_windows) return max_pool_backward(call);
+  run_plain(plane_add, call);
 }
 
 // Of those that go to one place the last stays: they compete for it before it is written.
@@ -275,9 +304,9 @@ const KernelList<DeviceType::CUDA> kKernels = {
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},
     {"avg_pool_backward", avg_pool_backward},
-    {"plane_gather", plane_gather},
+    {"plane_gather", [](const OpCall& call) { run_plain(plane_gather, call); }},
     {"plane_scatter", plane_scatter},
-    {"max_unpool", max_unpool},
+    {"max_unpool", [](const OpCall& call) { run_plain(max_unpool, call); }},
 };
 
 }  // namespace

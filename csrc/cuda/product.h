@@ -25,7 +25,7 @@ struct Product {
   Scalar alpha = 1, beta = 0;
   const void* bias = nullptr;
   int64_t batch = 1, c_batch_stride = 0;
-  void* column_sums = nullptr;  // of b, n of them; with products that are no batch and have no bias
+  void* row_sums = nullptr;  // of a, m of them; with products that are no batch and have no bias
 };
 
 // On the current stream of the device, by whatever is fastest.

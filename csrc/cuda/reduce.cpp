@@ -21,6 +21,9 @@ constexpr int64_t kLeastCut = 64 * 1024;  // elements below which a second launc
 constexpr int64_t kShortColumn = 32;
 constexpr int kColumnThreads = 256, kWarpThreads = 128, kMostRowThreads = 512;
 constexpr int kWarp = 32;
+// Results beside each other whose parts a block puts together: they fill lines of the cache, and the more threads
+// a result has, the fewer states one of them goes through one after the other.
+constexpr int kPartLanes = 4;
 constexpr int64_t kStateBytes = 32;  // of any rule, at most
 constexpr int kMatrix = 1, kFewAxes = 4;
 
@@ -269,7 +272,7 @@ void reduce(KernelCache& cache, const Reduction& reduction, int64_t results) {
   launch_plan(cache, reduction, plan, states->data());
   plan.walk = Walk::Parts;
   plan.threads = kColumnThreads;
-  plan.lanes = power_above(results, kWarp);
+  plan.lanes = power_above(results, kPartLanes);
   launch_plan(cache, reduction, plan, states->data());
 }
 

@@ -38,6 +38,7 @@ struct RowShape {
     if (width == 1) most /= 2;
     for (const int elements : {4, 8, 16, 32, 64, 128}) {
       if (elements > most) break;
+      if (elements < width) continue;
       shape.by_warp = length <= elements * kWarp;
       // Threads of a block that hold few elements wait for each other more than they read.
       const bool by_block = elements >= std::min(least, most) && length <= elements * most_threads;

@@ -109,8 +109,7 @@ void run_columns(const Job& job, SoftmaxArguments& arguments) {
 template <bool kBackward, bool kLog>
 void softmax(const OpCall& call) {
   const TensorImpl& x = call.in(0);
-  if (x.dtype() != DType::Float32 && x.dtype() != DType::Float64)
-    fail_unsupported_dtype(call.op.name, x.dtype());
+  if (!is_floating(x.dtype())) fail_unsupported_dtype(call.op.name, x.dtype());
   if (call.out().numel() == 0) return;
   SoftmaxArguments arguments{};
   arguments.in = x.data();

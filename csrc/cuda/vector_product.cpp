@@ -151,9 +151,9 @@ void multiply_vector(const Product& p, int device) {
   if (a.splits > 1) add_parts(a, p.dtype, device);
 }
 
-void sum_columns(const Product& p, int device) {
-  const Factor ones{nullptr, 1};
-  multiply_vector({p.dtype, 1, p.n, p.k, ones, p.b, p.column_sums, p.n}, device);
+void sum_rows(const Product& p, int device) {
+  const Factor ones{nullptr, 1}, columns{p.a.data, p.a.leading, !p.a.transposed};
+  multiply_vector({p.dtype, 1, p.m, p.k, ones, columns, p.row_sums, p.m}, device);
 }
 
 }  // namespace tapegrad::cuda

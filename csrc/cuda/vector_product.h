@@ -8,7 +8,7 @@ namespace tapegrad::cuda {
 // Of m = 1 or n = 1, and k > 0.
 void multiply_vector(const Product& product, int device);
 
-// The column sums of a product's b, if k > 0.
-void sum_columns(const Product& product, int device);
+// The row sums of a product's a, if k > 0.
+void sum_rows(const Product& product, int device);
 
 }  // namespace tapegrad::cuda

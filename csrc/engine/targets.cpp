@@ -22,6 +22,16 @@ static Tensor copy_in_layout(const Tensor& grad, const Tensor& like, bool record
   return y;
 }
 
+// A view of all of its memory that nobody else has, such as the transpose of a product, without what it is a view of: then
+// that memory may be its own. Others are returned as they are.
+static Tensor without_base(Tensor grad) {
+  const AutogradMeta* meta = grad->meta();
+  if (!meta || !meta->extra || !meta->extra->base.defined() || requires_grad(grad)) return grad;
+  const auto shown = static_cast<size_t>(grad.numel()) * itemsize(grad.dtype());
+  if (grad->python_object() || grad->count() > 1 || shown != grad->storage().nbytes()) return grad;
+  return alias(grad, grad.sizes(), grad.strides(), grad->offset());
+}
+
 // With the lock held throughout, so that sweeps on several threads add to a shared leaf one after the
 // other.
 void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
@@ -33,6 +43,7 @@ void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   AutogradMeta& meta = ensure_meta(leaf);
   if (!meta.grad.defined()) {
     // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.
+    if (same_sizes(grad.strides(), leaf.strides())) grad = without_base(std::move(grad));
     bool ours = is_sole_owner(grad) && same_sizes(grad.strides(), leaf.strides());
     if (ours) meta.grad = std::move(grad);
     else meta.grad = copy_in_layout(grad, leaf, create_graph);

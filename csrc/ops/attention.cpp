@@ -1,15 +1,18 @@
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "graph/record.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/join.h"
 #include "ops/mask.h"
 #include "ops/matmul.h"
+#include "ops/operand.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -19,17 +22,29 @@ namespace tapegrad {
 
 namespace {
 
-const Op attention_op("attention", {"scale", "causal", "masked"}, kContracts);
-const Op attention_backward_op("attention_backward", {"scale", "causal", "masked"},
-                               kContracts | kUnrecorded);
+// Attributes: see spec/attention.h.
+const Op attention_op("attention", {"scale", "causal", "masked", "kernel"}, kContracts);
+const Op attention_backward_op("attention_backward", {"scale", "causal", "masked", "kernel"},
+                               kContracts | kAnyOrder | kUnrecorded);
+const Op dropout_op("attention_dropout",
+                    {"scale", "causal", "masked", "kernel", "dropout", "seed", "offset"},
+                    kContracts | kRandom);
+const Op dropout_backward_op("attention_dropout_backward",
+                             {"scale", "causal", "masked", "kernel", "dropout", "seed", "offset"},
+                             kContracts | kAnyOrder | kUnrecorded);
 
 const EntryKind attention_entry("scaled_dot_product_attention", attention_op,
                                 {"query", "key", "value", "output", "logsumexp", "mask"});
+const EntryKind dropout_entry("scaled_dot_product_attention", dropout_op,
+                              {"query", "key", "value", "output", "logsumexp", "mask"});
 
-// The kernels step through any strides, but elements of a row must be adjacent.
+// The kernels step through any strides, but elements of a row must be adjacent. Those of CUDA take halves, on the CPU
+// they go through float32, outside the tape.
 Tensor with_rows(const Tensor& x) {
-  if (x.size(3) <= 1 || x.stride(3) == 1) return x;
-  Tensor copy = empty_like(x);
+  const bool is_taken = x.dtype() == DType::Bool || x.dtype() == kernel_dtype(x.dtype()) ||
+                        x->device().type == DeviceType::CUDA;
+  if (is_taken && (x.size(3) <= 1 || x.stride(3) == 1)) return x;
+  Tensor copy = empty_like(x, x.sizes(), is_taken ? x.dtype() : kernel_dtype(x.dtype()));
   copy_into(copy, x);
   return copy;
 }
@@ -43,35 +58,55 @@ Tensor empty_heads(Sizes sizes, const Tensor& like) {
   return alias(memory, sizes, DimVector{length * heads * width, width, heads * width, 1}, 0);
 }
 
+// What a call says beside its operands.
+struct How {
+  double scale;
+  bool causal, masked;
+  AttentionKernel kernel;
+  double dropout;
+  RandomStream stream;
+
+  bool drops() const { return dropout > 0; }
+  // As spec/attention.h lists them.
+  std::vector<Scalar> attributes() const {
+    std::vector<Scalar> all{scale, causal, masked, static_cast<int64_t>(kernel)};
+    if (drops())
+      all.insert(all.end(),
+                 {dropout, static_cast<int64_t>(stream.seed), static_cast<int64_t>(stream.offset)});
+    return all;
+  }
+};
+
 // The result, and the logarithms of the sums of rows.
-std::pair<Tensor, Tensor> run_attention(std::span<const Tensor> inputs, double scale, bool causal,
-                                        bool masked) {
+std::pair<Tensor, Tensor> run_attention(std::span<const Tensor> inputs, const How& how) {
   const Tensor &query = inputs[0], &value = inputs[2];
   const DimVector rows{query.size(0), query.size(1), query.size(2)};
   const DimVector sizes{rows[0], rows[1], rows[2], value.size(3)};
   const Tensor outputs[] = {empty_heads(sizes, query),
-                            empty("attention", rows, query.dtype(), query->device())};
-  const Scalar attributes[] = {scale, causal, masked};
-  dispatch(attention_op, inputs, attributes, outputs);
+                            empty("attention", rows, kernel_dtype(query.dtype()), query->device())};
+  dispatch(how.drops() ? dropout_op : attention_op, inputs, how.attributes(), outputs);
   return {outputs[0], outputs[1]};
 }
 
-struct AttentionBackward final : Entry<attention_entry> {
-  AttentionBackward(bool causal, double scale, bool masked)
-      : causal(causal), scale(scale), masked(masked) {}
+template <const EntryKind& kind>
+struct AttentionBackward final : Entry<kind> {
+  using Entry<kind>::needs;
+  using Entry<kind>::saved;
+
+  explicit AttentionBackward(const How& how) : how(how) {}
 
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (is_differentiating()) return composed(grads[0], grad_inputs);
     Tensor query = with_rows(saved(0)), key = with_rows(saved(1)), value = with_rows(saved(2));
     auto [seen, sums] = results(query, key, value);
-    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, seen, sums};
-    if (masked) inputs.push_back(saved(5));
+    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, with_rows(seen), sums};
+    if (how.masked) inputs.push_back(saved(5));
     const Tensor outputs[] = {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
                               empty_heads(value.sizes(), value)};
-    const Scalar attributes[] = {scale, causal, masked};
-    dispatch(attention_backward_op, inputs, attributes, outputs);
+    dispatch(how.drops() ? dropout_backward_op : attention_backward_op, inputs, how.attributes(),
+             outputs);
     for (size_t i = 0; i < 3; ++i)
-      if (needs(i)) grad_inputs[i] = outputs[i];
+      if (needs(i)) grad_inputs[i] = narrowed(outputs[i], grads[0].dtype());
   }
 
   // What the op returned, and the sums of rows. Of values that were rounded (graph/coding.h) they are
@@ -79,43 +114,78 @@ struct AttentionBackward final : Entry<attention_entry> {
   // rounded score in the exponent can make them arbitrarily large.
   std::pair<Tensor, Tensor> results(const Tensor& query, const Tensor& key,
                                     const Tensor& value) const {
-    if (!saved_values()[0].coded() && !saved_values()[1].coded()) return {saved(3), saved(4)};
+    const auto& values = this->saved_values();
+    if (!values[0].coded() && !values[1].coded()) return {saved(3), saved(4)};
+    return run_attention(operands(query, key, value), how);
+  }
+
+  std::vector<Tensor> operands(const Tensor& query, const Tensor& key, const Tensor& value) const {
     std::vector<Tensor> inputs{query, key, value};
-    if (masked) inputs.push_back(saved(5));
-    return run_attention(inputs, scale, causal, masked);
+    if (how.masked) inputs.push_back(saved(5));
+    return inputs;
   }
 
   // Of recorded ops, with the whole matrix of scores: a derivative that can be differentiated.
   void composed(const Tensor& g, Gradients grad_inputs) {
-    Tensor q = saved(0), k = saved(1), v = saved(2);
+    const DType dtype = kernel_dtype(g.dtype());
+    Tensor q = cast(saved(0), dtype), k = cast(saved(1), dtype), v = cast(saved(2), dtype);
     const DimVector key_sizes(k.sizes()), value_sizes(v.sizes());
     k = for_each_head(k, q.size(1));
     v = for_each_head(v, q.size(1));
-    Tensor scores = matmul(q, matrix_transpose(k)) * scale;
+    Tensor scores = matmul(q, matrix_transpose(k)) * how.scale;
     // One where the query sees a key at all, and what its scores get.
-    Tensor sees =
-        cast(ne(unsqueeze(saved(4), -1), std::numeric_limits<double>::infinity()), q.dtype());
-    if (causal || masked) scores = scores + bias(q, k) * sees;
+    Tensor sees = cast(ne(unsqueeze(saved(4), -1), std::numeric_limits<double>::infinity()), dtype);
+    if (how.causal || how.masked) scores = scores + bias(q, k) * sees;
     Tensor weights = softmax(scores, -1) * sees;
-    Tensor grad_weights = matmul(g, matrix_transpose(v));
+    Tensor grad = cast(g, dtype), used = weights;
+    Tensor grad_weights = matmul(grad, matrix_transpose(v));
+    if (how.drops()) {
+      const Tensor kept = cast(kept_weights(), dtype) * (1 / (1 - how.dropout));
+      used = used * kept;
+      grad_weights = grad_weights * kept;
+    }
     Tensor grad_scores =
-        (grad_weights - sum(grad_weights * weights, DimVector{-1}, true)) * weights * scale;
-    if (needs(0)) grad_inputs[0] = matmul(grad_scores, k);
-    if (needs(1)) grad_inputs[1] = of_each_key(matmul(matrix_transpose(grad_scores), q), key_sizes);
-    if (needs(2)) grad_inputs[2] = of_each_key(matmul(matrix_transpose(weights), g), value_sizes);
+        (grad_weights - sum(grad_weights * weights, DimVector{-1}, true)) * weights * how.scale;
+    if (needs(0)) grad_inputs[0] = cast(matmul(grad_scores, k), g.dtype());
+    if (needs(1))
+      grad_inputs[1] =
+          cast(of_each_key(matmul(matrix_transpose(grad_scores), q), key_sizes), g.dtype());
+    if (needs(2))
+      grad_inputs[2] =
+          cast(of_each_key(matmul(matrix_transpose(used), grad), value_sizes), g.dtype());
+  }
+
+  // Which weights were not dropped, as far as they are not zero anyway: what the op gives for the columns of the identity
+  // as values, laid out as the values were, so that it does what it did for them.
+  Tensor kept_weights() const {
+    const Tensor query = with_rows(detach(saved(0))), key = with_rows(detach(saved(1)));
+    const Tensor value = with_rows(detach(saved(2)));
+    const int64_t keys = key.size(2), width = value.size(3);
+    const Tensor identity = eye(keys, keys, value.dtype(), value->device());
+    std::vector<Tensor> columns;
+    for (int64_t first = 0; first < keys; first += width) {
+      const int64_t count = std::min(width, keys - first);
+      const Tensor part = empty_like(value);
+      copy_into(part, zeros({}, value.dtype(), value->device()));
+      copy_into(narrow(part, 3, 0, count), narrow(identity, 1, first, count));
+      const Tensor seen = run_attention(operands(query, key, part), how).first;
+      columns.push_back(narrow(seen, 3, 0, count));
+    }
+    return ne(cat(columns, 3), 0.0);
   }
 
   // What is added to the scores: as low as makes the weight zero, but finite.
   Tensor bias(const Tensor& q, const Tensor& k) const {
     const double lowest = q.dtype() == DType::Float32 ? -1e30 : -1e300;
     Tensor added;
-    if (masked) {
+    if (how.masked) {
       Tensor mask = saved(5);
+      if (mask.dtype() != DType::Bool) mask = cast(mask, q.dtype());
       added = mask.dtype() == DType::Bool ? where(mask, zeros({}, q.dtype(), q->device()),
                                                   full({}, lowest, q.dtype(), q->device()))
                                           : maximum(mask, full({}, lowest, q.dtype(), q->device()));
     }
-    if (!causal) return added;
+    if (!how.causal) return added;
     Tensor future = triu(ones(DimVector{q.size(2), k.size(2)}, q.dtype(), q->device()), 1) * lowest;
     return added.defined() ? added + future : future;
   }
@@ -137,17 +207,14 @@ struct AttentionBackward final : Entry<attention_entry> {
     return sum(reshape(grad, split), DimVector{2}, false);
   }
 
-  bool causal;
-  double scale;
-  bool masked;
+  How how;
 };
 
 void check(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
   for (const Tensor* x : {&query, &key, &value})
-    TAPEGRAD_CHECK(x->dim() == 4 && x->dtype() == query.dtype() &&
-                       (x->dtype() == DType::Float32 || x->dtype() == DType::Float64),
-                   "attention: expected query, key and value of 4 dimensions and one dtype, "
-                   "float32 or float64");
+    TAPEGRAD_CHECK(
+        x->dim() == 4 && x->dtype() == query.dtype() && is_floating(x->dtype()),
+        "attention: expected query, key and value of 4 dimensions and one floating dtype");
   const bool fits = key.size(0) == query.size(0) && value.size(0) == query.size(0) &&
                     key.size(1) == value.size(1) && key.size(2) == value.size(2) &&
                     key.size(3) == query.size(3) && key.size(1) > 0 &&
@@ -156,37 +223,55 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const Te
                  "attention: sizes of query, key and value do not fit: ", to_string(query.sizes()),
                  ", ", to_string(key.sizes()), ", ", to_string(value.sizes()));
   if (!mask.defined()) return;
-  TAPEGRAD_CHECK(mask.dtype() == DType::Bool || mask.dtype() == query.dtype(),
-                 "attention: expected a mask of bool or of the query's dtype, got ",
+  TAPEGRAD_CHECK(mask.dtype() == DType::Bool || mask.dtype() == query.dtype() ||
+                     (mask.dtype() == DType::Float32 && query.dtype() != DType::Float64),
+                 "attention: expected a mask of bool, float32 or the query's dtype, got ",
                  name(mask.dtype()));
+}
+
+// Outside the tape, with adjacent elements of a row; halves that the kernel does not know are widened before they are
+// repeated.
+Tensor expanded_mask(const Tensor& given, DType dtype, Sizes scores) {
+  Tensor own = detach(given);
+  if (own.dtype() != DType::Bool && own.dtype() != DType::Float32) own = cast(own, dtype);
+  Tensor mask = expand(own, scores);
+  if (mask.size(3) > 1 && mask.stride(3) != 1) mask = expand(contiguous(own), scores);
+  return mask.size(3) > 1 && mask.stride(3) != 1 ? contiguous(mask) : mask;
+}
+
+RandomStream reserve(const Tensor& query, const Tensor& key) {
+  const int64_t weights = query.size(0) * query.size(1) * query.size(2) * key.size(2);
+  return default_generator(query->device()).reserve(AttentionDropout::counters(weights));
 }
 
 }  // namespace
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& given,
-                 bool causal, double scale) {
+                 bool causal, double scale, AttentionKernel kernel, double dropout) {
   check(query, key, value, given);
   Tensor mask;
   std::vector<Tensor> inputs{with_rows(query), with_rows(key), with_rows(value)};
   if (given.defined()) {
-    mask =
-        detach(expand(given, DimVector{query.size(0), query.size(1), query.size(2), key.size(2)}));
-    if (mask.size(3) > 1 && mask.stride(3) != 1)
-      mask = expand(contiguous(detach(given)), mask.sizes());
-    if (mask.size(3) > 1 && mask.stride(3) != 1) mask = contiguous(mask);
+    mask = expanded_mask(given, inputs[0].dtype(),
+                         DimVector{query.size(0), query.size(1), query.size(2), key.size(2)});
     inputs.push_back(mask);
   }
-  auto [seen, sums] = run_attention(inputs, scale, causal, mask.defined());
-  if (should_record(query, key, value)) {
-    auto& node =
-        record<AttentionBackward>({&query, &key, &value}, seen, 6, causal, scale, mask.defined());
+  How how{scale, causal, mask.defined(), kernel, dropout, {}};
+  if (how.drops()) how.stream = reserve(query, key);
+  auto [wide, sums] = run_attention(inputs, how);
+  const Tensor seen = narrowed(wide, query.dtype());
+  if (!should_record(query, key, value)) return seen;
+  const auto save = [&](auto& node) {
     node.save_input(0, query);
     node.save_input(1, key);
     node.save_input(2, value);
     node.save_output(3, seen);
     node.save_input(4, sums);
     if (mask.defined()) node.save_input(5, mask);
-  }
+  };
+  if (how.drops())
+    save(record<AttentionBackward<dropout_entry>>({&query, &key, &value}, seen, 6, how));
+  else save(record<AttentionBackward<attention_entry>>({&query, &key, &value}, seen, 6, how));
   return seen;
 }
 

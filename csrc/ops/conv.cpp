@@ -52,20 +52,19 @@ constexpr int64_t kLargest = int64_t{1} << 31;
 Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, Sizes sizes,
            const Convolution& how) {
   const Device device = (**inputs.begin())->device();
-  const MemoryFormat wanted =
+  const MemoryFormat format =
       how.channels_last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;
-  const MemoryFormat format = kernel_format(wanted, device);
+  const DType dtype = (*inputs.begin())->dtype(), compute = kernel_dtype(dtype, device);
   std::vector<Tensor> operands;
   for (const Tensor* input : inputs)
-    if (input->defined()) operands.push_back(kernel_operand(*input, format));
+    if (input->defined()) operands.push_back(operand_in(*input, compute, format));
   std::vector<Scalar> attributes;
   for (const DimVector* list : {&how.stride, &how.padding, &how.dilation})
     for (int64_t value : *list) attributes.emplace_back(value);
   attributes.emplace_back(how.groups);
-  const DType dtype = (*inputs.begin())->dtype();
-  Tensor out = empty_in(op.name, sizes, kernel_dtype(dtype), device, format);
+  Tensor out = empty_in(op.name, sizes, compute, device, format);
   dispatch(op, operands, attributes, std::span<const Tensor>(&out, 1));
-  return in_format(narrowed(out, dtype), wanted);
+  return narrowed(out, dtype);
 }
 
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, Sizes sizes,

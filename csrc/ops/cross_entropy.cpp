@@ -51,7 +51,7 @@ struct CrossEntropyBackward final : Entry<cross_entropy_entry> {
   }
 
   Tensor run_fused(const Tensor& grad) const {
-    const Tensor given = saved(0), x = kernel_operand(given);
+    const Tensor given = saved(0), x = device_operand(given);
     std::vector<Tensor> inputs{kernel_operand(grad), x, saved(1), saved(3), saved(4), saved(5)};
     if (has_weight) inputs.push_back(saved(2));
     const Tensor outputs[] = {empty("cross_entropy", x.sizes(), x.dtype(), x->device())};
@@ -62,11 +62,13 @@ struct CrossEntropyBackward final : Entry<cross_entropy_entry> {
   }
 
   Tensor compose(const Tensor& grad) const {
-    const Tensor x = saved(0), q = distribution(x);
+    const Tensor given = saved(0), x = cast(given, kernel_dtype(given.dtype()));
+    const Tensor q = distribution(x);
     const int64_t dim = class_dim(x);
-    Tensor g = settings.reduction == LossReduction::Mean ? grad / select(saved(5), 0, 0) : grad;
+    Tensor g = cast(grad, x.dtype());
+    if (settings.reduction == LossReduction::Mean) g = g / select(saved(5), 0, 0);
     if (settings.reduction == LossReduction::None) g = unsqueeze(g, dim);
-    return (softmax(x, dim) * sum(q, DimVector{dim}, true) - q) * g;
+    return cast((softmax(x, dim) * sum(q, DimVector{dim}, true) - q) * g, given.dtype());
   }
 
   // What the probabilities of a line are compared with: q of spec/cross_entropy.h.
@@ -124,42 +126,57 @@ void check_operands(const Tensor& x, const Tensor& target, const Tensor& weight)
                     "cross_entropy: there is no derivative with respect to the weight");
 }
 
-}  // namespace
-
-Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
-                     LossReduction reduction, int64_t ignore_index, double label_smoothing) {
-  if (autocast_devices) [[unlikely]]
-    return run_cast(cross_entropy_rule, [&](auto& x, auto& weight) {
-      return cross_entropy(x, target, weight, reduction, ignore_index, label_smoothing);
-    }, x, weight);
+// The loss is of dtype `result`.
+Tensor run(const Tensor& x, const Tensor& target, const Tensor& weight,
+           const LossSettings& settings, DType result) {
   check_operands(x, target, weight);
-  const Tensor operand = kernel_operand(x), classes = kernel_operand(target);
-  const DType dtype = operand.dtype();
-  std::vector<Tensor> inputs{operand, classes};
+  const Tensor classes = kernel_operand(target);
+  const DType dtype = kernel_dtype(x.dtype());
+  std::vector<Tensor> inputs{device_operand(x), classes};
   Tensor weights;
   if (weight.defined()) {
     weights = kernel_operand(cast(weight, dtype));
     inputs.push_back(weights);
   }
   const DimVector sizes =
-      reduction == LossReduction::None ? DimVector(target.sizes()) : DimVector{};
+      settings.reduction == LossReduction::None ? DimVector(target.sizes()) : DimVector{};
   const Tensor outputs[] = {empty("cross_entropy", sizes, dtype, x->device()),
                             empty("cross_entropy", target.sizes(), dtype, x->device()),
                             empty("cross_entropy", target.sizes(), dtype, x->device()),
                             empty("cross_entropy", DimVector{2}, dtype, x->device())};
-  const Scalar attributes[] = {static_cast<int64_t>(reduction), ignore_index, label_smoothing,
-                               weight.defined()};
+  const Scalar attributes[] = {static_cast<int64_t>(settings.reduction), settings.ignore_index,
+                               settings.label_smoothing, weight.defined()};
   dispatch(cross_entropy_op, inputs, attributes, outputs);
-  const Tensor loss = narrowed(outputs[0], x.dtype());
+  const Tensor loss = narrowed(outputs[0], result);
   if (should_record(x)) {
-    auto& node = record<CrossEntropyBackward>(
-        {&x}, loss, 6, LossSettings{reduction, ignore_index, label_smoothing}, weight.defined());
+    auto& node = record<CrossEntropyBackward>({&x}, loss, 6, settings, weight.defined());
     node.save_input(0, x);
     node.save_input(1, classes);
     if (weight.defined()) node.save_input(2, weights);
     for (size_t i = 0; i < 3; ++i) node.save_input(3 + i, outputs[1 + i]);
   }
   return loss;
+}
+
+// Whether autocast asks for float32 of what the kernels turn into float32 as they read it: so many classes are not
+// worth a copy twice as large, and another one of its gradient.
+bool is_widened_by_kernel(const Tensor& x) {
+  return is_reduced_float(x.dtype()) && x->device().type == DeviceType::CUDA &&
+         (autocast_devices & device_bit(DeviceType::CUDA));
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+                     LossReduction reduction, int64_t ignore_index, double label_smoothing) {
+  const LossSettings settings{reduction, ignore_index, label_smoothing};
+  if (!autocast_devices) [[likely]]
+    return run(x, target, weight, settings, x.dtype());
+  const bool keeps = is_widened_by_kernel(x);
+  return run_cast(cross_entropy_rule, [&](auto& cast_x, auto& weight) {
+    return run(keeps ? x : cast_x, target, weight, settings,
+               keeps ? DType::Float32 : cast_x.dtype());
+  }, keeps ? Tensor() : x, weight);
 }
 
 }  // namespace tapegrad

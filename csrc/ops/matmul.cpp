@@ -20,7 +20,7 @@ namespace tapegrad {
 namespace {
 
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta. One product may
-// have a row to be added as its third input, and on CUDA a second output for the sums of b's columns.
+// have a row to be added as its third input, and on CUDA a second output for the sums of a's rows.
 const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts);
 
 // One factor is kept for the gradient of the other.
@@ -86,46 +86,60 @@ void multiply_into(const Tensor& out, const Tensor& a, const Tensor& b, Scalar a
   dispatch(matmul_op, {readable(a), readable(b)}, {alpha, beta}, {out});
 }
 
+// Whether a matrix is the transpose of one that lies without gaps, such as the weight of a linear layer.
+bool is_by_columns(const Tensor& x) {
+  return x.dim() == 2 && x.stride(0) == 1 && x.stride(1) == x.size(0) && x.size(0) > 1 &&
+         x.size(1) > 1;
+}
+
+// a^T @ g, for b's gradient, in the order in which b lies: where it goes to the weight that b is the transpose
+// of, it is kept as it is.
+Tensor grad_of_second(const Tensor& a, const Tensor& g, bool by_columns) {
+  return by_columns ? matrix_transpose(matmul(matrix_transpose(g), a))
+                    : matmul(matrix_transpose(a), g);
+}
+
 // The product's gradients: g @ b^T and a^T @ g, for matrices and batches alike.
 struct MatmulBackward final : VariantEntry {
-  explicit MatmulBackward(const EntryKind& kind) : VariantEntry(kind) {}
+  MatmulBackward(const EntryKind& kind, bool by_columns)
+      : VariantEntry(kind), by_columns(by_columns) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = matmul(grads[0], matrix_transpose(saved(1)));
-    if (needs(1)) grad_inputs[1] = matmul(matrix_transpose(saved(0)), grads[0]);
+    if (needs(1)) grad_inputs[1] = grad_of_second(saved(0), grads[0], by_columns);
   }
+  bool by_columns;  // b
 };
 
 // beta * x + alpha * (a @ b)
 struct AddmmBackward final : VariantEntry {
-  AddmmBackward(const EntryKind& kind, Scalar beta, Scalar alpha, bool has_bias)
-      : VariantEntry(kind), beta(beta), alpha(alpha), has_bias(has_bias) {}
+  AddmmBackward(const EntryKind& kind, Scalar beta, Scalar alpha, bool has_bias, bool by_columns)
+      : VariantEntry(kind), beta(beta), alpha(alpha), has_bias(has_bias), by_columns(by_columns) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(1)) grad_inputs[1] = scaled(matmul(g, matrix_transpose(saved(1))), alpha);
     if (sums_with_product(g)) return multiply_and_sum(g, grad_inputs);
     if (needs(0)) grad_inputs[0] = scaled(g, beta);
-    if (needs(2)) grad_inputs[2] = scaled(matmul(matrix_transpose(saved(0)), g), alpha);
+    if (needs(2)) grad_inputs[2] = scaled(grad_of_second(saved(0), g, by_columns), alpha);
   }
   // Whether the product for b's gradient gives the bias's as well.
   bool sums_with_product(const Tensor& g) const {
-    return has_bias && needs(0) && needs(2) && g->device().type == DeviceType::CUDA &&
+    return has_bias && by_columns && needs(0) && needs(2) && g->device().type == DeviceType::CUDA &&
            g.numel() > 0 && !is_differentiating() && !batched_storages && !is_vmap_running();
   }
   void multiply_and_sum(const Tensor& g, Gradients grad_inputs) {
-    const Tensor factor = matrix_transpose(saved(0));
-    grad_inputs[2] = empty_like(g, DimVector{factor.size(0), g.size(1)}, g.dtype());
-    if (factor.numel() == 0) {
-      grad_inputs[0] = g;
-      return;
-    }
-    grad_inputs[0] = empty_like(g, DimVector{g.size(1)}, g.dtype());
-    dispatch(matmul_op, {readable(factor), readable(g)}, {1, 0}, {grad_inputs[2], grad_inputs[0]});
+    const Tensor a = saved(0), factor = matrix_transpose(g);
+    const Tensor product = empty_like(g, DimVector{g.size(1), a.size(1)}, g.dtype());
+    const Tensor sums = empty_like(g, DimVector{g.size(1)}, g.dtype());
+    dispatch(matmul_op, {readable(factor), readable(a)}, {1, 0}, {product, sums});
+    grad_inputs[0] = sums;
+    grad_inputs[2] = matrix_transpose(product);
   }
   static Tensor scaled(const Tensor& x, Scalar factor) {
     return factor.as_double() == 1 ? x : mul(x, factor.as_double());
   }
   Scalar beta, alpha;
-  bool has_bias;  // x is a row, and beta and alpha are 1
+  bool has_bias;    // x is a row, and beta and alpha are 1
+  bool by_columns;  // b
 };
 
 // Saves only what the gradients of the inputs that need one read.
@@ -146,7 +160,8 @@ Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Te
   sizes.push_back(b.size(b.dim() - 1));
   Tensor out = empty(op, sizes, a.dtype(), a->device());
   multiply_into(out, a, b, 1, 0);
-  if (should_record(a, b)) save_factors(record<MatmulBackward>({&a, &b}, out, 2, kind), a, b);
+  if (should_record(a, b))
+    save_factors(record<MatmulBackward>({&a, &b}, out, 2, kind, is_by_columns(b)), a, b);
   return out;
 }
 
@@ -186,7 +201,9 @@ Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const
     multiply_into(out, a, b, alpha, beta);
   }
   if (should_record(x, a, b))
-    save_factors(record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha, has_bias), a, b);
+    save_factors(
+        record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha, has_bias, is_by_columns(b)),
+        a, b);
   return out;
 }
 

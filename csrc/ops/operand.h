@@ -1,12 +1,11 @@
-// What kernels take that know float32 and float64 only: contiguous operands, or operands whose channels lie
-// last. Half types go through float32, outside the tape.
+// What kernels take: contiguous operands, or operands whose channels lie last. Where they know float32 and float64
+// only, half types go through float32, outside the tape. Kernels of CUDA devices that read half types themselves
+// compute in float32, and keep sums and statistics in that.
 //
 // Note [Channels last]
-// Kernels of convolution, pooling and batch_norm on the CPU take tensors in the usual order and tensors
-// whose channels lie last; all tensors of a call are in one of the two, and the kernel sees by the strides
-// in which. Those of other devices take the usual order only. So these ops choose the format of a call
-// (kernel_format), bring operands into it, and put the result into the format that PyTorch gives it where
-// that is another.
+// Kernels of convolution, pooling and batch_norm take tensors in the usual order and tensors whose channels
+// lie last; all tensors of a call are in one of the two, and the kernel sees by the strides in which. So
+// these ops choose the format of a call, which is that of PyTorch's result, and bring operands into it.
 #pragma once
 
 #include "core/layout.h"
@@ -17,6 +16,10 @@
 namespace tapegrad {
 
 inline DType kernel_dtype(DType dtype) { return is_reduced_float(dtype) ? DType::Float32 : dtype; }
+// Of ops whose kernels on CUDA take half types as they are.
+inline DType kernel_dtype(DType dtype, Device device) {
+  return device.type == DeviceType::CUDA ? dtype : kernel_dtype(dtype);
+}
 
 // x itself where it is contiguous and of the compute type, else a copy.
 inline Tensor kernel_operand(const Tensor& x) {
@@ -27,19 +30,19 @@ inline Tensor kernel_operand(const Tensor& x) {
   return copy;
 }
 
-// The format in which a call computes a result that is to lie in a given one: Note [Channels last].
-inline MemoryFormat kernel_format(MemoryFormat wanted, Device device) {
-  return device.type == DeviceType::CUDA ? MemoryFormat::Contiguous : wanted;
-}
-
-// The same in a format; what has no channels is contiguous.
-inline Tensor kernel_operand(const Tensor& x, MemoryFormat format) {
-  if (format == MemoryFormat::Contiguous || x.dim() < 4) return kernel_operand(x);
-  const DType compute = kernel_dtype(x.dtype());
+// x itself where it is of the dtype and in the format, else a copy; what has no channels is contiguous.
+inline Tensor operand_in(const Tensor& x, DType compute, MemoryFormat format) {
+  if (x.dim() < 4) format = MemoryFormat::Contiguous;
   if (x.dtype() == compute && is_contiguous(*x.impl(), format)) return x;
   Tensor copy = empty_like_layout(x, compute, format);
   copy_into(copy, x);
   return copy;
+}
+
+// The same for kernels that read half types themselves on CUDA devices.
+inline Tensor device_operand(const Tensor& x, MemoryFormat format = MemoryFormat::Contiguous) {
+  const bool reads_half = x->device().type == DeviceType::CUDA;
+  return operand_in(x, reads_half ? x.dtype() : kernel_dtype(x.dtype()), format);
 }
 
 // Uninitialised, in a format.
@@ -57,13 +60,6 @@ inline Tensor narrowed(const Tensor& result, DType dtype) {
   Tensor narrow = empty_like_layout(result, dtype);
   copy_into(narrow, result);
   return narrow;
-}
-
-// A kernel's result, which is not recorded yet, in the format that was wanted.
-inline Tensor in_format(const Tensor& result, MemoryFormat format) {
-  return format == MemoryFormat::Contiguous
-             ? result
-             : rearranged(result, format_strides("memory_format", result.sizes(), format));
 }
 
 }  // namespace tapegrad

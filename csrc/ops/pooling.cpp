@@ -63,10 +63,11 @@ struct Windows {
 
 // ---- running kernels
 
-// The kernels take float32, float64 or int64, in one of two formats: Note [Channels last]. Half types go
-// through float32, integers through int64, outside the tape.
+// The kernels take float32, float64 or int64, in one of two formats: Note [Channels last]. Integers go through
+// int64, and half types through float32 where kernels do not take them, outside the tape.
 Tensor as_operand(const Tensor& x, MemoryFormat format) {
-  const DType compute = is_integral(x.dtype()) ? DType::Int64 : kernel_dtype(x.dtype());
+  const DType compute =
+      is_integral(x.dtype()) ? DType::Int64 : kernel_dtype(x.dtype(), x->device());
   if (is_contiguous(*x.impl(), format) && x.dtype() == compute) return x;
   Tensor copy = empty_like_layout(x, compute, format);
   copy_into(copy, x);
@@ -84,14 +85,13 @@ MemoryFormat volumes_format(const Tensor& x, int64_t rank) {
 
 // Places, of any integer type, are taken as they are.
 Tensor run(const Op& op, const Tensor& x, const Tensor& indices, Sizes sizes,
-           std::span<const Scalar> attributes, MemoryFormat wanted) {
-  const MemoryFormat format = kernel_format(wanted, x->device());
+           std::span<const Scalar> attributes, MemoryFormat format) {
   Tensor inputs[] = {as_operand(x, format), Tensor()};
   if (indices.defined()) inputs[1] = contiguous(indices, format);
   Tensor y = empty_in(op.name, sizes, inputs[0].dtype(), inputs[0]->device(), format);
   dispatch(op, std::span<const Tensor>(inputs, indices.defined() ? 2 : 1), attributes,
            std::span<const Tensor>(&y, 1));
-  return in_format(narrowed(y, x.dtype()), wanted);
+  return narrowed(y, x.dtype());
 }
 
 DimVector pooled_sizes(const Tensor& x, Sizes spatial) {
@@ -161,9 +161,8 @@ void check_dtype(const char* op, const Tensor& x, bool accepted) {
 }
 
 std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows& windows,
-                                  Sizes spatial, bool wants_indices, MemoryFormat wanted) {
+                                  Sizes spatial, bool wants_indices, MemoryFormat format) {
   const bool recording = should_record(x);
-  const MemoryFormat format = kernel_format(wanted, x->device());
   Tensor operand = as_operand(x, format);
   const DimVector sizes = pooled_sizes(x, spatial);
   int64_t plane = 1;
@@ -174,13 +173,13 @@ std::pair<Tensor, Tensor> run_max(const char* op, const Tensor& x, const Windows
         empty_in(op, sizes, plane > INT32_MAX ? DType::Int64 : DType::Int32, x->device(), format);
   dispatch(max_pool_op, std::span<const Tensor>(&operand, 1), windows.attributes(),
            std::span<const Tensor>(outputs, outputs[1].defined() ? 2 : 1));
-  Tensor y = in_format(narrowed(outputs[0], x.dtype()), wanted);
+  Tensor y = narrowed(outputs[0], x.dtype());
   if (recording)
     record<PlaneGatherBackward>({&x}, y, 1, windows.rank, DimVector(x.sizes()), max_pool_entry,
-                                windows, wanted)
+                                windows, format)
         .save_output(0, outputs[1]);
   if (!wants_indices) return {y, Tensor()};
-  return {y, in_format(narrowed(outputs[1], DType::Int64), wanted)};
+  return {y, narrowed(outputs[1], DType::Int64)};
 }
 
 // ---- averages
@@ -374,7 +373,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, Sizes 
                  "D or ", rank + 2, "D, got ", to_string(x.sizes()));
   check_dtype(op, x, is_floating(x.dtype()));
   const MemoryFormat format = planes_format(x, rank);
-  const Tensor places = contiguous(indices, kernel_format(format, x->device()));
+  const Tensor places = contiguous(indices, format);
   const Scalar attributes[] = {rank, false};
   Tensor y = run(max_unpool_op, x, places, pooled_sizes(x, output_size), attributes, format);
   if (should_record(x))

@@ -77,7 +77,7 @@ Tensor run(const Op& op, std::initializer_list<const Tensor*> inputs, int64_t di
   TensorImpl* impls[2];
   size_t count = 0;
   for (const Tensor* input : inputs) {
-    operands[count] = kernel_operand(*input);
+    operands[count] = device_operand(*input);
     impls[count] = operands[count].impl();
     ++count;
   }

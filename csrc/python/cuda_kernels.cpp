@@ -1,9 +1,11 @@
 // How the CUDA back end asks for kernels, which tapegrad/cuda/_kernels.py writes and compiles, and for
-// cuBLASLt.
+// cuBLASLt and cuDNN.
 #include <chrono>
 #include <utility>
 
 #include "cuda/blas.h"
+#include "cuda/conv_dnn.h"
+#include "cuda/dnn.h"
 #include "cuda/launch.h"
 #include "python/binding.h"
 
@@ -39,6 +41,42 @@ std::vector<std::string> find_blas() {
   return nb::cast<std::vector<std::string>>(find());
 }
 
+std::vector<std::string> find_dnn() {
+  nb::object find = nb::module_::import_("tapegrad.cuda._dnn").attr("find_cudnn");
+  return nb::cast<std::vector<std::string>>(find());
+}
+
+void warn_of_dnn(const std::string& reason) {
+  nb::module_::import_("tapegrad.cuda._dnn").attr("warn")(reason);
+}
+
+std::string read_dnn_plan(const std::string& name) {
+  nb::object read = nb::module_::import_("tapegrad.cuda._dnn").attr("read_plan");
+  nb::bytes text = nb::cast<nb::bytes>(read(name));
+  return {text.c_str(), text.size()};
+}
+
+void keep_dnn_plan(const std::string& name, const std::string& text) {
+  nb::object keep = nb::module_::import_("tapegrad.cuda._dnn").attr("keep_plan");
+  keep(name, nb::bytes(text.data(), text.size()));
+}
+
+nb::dict dnn_settings() {
+  const cuda::DnnSettings& s = cuda::dnn_settings;
+  nb::dict result;
+  result["enabled"] = s.enabled;
+  result["benchmark"] = s.benchmark;
+  result["benchmark_limit"] = s.benchmark_limit;
+  result["deterministic"] = s.deterministic;
+  result["allow_tf32"] = s.allow_tf32;
+  return result;
+}
+
+void set_dnn_settings(bool enabled, bool benchmark, int64_t benchmark_limit, bool deterministic,
+                      bool allow_tf32) {
+  cuda::dnn_settings = {enabled, benchmark, benchmark_limit, deterministic, allow_tf32};
+}
+
 }  // namespace
 
 void bind_cuda_kernels(Binder& b) {
@@ -50,6 +88,26 @@ void bind_cuda_kernels(Binder& b) {
              "The version of cuBLASLt, such as 120904; zero where there is none.");
   b.function("_cuda_use_blas", [](bool use) { return std::exchange(cuda::uses_blas, use); },
              "use"_a, "Whether matrix products go to cuBLASLt; returns whether they did.");
+  cuda::find_dnn = find_dnn;
+  cuda::warn_of_dnn = warn_of_dnn;
+  cuda::read_dnn_plan = read_dnn_plan;
+  cuda::keep_dnn_plan = keep_dnn_plan;
+  b.function("_cuda_dnn_version", cuda::dnn_version,
+             "The version of cuDNN, such as 91900; zero where there is none.");
+  b.function("_cuda_dnn_convolutions", [] { return cuda::dnn_convolutions; },
+             "How many convolutions cuDNN has computed.");
+  b.function("_cuda_dnn_add_bias", [](bool add) { return std::exchange(cuda::dnn_adds_bias, add); },
+             "add"_a, "Whether plans of cuDNN add biases; returns whether they did.");
+  b.function("_cuda_dnn_plans", [] {
+    return cuda::dnn::plans_made;
+  }, "How many plans cuDNN was asked for: one for each kind of call that none was kept for.");
+  b.function("_cuda_dnn_forget_plans", [] { cuda::dnn::PlanCache::forget(); },
+             "Plans are made again, or read where they were kept on disk.");
+  b.function("_cuda_dnn_refusal", [] { return cuda::dnn_refusal; },
+             "Why the last convolution was not computed by cuDNN; empty where it was not asked.");
+  b.function("_cuda_dnn_settings", dnn_settings, "The settings of torch.backends.cudnn.");
+  b.function("_cuda_set_dnn_settings", set_dnn_settings, "enabled"_a, "benchmark"_a,
+             "benchmark_limit"_a, "deterministic"_a, "allow_tf32"_a, "Set all of them.");
 }
 
 }  // namespace tapegrad::python

@@ -1,4 +1,5 @@
 // Profiles in Python: what tapegrad/profiler is built on.
+#include "cuda/profile.h"
 #include "engine/events.h"
 #include "intercept/profile.h"
 #include "python/binding.h"
@@ -8,6 +9,7 @@ namespace tapegrad::python {
 namespace {
 
 constexpr const char* kKinds[] = {"op", "backward", "user"};
+constexpr const char* kActivities[] = {"kernel", "copy", "fill", "launch"};
 
 nb::object shapes_of(const Profile& profile, const Profile::Event& event) {
   if (event.shapes < 0) return nb::none();
@@ -21,12 +23,28 @@ nb::object shapes_of(const Profile& profile, const Profile::Event& event) {
   return inputs;
 }
 
+nb::object line_of(const Profile::Event& event) {
+  if (event.entry_line) return nb::cast(event.entry_line);
+  if (!event.line.known()) return nb::none();
+  return nb::cast(event.line.text());
+}
+
 nb::list events_of(const Profile& profile) {
   nb::list result;
   for (const Profile::Event& event : profile.events())
-    result.append(nb::make_tuple(event.name, kKinds[static_cast<int>(event.kind)],
-                                 event.in_backward, event.start, event.end, event.allocated,
-                                 event.freed, shapes_of(profile, event), event.sequence));
+    result.append(nb::make_tuple(
+        event.name, kKinds[static_cast<int>(event.kind)], event.in_backward, event.start, event.end,
+        event.allocated, event.freed, shapes_of(profile, event), event.sequence, line_of(event),
+        event.on_device_bytes.allocated, event.on_device_bytes.freed));
+  return result;
+}
+
+nb::list activities_of(const Profile& profile) {
+  nb::list result;
+  for (const DeviceActivity& each : profile.device_activities())
+    result.append(nb::make_tuple(kActivities[static_cast<int>(each.kind)], each.name, each.device,
+                                 each.stream, each.start, each.end, each.call, each.launch,
+                                 each.nbytes));
   return result;
 }
 
@@ -44,7 +62,8 @@ class ProfiledSweeps final : public SweepListener {
   }
   Finish entry_runs(Node& node) override {
     if (profiling != profile_) return {};
-    profile_->open_range(node.name(), Profile::Kind::Backward, node.sequence());
+    const bool wants_line = profile_->records_lines();
+    profile_->open_entry(node.name(), node.sequence(), wants_line ? node.line() : std::string());
     return [profile = profile_, depth = profile_->depth()] {
       if (profiling == profile) profile->close_to(depth - 1);
     };
@@ -59,8 +78,14 @@ class ListeningProfile final : public Profile {
   using Profile::Profile;
   ~ListeningProfile() { remove_listener(listener_.get()); }
 
-  void start() {
-    Profile::start();
+  // How devices are watched: "cupti", "events", or "" if they are not.
+  void start(const std::string& watch) {
+    TAPEGRAD_CHECK(!profiling, "profile: a profiler is already running on this thread");
+    std::unique_ptr<DeviceTimes> times;
+    if (watch == "cupti") times = cuda::watch_by_cupti(&problem_);
+    if (!times && !watch.empty()) times = cuda::watch_by_events();
+    sees_kernels_ = times && times->sees_kernels();
+    Profile::start(std::move(times));
     listener_ = std::make_shared<ProfiledSweeps>(*this);
     add_listener(listener_);
   }
@@ -68,9 +93,13 @@ class ListeningProfile final : public Profile {
     Profile::stop();
     remove_listener(listener_.get());
   }
+  const std::string& problem() const { return problem_; }
+  bool sees_kernels() const { return sees_kernels_; }
 
  private:
   std::shared_ptr<ProfiledSweeps> listener_;
+  std::string problem_;
+  bool sees_kernels_ = false;
 };
 
 // The range that record_function opened, if there is a profile; it ends where it began.
@@ -84,17 +113,33 @@ void close_range(size_t depth) {
   if (profiling && depth > 0 && profiling->depth() >= depth) profiling->close_to(depth - 1);
 }
 
+std::vector<std::string> find_cupti() {
+  nb::object find = nb::module_::import_("tapegrad.profiler.devices").attr("find_cupti");
+  return nb::cast<std::vector<std::string>>(find());
+}
+
 }  // namespace
 
 void bind_profiler(Binder& b) {
+  cuda::find_cupti = find_cupti;
   nb::class_<ListeningProfile>(b.module(), "_Profile",
                                "Times and memory of the calls on one thread.")
-      .def(nb::init<bool>(), "record_shapes"_a)
-      .def("start", &ListeningProfile::start, "Begins to record on this thread.")
+      .def(nb::init<bool, bool>(), "record_shapes"_a, "record_lines"_a = false)
+      .def(
+          "start", &ListeningProfile::start, "watch"_a = "",
+          "Begins to record on this thread; devices are watched by \"cupti\", by \"events\", or \"\".")
       .def("stop", &ListeningProfile::stop, "Ends recording.")
       .def("events", [](const ListeningProfile& self) { return events_of(self); },
            "(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence "
-           "number of the entry) of each.")
+           "number of the entry, source line, bytes allocated and freed on the device) of each.")
+      .def(
+          "activities", [](const ListeningProfile& self) { return activities_of(self); },
+          "(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) "
+          "of what devices did.")
+      .def_prop_ro("problem", &ListeningProfile::problem,
+                   "Why CUPTI could not be used, or nothing.")
+      .def_prop_ro("sees_kernels", &ListeningProfile::sees_kernels,
+                   "Whether activities are single kernels.")
       .def_prop_ro("thread", &ListeningProfile::thread);
   b.function("_open_range", open_range, "name"_a,
              "Opens a range in this thread's profile; returns what closes it, 0 if there is none.");

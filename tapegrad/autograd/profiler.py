@@ -4,7 +4,12 @@ import os
 from typing import Any, NoReturn
 
 from tapegrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
-from tapegrad.profiler.profiler import _Recorder, record_function
+from tapegrad.profiler.profiler import (
+    ProfilerActivity,
+    _Recorder,
+    record_function,
+    supported_activities,
+)
 
 __all__ = [
     "EventList",
@@ -23,9 +28,12 @@ class profile:
 
     Args:
         enabled: whether it does anything.
-        use_cuda, use_device, use_kineto, use_cpu: accepted; the CPU is profiled.
+        use_cuda: whether to profile CUDA devices as well; so does ``use_device="cuda"``.
+        use_device: see ``use_cuda``.
+        use_kineto, use_cpu: accepted; the CPU is always profiled.
         record_shapes: whether to note the sizes of inputs.
-        with_flops, with_stack, with_modules: accepted; not recorded.
+        with_stack: whether to note the line of the program that made a call.
+        with_flops, with_modules: accepted; not recorded.
         profile_memory: whether tables show what was allocated.
         experimental_config, acc_events, custom_trace_id_callback: accepted for PyTorch's sake.
 
@@ -56,6 +64,8 @@ class profile:
         self.enabled = enabled
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
+        self.with_stack = with_stack
+        self.use_device = "cuda" if use_cuda else use_device
         self.entered = False
         self.function_events: EventList | None = None
         self._recorder: _Recorder | None = None
@@ -65,7 +75,12 @@ class profile:
             if self.entered:
                 raise RuntimeError("profile: Profiler context manager is not reentrant")
             self.entered = True
-            self._recorder = _Recorder(self.record_shapes, self.profile_memory)
+            is_there = ProfilerActivity.CUDA in supported_activities()
+            watches_cuda = self.use_device == "cuda" and is_there
+            with_lines = self.with_stack or watches_cuda
+            self._recorder = _Recorder(
+                self.record_shapes, self.profile_memory, with_lines, watches_cuda
+            )
             self._recorder.start()
         return self
 
@@ -94,7 +109,8 @@ class profile:
 
         Args:
             group_by_input_shape: whether calls on other shapes are another group.
-            group_by_stack_n: accepted; stacks are not recorded.
+            group_by_stack_n: anything but 0: calls from another line are another group, if lines
+                were recorded.
         """
         return self._found().key_averages(group_by_input_shape, group_by_stack_n)
 

@@ -1,12 +1,19 @@
 """Settings of CUDA: how exact matrix products are, and which kernels attention may use."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from tapegrad import _C
+from tapegrad import _C, _attention_backends
+from tapegrad._attention_backends import SDPBackend
+from tapegrad._C import Tensor
 
 __all__ = [
+    "SDPAParams",
+    "can_use_cudnn_attention",
+    "can_use_efficient_attention",
+    "can_use_flash_attention",
     "cudnn_sdp_enabled",
     "enable_cudnn_sdp",
     "enable_flash_sdp",
@@ -93,60 +100,123 @@ class _Matmul:
 matmul = _Matmul()
 
 
-# ---- attention: there is one kernel; the choice among PyTorch's is kept for programs that make it
+# ---- attention: which backends may be chosen, the same state as torch.nn.attention.sdpa_kernel
 
 
-_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+def _allow(backend: SDPBackend, enabled: bool) -> None:
+    others = [other for other in _attention_backends.allowed() if other is not backend]
+    _attention_backends.allow([*others, backend] if enabled else others)
 
 
 def flash_sdp_enabled() -> bool:
-    """Return what `enable_flash_sdp` has set; nothing depends on it."""
-    return _attention["flash"]
+    """Return whether attention may use FLASH_ATTENTION, the kernels of this library."""
+    return _attention_backends.is_allowed(SDPBackend.FLASH_ATTENTION)
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Note whether attention may use that kernel of PyTorch's; there is one here, which it uses."""
-    _attention["flash"] = bool(enabled)
+    """Say whether attention may use FLASH_ATTENTION; see `torch.nn.attention`."""
+    _allow(SDPBackend.FLASH_ATTENTION, enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Return what `enable_mem_efficient_sdp` has set; nothing depends on it."""
-    return _attention["mem_efficient"]
+    """Return whether attention may use EFFICIENT_ATTENTION, the kernels of this library."""
+    return _attention_backends.is_allowed(SDPBackend.EFFICIENT_ATTENTION)
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """See `enable_flash_sdp`."""
-    _attention["mem_efficient"] = bool(enabled)
+    """Say whether attention may use EFFICIENT_ATTENTION; see `torch.nn.attention`."""
+    _allow(SDPBackend.EFFICIENT_ATTENTION, enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """Return what `enable_math_sdp` has set; nothing depends on it."""
-    return _attention["math"]
+    """Return whether attention may be composed of public ops."""
+    return _attention_backends.is_allowed(SDPBackend.MATH)
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """See `enable_flash_sdp`."""
-    _attention["math"] = bool(enabled)
+    """Say whether attention may be composed of public ops; see `torch.nn.attention`."""
+    _allow(SDPBackend.MATH, enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Return what `enable_cudnn_sdp` has set; nothing depends on it."""
-    return _attention["cudnn"]
+    """Return whether attention may use cuDNN."""
+    return _attention_backends.is_allowed(SDPBackend.CUDNN_ATTENTION)
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """See `enable_flash_sdp`."""
-    _attention["cudnn"] = bool(enabled)
+    """Say whether attention may use cuDNN; see `torch.nn.attention`."""
+    _allow(SDPBackend.CUDNN_ATTENTION, enabled)
 
 
 def is_flash_attention_available() -> bool:
-    """Return False: attention has a kernel of its own.
+    """Return False: attention has kernels of its own.
 
     Example:
         >>> torch.backends.cuda.is_flash_attention_available()
         False
     """
     return False
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of `scaled_dot_product_attention`, to ask which backend takes them.
+
+    Attributes:
+        query, key, value: of four dimensions.
+        attn_mask: a mask, or None.
+        dropout: the probability with which a weight is dropped.
+        is_causal: whether query i sees the keys 0 to i only.
+        enable_gqa: whether keys and values may have fewer heads.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+def _can_use(backend: SDPBackend, params: SDPAParams, debug: bool) -> bool:
+    query, key, value, attn_mask, dropout, is_causal, enable_gqa = params
+    reason = _C._attention_refusal(
+        int(backend), query, key, value, attn_mask, dropout, is_causal, None, enable_gqa
+    )
+    if not reason and not _attention_backends.is_allowed(backend):
+        reason = "it is not among those that sdpa_kernel() allows"
+    if reason and debug:
+        warnings.warn(f"attention: {backend.name} is not used: {reason}", stacklevel=3)
+    return not reason
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return whether cuDNN computes attention of these arguments; with `debug`, warn why not.
+
+    Example:
+        >>> x = torch.ones(1, 2, 8, 16)
+        >>> params = torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False)
+        >>> torch.backends.cuda.can_use_cudnn_attention(params)  # only on CUDA
+        False
+    """
+    return _can_use(SDPBackend.CUDNN_ATTENTION, params, debug)
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return whether FLASH_ATTENTION computes it; see `can_use_cudnn_attention`.
+
+    Example:
+        >>> x = torch.ones(1, 2, 8, 16)
+        >>> params = torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False)
+        >>> torch.backends.cuda.can_use_flash_attention(params)
+        True
+    """
+    return _can_use(SDPBackend.FLASH_ATTENTION, params, debug)
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return whether EFFICIENT_ATTENTION computes it; see `can_use_cudnn_attention`."""
+    return _can_use(SDPBackend.EFFICIENT_ATTENTION, params, debug)
 
 
 @contextmanager
@@ -156,14 +226,14 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Set the choice among PyTorch's kernels of attention for a block; see `enable_flash_sdp`.
+    """Say for a block which backends attention may use; `torch.nn.attention.sdpa_kernel` is newer.
 
     Example:
         >>> with torch.backends.cuda.sdp_kernel(enable_flash=False):
         ...     torch.backends.cuda.flash_sdp_enabled()
         False
     """
-    before = dict(_attention)
+    before = _attention_backends.allowed()
     enable_flash_sdp(enable_flash)
     enable_math_sdp(enable_math)
     enable_mem_efficient_sdp(enable_mem_efficient)
@@ -171,4 +241,4 @@ def sdp_kernel(
     try:
         yield
     finally:
-        _attention.update(before)
+        _attention_backends.allow(before)

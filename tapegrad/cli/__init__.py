@@ -1,7 +1,9 @@
-"""The command ``tapegrad``: train a small language model, watch it, and let it write; show a tape.
+"""The command ``tapegrad``: train a language model, watch it, and let it write; show a tape.
 
 ``import tapegrad`` does not load this package. Where to start reading: `loop` is the training,
-`model` the network, `text` the data, `run_folder` what a run leaves on disk, `report` its page.
+`trainer` its numbers, `model` the network, `presets` and `settings` what can be chosen. A text goes
+through `text`, `vocabulary` (and `bpe`) and `data`. `run_folder` is what a run leaves on disk,
+`report` its page, `flops` how much of a GPU is used.
 `tape` runs a script of the user's and shows the tape of its last backward.
 """
 

@@ -8,17 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from tapegrad._version import __version__
+from tapegrad.cli.bpe import BYTES
+from tapegrad.cli.presets import PRESETS
 from tapegrad.cli.settings import Settings
+from tapegrad.utils._units import parse_bytes
 
 __all__ = ["given_settings", "read_arguments"]
 
 _LIMIT = {int: 2**63, float: math.inf}  # what numbers stay below; nan is below nothing
 
+_MOST_TOKENS = 1_000_000
+
 _FILES = """\
+  tapegrad train --text novel.txt
+  tapegrad train --device cuda --preset gpt2 --text library.txt
+
+Preset gpt2 is GPT-2 small: 124 million parameters, byte pairs learnt from the text, bfloat16; the
+larger ones are gpt2-medium, gpt2-large and gpt2-xl.
+
 A run is a folder: config.json (settings), metrics.jsonl (one line per step), samples.jsonl,
-checkpoint, curve.svg and report.html, which is rewritten as the run goes on: open it to watch.
-Ctrl-C saves and stops; `tapegrad train --resume RUN` then goes on to the very numbers that an
-uninterrupted run would have given.
+checkpoint, tokens, curve.svg and report.html, which is rewritten as the run goes on: open it to
+watch. Ctrl-C saves and stops; `tapegrad train --resume RUN` then goes on to the very numbers that
+an uninterrupted run would have given.
 """
 
 _TAPE = """\
@@ -62,11 +73,22 @@ def _add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a GPT on a text",
-        description="Train a GPT on a text. Without options: about two minutes on two cores.",
+        description="Train a GPT on a text. Without options: about two minutes on two cores.\n"
+        "Defaults are those of the preset small.",
         epilog=_FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    run = parser.add_argument_group("run")
+    _add_run(parser.add_argument_group("run"))
+    _add_training(parser.add_argument_group("training"))
+    _add_model(parser.add_argument_group("model"))
+
+
+def _add_run(run: Any) -> None:
+    run.add_argument(
+        "--preset",
+        choices=list(PRESETS),
+        help="model and training by name; other options replace its numbers (default: small)",
+    )
     run.add_argument(
         "--text", metavar="FILE", help="text to learn (default: the one in the package)"
     )
@@ -82,21 +104,59 @@ def _add_train(commands: Any) -> None:
     run.add_argument(
         "--tensorboard", action="store_true", help="write event files for TensorBoard as well"
     )
-    training = parser.add_argument_group("training")
+    run.add_argument(
+        "--peak-tflops",
+        metavar="X",
+        type=_above_zero(float),
+        help="what the device can do, of which utilisation is the share (default: by its name)",
+    )
+
+
+def _add_training(training: Any) -> None:
     _setting(training, "steps", _above_zero(int), "gradient steps")
-    _setting(training, "batch", _above_zero(int), "pieces of text in a step")
+    _setting(training, "batch", _above_zero(int), "pieces of text that are computed at a time")
+    _setting(training, "accumulate", _above_zero(int), "batches whose gradients make one step")
+    training.add_argument(
+        "--tokens-per-step",
+        metavar="N",
+        type=_above_zero(int),
+        help="instead of --accumulate: batch times context times accumulate",
+    )
     _setting(training, "lr", _above_zero(float), "peak learning rate")
+    _setting(training, "last_lr", _share, "share of it at the end")
     _setting(training, "warmup", _not_negative(int), "steps in which the learning rate rises")
     _setting(training, "weight_decay", _not_negative(float), "of AdamW, for matrices")
+    _setting(training, "beta1", _share, "of AdamW: what the average gradient keeps in a step")
+    _setting(training, "beta2", _share, "of AdamW: what the average square keeps")
     _setting(training, "clip", _above_zero(float), "largest norm of the gradient")
+    training.add_argument(
+        "--dtype",
+        choices=["float32", "tf32", "bfloat16", "float16"],
+        help="of products; weights stay in float32 (default: float32)",
+    )
+    training.add_argument(
+        "--budget",
+        metavar="SIZE",
+        type=_budget,
+        help='memory for the tape of a batch, "20 GiB", or a share of what it needs, 0.4; the rest '
+        "is computed again (default: no limit)",
+    )
     _setting(training, "every", _above_zero(int), "steps between evaluations and checkpoints")
+    _setting(training, "sample_tokens", _not_negative(int), "how much the model writes; 0: nothing")
     _setting(training, "seed", _not_negative(int), "of weights, data order and dropout")
-    model = parser.add_argument_group("model")
+
+
+def _add_model(model: Any) -> None:
     _setting(model, "layers", _above_zero(int), "blocks of attention and feed-forward")
     _setting(model, "width", _above_zero(int), "numbers that stand for one token")
     _setting(model, "heads", _above_zero(int), "of attention; they divide the width")
     _setting(model, "context", _above_zero(int), "tokens that the model sees")
     _setting(model, "dropout", _share, "share of activations dropped in training")
+    model.add_argument(
+        "--gelu",
+        choices=["exact", "tanh"],
+        help="the function between layers, or GPT-2's approximation (default: exact)",
+    )
     model.add_argument(
         "--tie",
         action=argparse.BooleanOptionalAction,
@@ -104,8 +164,13 @@ def _add_train(commands: Any) -> None:
     )
     model.add_argument(
         "--tokens",
-        choices=["characters", "bytes"],
-        help="what the model reads (default: characters); bytes take any file",
+        choices=["characters", "bytes", "bpe"],
+        help="what the model reads (default: characters); bytes take any file; bpe learns words "
+        "and parts of words from the text",
+    )
+    _setting(model, "vocabulary", _vocabulary, "of bpe: how many tokens at most")
+    _setting(
+        model, "pad_vocabulary", _above_zero(int), "the model has rows for a multiple of so many"
     )
 
 
@@ -197,19 +262,40 @@ def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
     if text is not None and not Path(text).is_file():
         what = "a folder" if Path(text).is_dir() else "no such file"
         parser.error(f"--text: expected a text file, got {text!r}: {what}")
-    if arguments.resume is not None:
-        fixed = sorted(given.keys() - {"steps", "text", "device"}) + (
-            ["out"] if arguments.out else []
-        )
+    if arguments.resume is not None:  # what else cannot change depends on the run
+        named = {"--out": arguments.out, "--tokens-per-step": arguments.tokens_per_step}
+        fixed = [option for option, value in named.items() if value is not None]
         if fixed:
-            options = ", ".join("--" + name.replace("_", "-") for name in fixed)
-            parser.error(f"{options} cannot change in a resumed run: leave out, or start a new run")
+            parser.error(
+                f"{', '.join(fixed)} cannot change in a resumed run: leave out, or start a new run"
+            )
         return
-    settings = Settings(**given)
+    settings = Settings.of(given)
     if settings.width % settings.heads:
         parser.error(
             f"--heads: expected a divisor of the width {settings.width}, got {settings.heads}"
         )
+    if settings.tokens != "bpe" and arguments.vocabulary is not None:
+        parser.error(f"--vocabulary: {settings.tokens} have their own; add --tokens bpe")
+    if arguments.tokens_per_step is not None:
+        arguments.accumulate = _parts_of_step(parser, arguments, settings)
+
+
+def _parts_of_step(
+    parser: argparse.ArgumentParser, arguments: argparse.Namespace, settings: Settings
+) -> int:
+    """Return in how many batches a step of so many tokens is taken."""
+    wanted, batch = arguments.tokens_per_step, settings.batch * settings.context
+    if arguments.accumulate is not None:
+        parser.error("--tokens-per-step and --accumulate say the same: leave one of them out")
+    if wanted % batch:
+        below = wanted // batch * batch
+        near = f"{below:,} or {below + batch:,}" if below else f"{batch:,}"
+        parser.error(
+            f"--tokens-per-step: expected a multiple of {batch:,} (batch {settings.batch} times "
+            f"context {settings.context}), got {wanted:,}; take {near}"
+        )
+    return int(wanted // batch)
 
 
 def _above_zero(kind: type) -> Callable[[str], Any]:
@@ -239,3 +325,29 @@ def _number(kind: type, fits: Callable[[Any], bool], words: str) -> Callable[[st
 def _share(word: str) -> float:
     value: float = _number(float, lambda value: 0 <= value < 1, "of at least 0 and below 1")(word)
     return value
+
+
+def _vocabulary(word: str) -> int:
+    def fits(value: int) -> bool:
+        return BYTES <= value <= _MOST_TOKENS
+
+    words = f"from {BYTES}, one for each byte, to {_MOST_TOKENS:,}"
+    value: int = _number(int, fits, words)(word)
+    return value
+
+
+def _budget(word: str) -> str:
+    """Check a size or a share as `tape.budget` takes it."""
+    try:
+        share = float(word)
+    except ValueError:
+        share = None
+    try:
+        fits = parse_bytes(word, "budget") > 0 if share is None or share > 1 else share > 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise argparse.ArgumentTypeError(
+            f'expected a size such as "20 GiB" or a share of 1 such as 0.4, got {word!r}'
+        )
+    return word

@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["UserError", "writing"]
+__all__ = ["UserError", "first_line", "writing"]
 
 
 class UserError(Exception):
     """Shown as one line without a traceback: what happened, and what to do next."""
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says first."""
+    return str(error).splitlines()[0].rstrip(".:")
 
 
 @contextmanager

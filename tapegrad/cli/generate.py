@@ -8,12 +8,15 @@ from tapegrad.cli.model import GPT
 
 __all__ = ["generate"]
 
+_LENGTHS = 64  # a GPU gets a multiple of so many tokens
+
 
 def generate(
     model: GPT,
-    prompt: Tensor,
+    prompt: list[int],
     count: int,
     *,
+    known: int | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     seed: int = 0,
@@ -27,27 +30,32 @@ def generate(
         model: put into eval mode while a token is computed, then back.
         prompt: at least one token number.
         count: how many tokens to write.
+        known: choose among this many of the first tokens, those that stand for something; all if
+            None.
         temperature: divides the scores; 0 always takes the likeliest token.
         top_k: choose among this many of the likeliest; all if None.
         seed: of the choice.
     """
     device = model.token.weight.device
     generator = tapegrad.Generator(device).manual_seed(seed)
-    tokens = prompt.tolist()
+    tokens = list(prompt)
     for _ in range(count):
-        scores = _last_scores(model, tokens[-model.context :])
+        scores = _last_scores(model, tokens[-model.context :])[:known]
         token = _choose(scores, temperature, top_k, generator)
         tokens.append(token)
         yield token
 
 
 def _last_scores(model: GPT, tokens: list[int]) -> Tensor:
-    training = model.training
+    training, device = model.training, model.token.weight.device
+    last = len(tokens) - 1
+    if device.type == "cuda":  # which prepares itself for every new length; what follows is unseen
+        length = min(model.context, -(-len(tokens) // _LENGTHS) * _LENGTHS)
+        tokens = tokens + [0] * (length - len(tokens))
     model.eval()
     try:
         with tapegrad.no_grad():
-            device = model.token.weight.device
-            return model(tapegrad.tensor([tokens], device=device))[0, -1]
+            return model(tapegrad.tensor([tokens], device=device))[0, last]
     finally:
         model.train(training)
 

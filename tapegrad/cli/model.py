@@ -31,13 +31,13 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Attention, then a layer that treats each token alone; each adds to what flows through."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, gelu: str) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width)
         self.attention = Attention(width, heads, dropout)
         self.feed_norm = nn.LayerNorm(width)
         self.feed = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+            nn.Linear(width, 4 * width), nn.GELU(gelu), nn.Linear(4 * width, width)
         )
         self.dropout = nn.Dropout(dropout)
 
@@ -56,6 +56,7 @@ class GPT(nn.Module):
         layers, width, heads: blocks, numbers per token, heads of attention.
         dropout: share of activations dropped in training.
         tie: whether the output matrix is the embedding.
+        gelu: ``"none"`` for the exact function, ``"tanh"`` for GPT-2's approximation.
 
     Example:
         >>> from tapegrad.cli.model import GPT
@@ -73,13 +74,14 @@ class GPT(nn.Module):
         heads: int,
         dropout: float = 0.0,
         tie: bool = False,
+        gelu: str = "none",
     ) -> None:
         super().__init__()
         self.context = context
         self.token = nn.Embedding(vocabulary, width)
         self.position = nn.Embedding(context, width)
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
+        self.blocks = nn.ModuleList([Block(width, heads, dropout, gelu) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
         self.scores = nn.Linear(width, vocabulary, bias=False)
         if tie:

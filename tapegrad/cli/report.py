@@ -6,24 +6,25 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tapegrad
 from tapegrad import _C
 from tapegrad.cli.curve import draw_curve
 from tapegrad.cli.device import described
+from tapegrad.cli.flops import shown_share
 from tapegrad.cli.invocation import program
 from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.text import Text
 from tapegrad.cli.trainer import Trainer
 from tapegrad.utils._units import clock, human_bytes, human_count
-from tapegrad.utils.model_summary import summary
 
 __all__ = ["write_report"]
 
 _MOST_ROWS = 40
 _REFRESH = 10  # seconds, while the run goes on
+_UNITS = {"characters": "character", "bytes": "byte", "bpe": "token"}
 
 _STYLE = """
 :root { color-scheme: light }
@@ -34,7 +35,7 @@ h1 { font-size: 24px; margin: 0 }
 h2 { font-size: 17px; margin: 32px 0 10px }
 .lead { color: #57606a; margin: 4px 0 20px }
 .card { background: #fff; border: 1px solid #d0d7de; border-radius: 8px; padding: 14px 16px }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(220px, 1fr)); gap: 12px;
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 12px;
   margin-bottom: 16px }
 .facts b { display: block; font-size: 22px; white-space: nowrap;
   font-variant-numeric: tabular-nums }
@@ -49,6 +50,9 @@ tr:last-child td { border-bottom: none }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0;
   font: 13.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }
 .table { white-space: pre; overflow-x: auto; font-size: 12px }
+.wide { overflow-x: auto }
+.wide table { font-size: 13px }
+.wide th, .wide td { padding: 4px 7px }
 details > * { margin-top: 8px }
 .sample { margin-bottom: 12px }
 .sample h3 { font-size: 14px; margin: 0 0 6px; color: #57606a }
@@ -57,14 +61,26 @@ code { font: 13.5px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }
 """
 
 
-def write_report(folder: RunFolder, trainer: Trainer, text: Text, *, running: bool) -> None:
-    """Write the loss curve and the page of a run."""
+def write_report(
+    folder: RunFolder, trainer: Trainer, text: Text, peak: float | None, *, running: bool
+) -> None:
+    """Write the loss curve and the page of a run.
+
+    Args:
+        folder: of the run.
+        trainer: what there is to tell.
+        text: that is learnt.
+        peak: floating-point operations that the device does in a second, None if not known.
+        running: whether the run goes on, and the page should come again.
+    """
     curve = draw_curve(folder.metrics.records, trainer.settings.steps)
     folder.write(folder.curve, curve)
-    folder.write(folder.report, _page(folder, trainer, text, curve, running))
+    folder.write(folder.report, _page(folder, trainer, text, curve, peak, running))
 
 
-def _page(folder: RunFolder, trainer: Trainer, text: Text, curve: str, running: bool) -> str:
+def _page(
+    folder: RunFolder, trainer: Trainer, text: Text, curve: str, peak: float | None, running: bool
+) -> str:
     records, settings = folder.metrics.records, trainer.settings
     name = folder.path.resolve().name
     title = f"tapegrad train: {name}"
@@ -77,12 +93,11 @@ def _page(folder: RunFolder, trainer: Trainer, text: Text, curve: str, running: 
             f"<title>{_escape(title)}</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>{_escape(name)}</h1>",
             f'<p class="lead">{_escape(_lead(trainer, text, running))}</p>',
-            _facts(trainer, records),
+            _facts(trainer, text, records, peak),
             f'<div class="card">{curve}</div>',
-            "<h2>Samples</h2>",
             *_samples(folder.samples.records),
             "<h2>Evaluations</h2>",
-            _evaluations(records, settings.tokens),
+            _evaluations(records, _UNITS[settings.tokens]),
             '<div class="columns">',
             "<section><h2>Settings</h2>",
             _pairs(_settings_shown(trainer, text)),
@@ -108,24 +123,47 @@ def _lead(trainer: Trainer, text: Text, running: bool) -> str:
     )
 
 
-def _facts(trainer: Trainer, records: list[dict[str, Any]]) -> str:
+def _facts(trainer: Trainer, text: Text, records: list[dict[str, Any]], peak: float | None) -> str:
     """Return the numbers that one looks for first."""
     losses = [record["val_loss"] for record in records if "val_loss" in record]
     steps = [record for record in records if "seconds" in record]
-    speeds = sorted(record["tokens_per_second"] for record in steps)
+    speeds = [record["tokens_per_second"] for record in steps]
+    shares = [record["mfu"] for record in steps if record.get("mfu") is not None]
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     is_gpu = trainer.device.type == "cuda"
     memory = "memory of the GPU, peak" if is_gpu else "memory, peak"
+    at_most = "" if peak is None else f" of {peak / 1e12:,.4g} TFLOP/s"
     shown = [
         (f"{losses[0]:.3f} → {losses[-1]:.3f}" if losses else "?", "validation loss"),
-        (f"{losses[-1] / math.log(2):.2f}" if losses else "?", "bits per token, held out"),
+        _bits(losses, trainer, text),
         (clock(steps[-1]["seconds"]) if steps else "0:00", "time in training"),
-        (human_count(speeds[len(speeds) // 2]) if speeds else "?", "tokens per second, median"),
+        (human_count(_median(speeds)) if speeds else "?", "tokens per second, median"),
+        (
+            shown_share(_median(shares) if shares else None),
+            f"model FLOP utilisation{at_most}, median",
+        ),
         (human_bytes(max(r["memory"] for r in steps)) if steps else "?", memory),
         (human_count(parameters), "parameters"),
+        (human_count(trainer.step * trainer.tokens_per_step), "tokens learnt from"),
     ]
     cells = [f'<div class="card"><b>{value}</b><span>{name}</span></div>' for value, name in shown]
     return f'<div class="facts">{"".join(cells)}</div>'
+
+
+def _bits(losses: list[float], trainer: Trainer, text: Text) -> tuple[str, str]:
+    """Return the last loss in bits; for tokens of several bytes, which differ by vocabulary, each
+    byte's, which can be compared."""
+    unit, share = "token", 1.0
+    if trainer.settings.tokens == "bpe":
+        unit, share = "byte", (trainer.train_size + trainer.held_out_size) / text.size
+    return (
+        f"{losses[-1] * share / math.log(2):.2f}" if losses else "?",
+        f"bits per {unit}, held out",
+    )
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
 
 
 def _samples(samples: list[dict[str, Any]]) -> list[str]:
@@ -139,6 +177,8 @@ def _samples(samples: list[dict[str, Any]]) -> list[str]:
             f'<div class="card sample"><h3>{name}</h3>'
             f"<pre>{_escape(_printable(sample['text']))}</pre></div>"
         )
+    if blocks:
+        blocks[0] = f"<h2>Samples</h2>{blocks[0]}"
     if len(blocks) > 2:
         between = "\n".join(blocks[2:])
         blocks[2:] = [f"<details><summary>between</summary>{between}</details>"]
@@ -149,21 +189,35 @@ def _evaluations(records: list[dict[str, Any]], unit: str) -> str:
     found = [record for record in records if "val_loss" in record]
     step = math.ceil(len(found) / _MOST_ROWS) or 1
     chosen = sorted({*range(0, len(found), step), len(found) - 1} - {-1})
-    rows = []
-    for record in (found[index] for index in chosen):
-        loss, rate = record.get("loss"), record.get("lr")
-        cells = [
-            f"{record['step']:,}",
-            "" if loss is None else f"{loss:.4f}",
-            f"{record['val_loss']:.4f}",
-            f"{record['val_loss'] / math.log(2):.3f}",
-            "" if rate is None else f"{rate:.2e}",
-            clock(record.get("seconds", 0)),
-        ]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    heads = ["step", "batch loss", "validation loss", f"bits per {unit[:-1]}", "rate", "time"]
+    heads = [
+        *("step", "batch loss", "validation loss", f"bits per {unit}", "rate", "norm of gradient"),
+        *("tokens/s", "MFU", "memory", "time"),
+    ]
+    rows = [_row(found[index]) for index in chosen]
     head = "".join(f"<th>{name}</th>" for name in heads)
-    return f'<div class="card"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    return f'<div class="card wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def _row(record: dict[str, Any]) -> str:
+    """Return a row of the table; before the first step much is not known yet."""
+
+    def shown(name: str, form: Callable[[Any], str]) -> str:
+        value = record.get(name)
+        return "" if value is None else form(value)
+
+    cells = [
+        f"{record['step']:,}",
+        shown("loss", "{:.4f}".format),
+        shown("val_loss", "{:.4f}".format),
+        f"{record['val_loss'] / math.log(2):.3f}",
+        shown("lr", "{:.2e}".format),
+        shown("grad_norm", "{:.3f}".format),
+        shown("tokens_per_second", human_count),
+        shown("mfu", shown_share),
+        shown("memory", human_bytes),
+        clock(record.get("seconds", 0)),
+    ]
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
@@ -177,10 +231,14 @@ def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
 def _settings_shown(trainer: Trainer, text: Text) -> Iterable[tuple[str, Any]]:
     values = trainer.settings.as_dict()
     values["text"] = values["text"] or "the books in the package"
+    values["budget"] = values["budget"] or "no limit"
+    if values["tokens"] != "bpe":
+        del values["vocabulary"]
     yield from ((name.replace("_", " "), value) for name, value in values.items())
-    yield "to learn", f"{trainer.train_size:,} {trainer.settings.tokens}"
-    yield "held out", f"{trainer.held_out_size:,} {trainer.settings.tokens}"
-    yield "vocabulary", f"{len(trainer.vocabulary)}"
+    unit = _UNITS[trainer.settings.tokens]
+    yield "to learn", f"{trainer.train_size:,} {unit}s"
+    yield "held out", f"{trainer.held_out_size:,} {unit}s"
+    yield "different", f"{len(trainer.vocabulary):,} {unit}s"
     yield "text, SHA-256", text.sha256[:16] + "…"
 
 
@@ -196,11 +254,9 @@ def _environment(trainer: Trainer) -> Iterable[tuple[str, Any]]:
 
 def _layers(trainer: Trainer) -> str:
     """Return the table of the model's layers, for one piece of text."""
-    shape = (1, trainer.settings.context)
-    table = summary(trainer.model, shape, dtypes=tapegrad.int64)
     return (
         "<details><summary>outputs, parameters and work for one piece of text</summary>"
-        f'<div class="card"><pre class="table">{_escape(str(table))}</pre></div></details>'
+        f'<div class="card"><pre class="table">{_escape(trainer.layers)}</pre></div></details>'
     )
 
 

@@ -3,9 +3,10 @@
 import json
 import os
 import shlex
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import tapegrad
 from tapegrad.cli.errors import UserError, writing
@@ -55,10 +56,13 @@ class RunFolder:
         self.path = path
         self.config = path / "config.json"
         self.checkpoint = path / "checkpoint.safetensors"
+        self.tokenizer = path / "tokenizer.json"
+        self.tokens = path / "tokens.bin"
         self.curve = path / "curve.svg"
         self.report = path / "report.html"
         self.metrics = JsonLines(path / "metrics.jsonl", self)
         self.samples = JsonLines(path / "samples.jsonl", self)
+        self._fresh: list[Path] = []  # what was not there before
 
     @classmethod
     def create(cls, out: str | None, name: str) -> "RunFolder":
@@ -97,13 +101,31 @@ class RunFolder:
 
     def write(self, path: Path, text: str) -> None:
         """Put text into one of the run's files, whole or not at all."""
+        with self.replacing(path) as file:
+            file.write(text.encode("utf-8"))
+
+    @contextmanager
+    def replacing(self, path: Path) -> Iterator[BinaryIO]:
+        """Give a file to write to, which becomes one of the run's files if all goes well."""
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         with self.writing(path):
             try:
-                beside.write_text(text, encoding="utf-8")
+                with beside.open("wb") as file:
+                    yield file
+                if not path.exists():
+                    self._fresh.append(path)
                 beside.replace(path)
             finally:
                 beside.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Remove what a run that never began has left; a folder with other files stays."""
+        for path in self._fresh:
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            self.path.rmdir()
+            if self.path.parent == RUNS:
+                RUNS.rmdir()
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one stays until the new one is complete."""

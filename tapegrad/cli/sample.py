@@ -8,8 +8,8 @@ from tapegrad.cli.device import chosen_device
 from tapegrad.cli.generate import generate
 from tapegrad.cli.run_folder import RunFolder, newest_run
 from tapegrad.cli.settings import Settings
-from tapegrad.cli.text import Vocabulary
-from tapegrad.cli.trainer import first_prompt, make_model
+from tapegrad.cli.trainer import make_model
+from tapegrad.cli.vocabulary import restore_vocabulary
 
 __all__ = ["sample"]
 
@@ -19,15 +19,15 @@ def sample(arguments: argparse.Namespace) -> int:
     device = chosen_device(arguments.device or "cpu")
     folder = RunFolder.open(arguments.run or newest_run())
     state = folder.load_checkpoint()
-    vocabulary = Vocabulary(state["vocabulary"])
+    vocabulary = restore_vocabulary(state["vocabulary"])
     model = make_model(Settings.from_dict(state["settings"]), len(vocabulary))
     model.load_state_dict(state["model"])
     model.to(device)
-    prompt = vocabulary.encode(arguments.prompt) if arguments.prompt else first_prompt(vocabulary)
     numbers = generate(
         model,
-        prompt,
+        vocabulary.encode(arguments.prompt) or vocabulary.first_prompt(),
         arguments.tokens,
+        known=len(vocabulary),
         temperature=arguments.temperature,
         top_k=arguments.top_k,
         seed=arguments.seed,
@@ -36,9 +36,7 @@ def sample(arguments: argparse.Namespace) -> int:
     # A character of several bytes is shown when its last byte has come.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     for number in numbers:
-        whole = vocabulary.symbols is not None
-        text = vocabulary.decode([number]) if whole else decoder.decode(bytes([number]))
-        sys.stdout.write(text)
+        sys.stdout.write(decoder.decode(vocabulary.to_bytes([number])))
         sys.stdout.flush()
-    sys.stdout.write("\n")
+    sys.stdout.write(decoder.decode(b"", final=True) + "\n")
     return 0

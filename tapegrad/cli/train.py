@@ -4,62 +4,74 @@ import argparse
 import shlex
 import sys
 from dataclasses import replace
+from typing import Any
 
+import tapegrad
 from tapegrad.cli.arguments import given_settings
+from tapegrad.cli.data import kept_numbers, write_numbers
 from tapegrad.cli.device import chosen_device, described, memory
-from tapegrad.cli.errors import UserError
+from tapegrad.cli.errors import UserError, first_line
 from tapegrad.cli.invocation import program
 from tapegrad.cli.loop import Loop, event_writer_class
 from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.settings import Settings
 from tapegrad.cli.text import read_text
 from tapegrad.cli.trainer import Trainer
+from tapegrad.cli.vocabulary import Tokens, learn_vocabulary, restore_vocabulary
 from tapegrad.utils._units import clock, human_bytes
 
 __all__ = ["train"]
+
+# What a resumed run may be given anew: how far, and where, which leave the numbers as they are or
+# round them otherwise.
+_MAY_CHANGE = {"steps", "text", "device", "budget"}
 
 
 def train(arguments: argparse.Namespace) -> int:
     """Train, and return the exit status: 0, or 128 and the number of the signal that stopped it."""
     if arguments.tensorboard:
         event_writer_class()  # reports a missing package before a folder is made
-    loop = _old_loop(arguments) if arguments.resume else _new_loop(arguments)
+    try:
+        loop = _old_loop(arguments) if arguments.resume else _new_loop(arguments)
+    except tapegrad.OutOfMemoryError as error:
+        raise UserError(
+            f"out of memory: {first_line(error)}; "
+            "the model does not fit: choose fewer --layers or less --width"
+        ) from error
     if not arguments.quiet:
         _describe(loop)
     else:
         print(loop.folder.path)
-    loop.run()
+    try:
+        loop.run()
+    except tapegrad.OutOfMemoryError as error:
+        raise loop.explained(error) from error
     _conclude(loop, arguments.quiet)
     return 0 if loop.stopped_by is None else 128 + loop.stopped_by
 
 
 def _new_loop(arguments: argparse.Namespace) -> Loop:
-    settings = Settings(**given_settings(arguments))
+    settings = Settings.of(given_settings(arguments))
     device = chosen_device(settings.device)
     text = read_text(settings.text)
-    trainer = Trainer(
-        settings, text, device
-    )  # before the folder: a text that is too short leaves none
     folder = RunFolder.create(arguments.out, text.name)
-    folder.write(folder.config, settings.as_json())
+    try:
+        vocabulary = learn_vocabulary(text, settings, arguments.quiet)
+        numbers = write_numbers(text, vocabulary, folder, arguments.quiet)
+        trainer = Trainer(settings, vocabulary, numbers, device)
+        folder.write(folder.config, settings.as_json())
+        if isinstance(vocabulary, Tokens):
+            folder.write(folder.tokenizer, vocabulary.as_json())
+    except BaseException:
+        folder.discard()  # a text that is too short, or Ctrl-C
+        raise
     return Loop(trainer, folder, text, arguments)
 
 
 def _old_loop(arguments: argparse.Namespace) -> Loop:
     folder = RunFolder.open(arguments.resume)
     state = folder.load_checkpoint()
-    settings = Settings.from_dict(state["settings"])
-    if arguments.steps is not None:
-        if arguments.steps < state["step"]:
-            raise UserError(
-                f"--steps: expected at least {state['step']}, where the run stands, "
-                f"got {arguments.steps}"
-            )
-        settings = replace(settings, steps=arguments.steps)
-    if arguments.text is not None:  # the same text, moved
-        settings = replace(settings, text=arguments.text)
-    if arguments.device is not None:
-        settings = replace(settings, device=arguments.device)
+    settings = _resumed_settings(arguments, state, folder)
     device = chosen_device(settings.device)
     text = read_text(settings.text)
     if text.sha256 != state["text_sha256"]:
@@ -67,7 +79,11 @@ def _old_loop(arguments: argparse.Namespace) -> Loop:
             f"the text {settings.text} is not the one that {folder.path} was trained on; "
             "restore it, or start a new run"
         )
-    trainer = Trainer(settings, text, device)
+    vocabulary = restore_vocabulary(state["vocabulary"])
+    numbers = kept_numbers(vocabulary, folder)
+    if len(numbers) != state.get("tokens"):  # the file is gone or damaged
+        numbers = write_numbers(text, vocabulary, folder, arguments.quiet)
+    trainer = Trainer(settings, vocabulary, numbers, device)
     trainer.load_state(state)
     folder.write(folder.config, settings.as_json())
     loop = Loop(trainer, folder, text, arguments)
@@ -77,20 +93,67 @@ def _old_loop(arguments: argparse.Namespace) -> Loop:
     return loop
 
 
+def _resumed_settings(
+    arguments: argparse.Namespace, state: dict[str, Any], folder: RunFolder
+) -> Settings:
+    """Return the settings of a run with what may change; what may not is refused by name."""
+    before = Settings.from_dict(state["settings"])
+    given = given_settings(arguments)
+    settings = replace(before, **given)
+    fixed = {name for name in given if name not in _MAY_CHANGE}
+    if settings.batch * settings.accumulate == before.batch * before.accumulate:
+        fixed -= {"batch", "accumulate"}  # the same pieces in each step
+    values = before.as_dict()
+    changed = [
+        f"--{name.replace('_', '-')} (the run has {values[name]}, got {given[name]})"
+        for name in sorted(fixed)
+        if values[name] != given[name]
+    ]
+    if changed:
+        raise UserError(
+            f"{', '.join(changed)} cannot change in a resumed run: "
+            f"leave out, or start a new run instead of going on with {folder.path}"
+        )
+    if settings.steps < state["step"]:
+        raise UserError(
+            f"--steps: expected at least {state['step']}, where the run stands, "
+            f"got {settings.steps}"
+        )
+    return settings
+
+
 def _describe(loop: Loop) -> None:
     """Print what is about to happen."""
     settings, trainer = loop.trainer.settings, loop.trainer
-    unit = settings.tokens
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    unit = "tokens" if settings.tokens == "bpe" else settings.tokens
     print(
         f"text   {settings.text or 'the books in the package'}: {trainer.train_size:,} {unit} "
-        f"to learn, {trainer.held_out_size:,} held out, {len(trainer.vocabulary)} different\n"
+        f"to learn, {trainer.held_out_size:,} held out, {_described_vocabulary(trainer)}\n"
         f"model  {settings.layers} layers, {settings.width} wide, {settings.heads} heads, "
         f"context {settings.context}: {parameters:,} parameters\n"
+        f"step   {_described_step(trainer)}\n"
         f"device {described(trainer.device)}\n"
         f"run    {loop.folder.path}, steps {trainer.step} to {settings.steps}; "
         f"open {loop.folder.report} to watch\n",
         flush=True,
+    )
+
+
+def _described_vocabulary(trainer: Trainer) -> str:
+    known, wanted = len(trainer.vocabulary), trainer.settings.vocabulary
+    if trainer.settings.tokens != "bpe" or known == wanted:
+        return f"{known:,} different"
+    return f"{known:,} different ({wanted:,} asked for: no other pair occurs twice)"
+
+
+def _described_step(trainer: Trainer) -> str:
+    settings = trainer.settings
+    parts = f"{settings.accumulate} x " if settings.accumulate > 1 else ""
+    budget = f", tape within {settings.budget}" if settings.budget else ""
+    return (
+        f"{parts}{settings.batch} x {settings.context} = {trainer.tokens_per_step:,} tokens in "
+        f"{settings.dtype}{budget}"
     )
 
 

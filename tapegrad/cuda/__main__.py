@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from tapegrad import _C
 from tapegrad.cuda import _compiler
@@ -143,13 +144,32 @@ def _blas() -> str:
     return found[0] if found else "none: matrix products are slower; pip install tapegrad[cuda]"
 
 
-def _cache() -> str:
-    folder = _compiler.cache_folder()
+def _dnn() -> str:
+    from tapegrad.cuda._dnn import find_cudnn
+
+    found = find_cudnn()
+    if not found:
+        return "none beside a library that stands in for the driver"
+    version = _C._cuda_dnn_version()
+    if not version:
+        return f"none of {', '.join(found)}: convolutions are slower; pip install tapegrad[cuda]"
+    return f"{found[0]}, version {version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+def _sizes(folder: Path, pattern: str) -> list[int]:
     sizes = []
-    for path in (folder / "kernels").glob("*/*.cubin"):
+    for path in folder.glob(pattern):
         with suppress(OSError):  # another process may have removed it
             sizes.append(path.stat().st_size)
-    return f"{folder}, {len(sizes)} kernels in {human_bytes(sum(sizes))}"
+    return sizes
+
+
+def _cache() -> str:
+    folder = _compiler.cache_folder()
+    kernels = _sizes(folder, "kernels/*/*.cubin")
+    plans = _sizes(folder, "plans/*.json")
+    found = f"{folder}, {len(kernels)} kernels in {human_bytes(sum(kernels))}"
+    return f"{found}, {len(plans)} plans of cuDNN" if plans else found
 
 
 def _info() -> None:
@@ -162,6 +182,7 @@ def _info() -> None:
     parts: tuple[tuple[str, Callable[[], str]], ...] = (
         ("NVRTC", _nvrtc),
         ("cuBLASLt", _blas),
+        ("cuDNN", _dnn),
         ("kernels", _cache),
     )
     for name, tell in parts:

@@ -8,10 +8,12 @@ Example:
     ['forward', 'fill', 'exp']
 """
 
+from tapegrad.profiler.devices import DeviceType
 from tapegrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
 from tapegrad.profiler.profiler import (
     ProfilerAction,
     ProfilerActivity,
+    kineto_available,
     profile,
     record_function,
     schedule,
@@ -20,11 +22,13 @@ from tapegrad.profiler.profiler import (
 )
 
 __all__ = [
+    "DeviceType",
     "EventList",
     "FunctionEvent",
     "FunctionEventAvg",
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",

@@ -3,15 +3,20 @@
 An event is a call of an op (its kernel, without the Python around it), an entry of the tape that
 the sweep ran, or a range opened by `record_function`. Events of one thread nest: one lies inside
 another or after it. From that come own times: what an event took without the events right inside.
+What a device did for an event is the event's time there (`devices.py`); single kernels are events,
+too.
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from collections.abc import Iterable
+from typing import Any
+
+from tapegrad.profiler.devices import Activity, DeviceType, attach
+from tapegrad.profiler.trace import write_trace
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
 
-# What a table can be sorted by. Code written for PyTorch may ask for devices; they have no time.
+# What a table can be sorted by.
 _SORTABLE = {
     "count": "count",
     "cpu_time": "cpu_time",
@@ -20,11 +25,12 @@ _SORTABLE = {
     "cpu_memory_usage": "cpu_memory_usage",
     "self_cpu_memory_usage": "self_cpu_memory_usage",
     **{
-        f"{own}{device}_{what}": "device_time_total"
+        f"{own}{device}_{what}": f"{own}device_{what}"
         for own in ("", "self_")
         for device in ("cuda", "device", "xpu")
-        for what in ("time", "time_total", "memory_usage")
+        for what in ("time_total", "memory_usage")
     },
+    **{f"{device}_time": "device_time" for device in ("cuda", "device", "xpu")},
 }
 
 
@@ -36,9 +42,42 @@ class _Times:
     cpu_time_total: float
     self_cpu_time_total: float
 
-    device_time_total = self_device_time_total = device_time = 0.0
-    cuda_time_total = self_cuda_time_total = cuda_time = 0.0
-    device_memory_usage = self_device_memory_usage = 0
+    device_time_total: float
+    self_device_time_total: float
+    device_memory_usage: int
+    self_device_memory_usage: int
+
+    @property
+    def device_time(self) -> float:
+        """The mean time of a call on devices in microseconds."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    cuda_time = device_time
+
+    @property
+    def cuda_time_total(self) -> float:
+        """The time on devices, what was called included, in microseconds."""
+        return self.device_time_total
+
+    @property
+    def self_cuda_time_total(self) -> float:
+        """The time on devices without what was called, in microseconds."""
+        return self.self_device_time_total
+
+    @property
+    def device_time_str(self) -> str:
+        """The mean time of a call on devices, as text."""
+        return duration(self.device_time)
+
+    @property
+    def device_time_total_str(self) -> str:
+        """The time on devices, what was called included, as text."""
+        return duration(self.device_time_total)
+
+    @property
+    def self_device_time_total_str(self) -> str:
+        """The time on devices without what was called, as text."""
+        return duration(self.self_device_time_total)
 
     @property
     def cpu_time(self) -> float:
@@ -77,11 +116,12 @@ class Interval:
 
 
 class FunctionEvent(_Times):
-    """One call of an op, one entry of the tape, or one range.
+    """One call of an op, one entry of the tape, one range, or what a device did.
 
     Attributes:
         name: of the op, the entry or the range.
-        kind: ``"op"``, ``"backward"`` for an entry of the tape, ``"user"`` for a range.
+        kind: ``"op"``, ``"backward"`` for an entry of the tape, ``"user"`` for a range;
+            ``"kernel"``, ``"copy"`` or ``"fill"`` for what a device did.
         time_range: when, in microseconds of a clock that only goes forward.
         thread: which thread.
         is_backward: whether it happened while a sweep ran.
@@ -90,12 +130,17 @@ class FunctionEvent(_Times):
         cpu_children: the events right inside it.
         sequence_nr: of a backward event, the number of its tape entry; of others, the number that
             the next entry gets.
-        cpu_memory_usage: bytes allocated in it.
+        cpu_memory_usage: bytes of the CPU allocated in it; ``device_memory_usage`` of its device.
         self_cpu_memory_usage: bytes allocated in it, but in none of its children.
+        kernels: what devices did for it, but for none of its children.
+        stack: the line of the program that made the call, if lines were asked for; of an entry and
+            of what it calls, the line that recorded the entry.
+        device_type: ``DeviceType.CPU``, or ``DeviceType.CUDA`` for what a device did.
+        device_index: the number of that device.
     """
 
     def __init__(self, number: int, thread: int, fields: tuple[Any, ...]) -> None:
-        name, kind, in_backward, start, end, allocated, freed, shapes, sequence = fields
+        name, kind, in_backward, start, end, allocated, freed, shapes, sequence, line = fields[:10]
         self.id = number
         self.name = self.key = name
         self.kind = kind
@@ -112,11 +157,29 @@ class FunctionEvent(_Times):
         self.cpu_time_total = self.self_cpu_time_total = (end - start) / 1000
         self.cpu_memory_usage = self.self_cpu_memory_usage = allocated
         self.freed = freed
+        self.device_memory_usage = self.self_device_memory_usage = fields[10]
+        self.device_freed = fields[11]
+        self.device_time_total = self.self_device_time_total = 0.0
+        self.kernels: list[Activity] = []
+        self.stack: list[str] = [line] if line else []
+        self.device_type, self.device_index = DeviceType.CPU, 0
+
+    @classmethod
+    def of_device(cls, number: int, activity: Activity) -> "FunctionEvent":
+        """Return the event of a kernel, a copy or a fill."""
+        fields = (activity.name, activity.kind, False, 0, 0, 0, 0, None, 0, None, 0, 0)
+        event = cls(number, -1, fields)
+        event.time_range = Interval(activity.start, activity.end)
+        event.device_type, event.device_index = DeviceType.CUDA, activity.device
+        event.device_time_total = event.self_device_time_total = activity.duration
+        if activity.event is not None:
+            event.is_backward, event.stack = activity.event.is_backward, activity.event.stack
+        return event
 
     def __repr__(self) -> str:
         return (
             f"<FunctionEvent id={self.id} name={self.name} kind={self.kind} "
-            f"cpu_time={self.cpu_time_str} thread={self.thread} "
+            f"cpu_time={self.cpu_time_str} device_time={self.device_time_str} thread={self.thread} "
             f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
         )
 
@@ -124,12 +187,22 @@ class FunctionEvent(_Times):
 class FunctionEventAvg(_Times):
     """All events of one name, or of one name and shapes, together."""
 
-    def __init__(self, key: str, input_shapes: list[list[int]] | None = None) -> None:
+    def __init__(
+        self,
+        key: str,
+        input_shapes: list[list[int]] | None = None,
+        stack: list[str] | None = None,
+        device_type: DeviceType = DeviceType.CPU,
+    ) -> None:
         self.key = key
         self.input_shapes = input_shapes or []
+        self.stack = stack or []
+        self.device_type = device_type
         self.count = 0
         self.cpu_time_total = self.self_cpu_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.device_time_total = self.self_device_time_total = 0.0
+        self.device_memory_usage = self.self_device_memory_usage = 0
         self.is_user_annotation = False
 
     def add(self, event: FunctionEvent) -> None:
@@ -138,12 +211,16 @@ class FunctionEventAvg(_Times):
         self.is_user_annotation |= event.is_user_annotation
         self.self_cpu_time_total += event.self_cpu_time_total
         self.self_cpu_memory_usage += event.self_cpu_memory_usage
+        self.self_device_time_total += event.self_device_time_total
+        self.self_device_memory_usage += event.self_device_memory_usage
         around = event.cpu_parent
         while around is not None and around.key != event.key:
             around = around.cpu_parent
         if around is None:
             self.cpu_time_total += event.cpu_time_total
             self.cpu_memory_usage += event.cpu_memory_usage
+            self.device_time_total += event.device_time_total
+            self.device_memory_usage += event.device_memory_usage
 
     def __repr__(self) -> str:
         return (
@@ -157,16 +234,30 @@ class EventList(list[Any]):
     """A list of events or of averages, with a table and, of events, a trace."""
 
     def __init__(
-        self, events: Iterable[Any] = (), *, profile_memory: bool = False, with_shapes: bool = False
+        self,
+        events: Iterable[Any] = (),
+        *,
+        profile_memory: bool = False,
+        with_shapes: bool = False,
+        with_lines: bool = False,
+        activities: Iterable[Activity] = (),
     ) -> None:
         super().__init__(events)
         self._profile_memory = profile_memory
         self._with_shapes = with_shapes
+        self._with_lines = with_lines
+        self._activities = list(activities)
 
     @property
     def self_cpu_time_total(self) -> float:
         """The own times of all events added up, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
+
+    @property
+    def self_device_time_total(self) -> float:
+        """What devices were busy with, added up, in microseconds."""
+        kernels = [event for event in self if event.device_type is not DeviceType.CPU]
+        return sum(event.self_device_time_total for event in kernels or self)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
@@ -175,17 +266,22 @@ class EventList(list[Any]):
 
         Args:
             group_by_input_shape: whether calls on other shapes are another group.
-            group_by_stack_n: accepted; stacks are not recorded.
+            group_by_stack_n: anything but 0: calls from another line are another group, if lines
+                were recorded. Of a stack there is its innermost line.
         """
         groups: dict[Any, FunctionEventAvg] = {}
         for event in self:
             shapes = event.input_shapes if group_by_input_shape else None
-            key = (event.key, str(shapes))
+            stack = event.stack if group_by_stack_n else None
+            key = (event.key, event.device_type, str(shapes), str(stack))
             if key not in groups:
-                groups[key] = FunctionEventAvg(event.key, shapes)
+                groups[key] = FunctionEventAvg(event.key, shapes, stack, event.device_type)
             groups[key].add(event)
         return EventList(
-            groups.values(), profile_memory=self._profile_memory, with_shapes=group_by_input_shape
+            groups.values(),
+            profile_memory=self._profile_memory,
+            with_shapes=group_by_input_shape,
+            with_lines=group_by_stack_n > 0,
         )
 
     def total_average(self) -> FunctionEventAvg:
@@ -197,6 +293,9 @@ class EventList(list[Any]):
             total.cpu_time_total += event.self_cpu_time_total
             total.self_cpu_memory_usage += event.self_cpu_memory_usage
             total.cpu_memory_usage += event.self_cpu_memory_usage
+            total.self_device_memory_usage += event.self_device_memory_usage
+            total.device_memory_usage += event.self_device_memory_usage
+        total.device_time_total = total.self_device_time_total = self.self_device_time_total
         return total
 
     def table(
@@ -213,9 +312,10 @@ class EventList(list[Any]):
 
         Args:
             sort_by: ``cpu_time``, ``cpu_time_total``, ``self_cpu_time_total``, ``count``,
-                ``cpu_memory_usage`` or ``self_cpu_memory_usage``; largest first.
+                ``cpu_memory_usage``, ``self_cpu_memory_usage``, ``cuda_time``,
+                ``cuda_time_total`` or ``self_cuda_time_total``; largest first.
             row_limit: how many rows at most; -1 for all.
-            max_src_column_width: accepted; stacks are not recorded.
+            max_src_column_width: longer lines of the program are cut, at their beginning.
             max_name_column_width: longer names are cut.
             max_shapes_column_width: longer shapes are cut.
             header: a line above.
@@ -233,20 +333,29 @@ class EventList(list[Any]):
             rows = [event for event in rows if getattr(event, "cpu_parent", None) is None]
         if row_limit >= 0:
             rows = rows[:row_limit]
-        whole = self.self_cpu_time_total
-        lines = [
-            self._row(event, whole, max_name_column_width, max_shapes_column_width)
-            for event in rows
-        ]
-        return _layout(self._columns(), lines, header, f"Self CPU time total: {duration(whole)}")
+        whole, on_devices = self.self_cpu_time_total, self.self_device_time_total
+        widths = (max_name_column_width, max_src_column_width, max_shapes_column_width)
+        lines = [self._row(event, whole, on_devices, widths) for event in rows]
+        footer = f"Self CPU time total: {duration(whole)}"
+        if on_devices:
+            footer += f"\nSelf CUDA time total: {duration(on_devices)}"
+        return _layout(self._columns(on_devices > 0), lines, header, footer)
 
-    def _columns(self) -> list[str]:
+    def _columns(self, has_devices: bool) -> list[str]:
         columns = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
-        columns += ["CPU Mem", "Self CPU Mem"] if self._profile_memory else []
+        if has_devices:
+            columns += ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"]
+        if self._profile_memory:
+            columns += ["CPU Mem", "Self CPU Mem"]
+            columns += ["CUDA Mem", "Self CUDA Mem"] if has_devices else []
         columns += ["# of Calls"]
+        columns += ["Source Location"] if self._with_lines else []
         return columns + (["Input Shapes"] if self._with_shapes else [])
 
-    def _row(self, event: Any, whole: float, name_width: int, shapes_width: int) -> list[str]:
+    def _row(
+        self, event: Any, whole: float, on_devices: float, widths: tuple[int, int, int]
+    ) -> list[str]:
+        name_width, line_width, shapes_width = widths
         row = [
             _cut(event.key, name_width),
             _percent(event.self_cpu_time_total, whole),
@@ -255,9 +364,20 @@ class EventList(list[Any]):
             event.cpu_time_total_str,
             event.cpu_time_str,
         ]
+        if on_devices:
+            row += [
+                event.self_device_time_total_str,
+                _percent(event.self_device_time_total, on_devices),
+                event.device_time_total_str,
+                event.device_time_str,
+            ]
         if self._profile_memory:
             row += [amount(event.cpu_memory_usage), amount(event.self_cpu_memory_usage)]
+            if on_devices:
+                row += [amount(event.device_memory_usage), amount(event.self_device_memory_usage)]
         row.append(str(event.count))
+        if self._with_lines:
+            row.append(_cut_front(event.stack[0] if event.stack else "", line_width))
         return row + ([_cut(str(event.input_shapes), shapes_width)] if self._with_shapes else [])
 
     def __str__(self) -> str:
@@ -269,13 +389,15 @@ class EventList(list[Any]):
         Args:
             path: the file; one whose name ends in ``.gz`` is compressed.
         """
-        write_trace(self, path, self._profile_memory)
+        write_trace(self, self._activities, path, self._profile_memory)
 
 
-def nested(records: Iterable[tuple[int, tuple[Any, ...]]]) -> list[FunctionEvent]:
+def nested(
+    records: Iterable[tuple[int, tuple[Any, ...]]], activities: Iterable[Activity] = ()
+) -> list[FunctionEvent]:
     """Make events of (thread, record), and find out which lie inside which.
 
-    Records of a thread come in the order in which they began.
+    Records of a thread come in the order in which they began. What devices did comes behind them.
     """
     events: list[FunctionEvent] = []
     open_events: dict[int, list[FunctionEvent]] = {}
@@ -286,6 +408,8 @@ def nested(records: Iterable[tuple[int, tuple[Any, ...]]]) -> list[FunctionEvent
             stack.pop()
         if stack:
             event.cpu_parent = stack[-1]
+            if event.stack and event.is_backward and stack[-1].is_backward:
+                event.stack = stack[-1].stack
             stack[-1].cpu_children.append(event)
             stack[-1].self_cpu_time_total -= event.cpu_time_total
         stack.append(event)
@@ -294,82 +418,12 @@ def nested(records: Iterable[tuple[int, tuple[Any, ...]]]) -> list[FunctionEvent
         event.self_cpu_time_total = max(event.self_cpu_time_total, 0.0)
         if event.cpu_parent is not None:
             event.cpu_parent.cpu_memory_usage += event.cpu_memory_usage
-    return events
-
-
-# ---- the trace
-
-
-def write_trace(
-    events: Iterable[FunctionEvent],
-    path: str | os.PathLike[str],
-    with_memory: bool,
-    metadata: dict[str, Any] | None = None,
-) -> None:
-    """Write events in the format of Chrome's trace viewer, which Perfetto reads, too."""
-    import json
-
-    process = os.getpid()
-    content = {
-        "schemaVersion": 1,
-        "displayTimeUnit": "ms",
-        **(metadata or {}),
-        "traceEvents": list(_trace_events(list(events), process, with_memory)),
-    }
-    with _opened(os.fspath(path)) as file:
-        json.dump(content, file)
-
-
-def _opened(path: str) -> IO[str]:
-    if path.endswith(".gz"):
-        import gzip
-
-        return gzip.open(path, "wt", encoding="utf-8")
-    return open(path, "w", encoding="utf-8")
-
-
-_CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation"}
-
-
-def _trace_events(
-    events: list[FunctionEvent], process: int, with_memory: bool
-) -> Iterator[dict[str, Any]]:
-    # Viewers want small numbers for threads.
-    threads = {thread: n for n, thread in enumerate(dict.fromkeys(e.thread for e in events), 1)}
-    yield {
-        "name": "process_name",
-        "ph": "M",
-        "pid": process,
-        "tid": 0,
-        "args": {"name": "tapegrad"},
-    }
-    held = 0
-    for event in events:
-        yield {
-            "name": event.name,
-            "ph": "X",
-            "cat": _CATEGORIES[event.kind],
-            "pid": process,
-            "tid": threads[event.thread],
-            "ts": event.time_range.start,
-            "dur": event.time_range.elapsed_us(),
-            "args": {
-                "External id": event.id,
-                "Backward": event.is_backward,
-                "Bytes allocated": event.self_cpu_memory_usage,
-                **({"Input Dims": event.input_shapes} if event.input_shapes else {}),
-            },
-        }
-        if with_memory and event.kind == "op":
-            held += event.self_cpu_memory_usage - event.freed
-            yield {
-                "name": "memory since start",
-                "ph": "C",
-                "pid": process,
-                "tid": 0,
-                "ts": event.time_range.end,
-                "args": {"bytes": held},
-            }
+            event.cpu_parent.device_memory_usage += event.device_memory_usage
+    attach(events, activities)
+    kernels = [each for each in activities if each.kind in ("kernel", "copy", "fill")]
+    return events + [
+        FunctionEvent.of_device(number, each) for number, each in enumerate(kernels, len(events))
+    ]
 
 
 # ---- the table
@@ -400,6 +454,10 @@ def _percent(part: float, whole: float) -> str:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _cut_front(text: str, width: int) -> str:
+    return text if len(text) <= width else "..." + text[3 - width :]
 
 
 def _layout(columns: list[str], rows: list[list[str]], header: str | None, footer: str) -> str:

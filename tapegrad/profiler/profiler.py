@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from tapegrad import _C
-from tapegrad.profiler.events import EventList, nested, write_trace
+from tapegrad.profiler.devices import Activity, warn_of_events
+from tapegrad.profiler.events import EventList, nested
+from tapegrad.profiler.trace import write_trace
 
 __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",
@@ -25,7 +28,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ProfilerActivity(enum.Enum):
-    """What PyTorch can profile; here it is the CPU alone."""
+    """What PyTorch can profile; here it is the CPU and, where there are any, CUDA devices."""
 
     CPU = 0
     XPU = 1
@@ -49,7 +52,13 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 def supported_activities() -> set[ProfilerActivity]:
     """Return what can be profiled here."""
-    return {ProfilerActivity.CPU}
+    has_cuda = _C._cuda_device_count() > 0
+    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if has_cuda else [])}
+
+
+def kineto_available() -> bool:
+    """Return whether the profiler can be used; it always can."""
+    return True
 
 
 def schedule(
@@ -176,29 +185,42 @@ class record_function:
 class _Recorder:
     """Native profiles, and the events that they have recorded."""
 
-    def __init__(self, record_shapes: bool, profile_memory: bool) -> None:
+    def __init__(
+        self, record_shapes: bool, profile_memory: bool, with_lines: bool, watches_cuda: bool
+    ) -> None:
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
+        self.with_lines = with_lines
+        self.watches_cuda = watches_cuda
         self.native: Any = None
         self.records: list[tuple[int, tuple[Any, ...]]] = []
+        self.activities: list[Activity] = []
         self.found: EventList | None = None
 
     def start(self) -> None:
-        self.native = _C._Profile(self.record_shapes)
-        self.native.start()
+        self.native = _C._Profile(self.record_shapes, self.with_lines)
+        self.native.start("cupti" if self.watches_cuda else "")
 
     def stop(self) -> None:
         native, self.native = self.native, None
         native.stop()
+        before = len(self.records)
         self.records += [(native.thread, record) for record in native.events()]
+        for fields in native.activities():
+            activity = Activity(fields, native.sees_kernels)
+            activity.call += before if activity.call >= 0 else 0
+            self.activities.append(activity)
+        if self.activities and native.problem:
+            warn_of_events(native.problem)
         self.found = None
 
     def events(self) -> EventList:
         if self.found is None:
             self.found = EventList(
-                nested(self.records),
+                nested(self.records, self.activities),
                 profile_memory=self.profile_memory,
                 with_shapes=self.record_shapes,
+                activities=self.activities,
             )
         return self.found
 
@@ -209,13 +231,14 @@ class profile:
     The thread that starts it is profiled, its backward passes included.
 
     Args:
-        activities: of `ProfilerActivity`; there is the CPU.
+        activities: of `ProfilerActivity`; the CPU, and CUDA devices where there are any.
         schedule: from the number of a step to a `ProfilerAction`, for programs that call `step`;
             everything is recorded if None.
         on_trace_ready: called with this profiler whenever a recording has ended.
         record_shapes: whether to note the sizes of inputs.
         profile_memory: whether tables show what was allocated.
-        with_stack, with_flops, with_modules: accepted; not recorded.
+        with_stack: whether to note the line of the program that made a call.
+        with_flops, with_modules: accepted; not recorded.
         experimental_config, execution_trace_observer, use_cuda, custom_trace_id_callback,
             post_processing_timeout_s: accepted for PyTorch's sake.
         acc_events: whether events of several recordings add up, instead of the last alone.
@@ -308,7 +331,13 @@ class profile:
 
     def _record(self) -> None:
         if self._recorder is None or not self.acc_events:
-            self._recorder = _Recorder(self.record_shapes, self.profile_memory)
+            watches_cuda = ProfilerActivity.CUDA in self.activities & supported_activities()
+            self._recorder = _Recorder(
+                self.record_shapes,
+                self.profile_memory,
+                self.with_stack or watches_cuda,
+                watches_cuda,
+            )
         self._recorder.start()
 
     def _finish(self) -> None:
@@ -347,7 +376,8 @@ class profile:
 
         Args:
             group_by_input_shape: whether calls on other shapes are another group.
-            group_by_stack_n: accepted; stacks are not recorded.
+            group_by_stack_n: anything but 0: calls from another line are another group, if lines
+                were recorded.
         """
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
@@ -357,7 +387,8 @@ class profile:
         Args:
             path: the file; one whose name ends in ``.gz`` is compressed.
         """
-        write_trace(self.events(), path, self.profile_memory, self._metadata)
+        activities = self._finished().activities
+        write_trace(self.events(), activities, path, self.profile_memory, self._metadata)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Refuse: stacks are not recorded."""

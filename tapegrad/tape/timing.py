@@ -83,7 +83,7 @@ class Times:
 
     def _read(self, events: Iterable[Any]) -> None:
         end_of_op = 0
-        for _, kind, in_backward, start, end, _, _, _, sequence in events:
+        for _, kind, in_backward, start, end, _, _, _, sequence, *_ in events:
             if kind == "backward":
                 self._backward[sequence] = self._backward.get(sequence, 0) + end - start
             elif kind == "op" and not in_backward and start >= end_of_op:

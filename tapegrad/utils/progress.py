@@ -41,6 +41,7 @@ class Progress:
         noun: what is counted.
         stream: where to write; standard error if None.
         interval: seconds between two drawings; 0.1 on a terminal and 10 elsewhere if None.
+        delay: seconds before the first drawing; what ends sooner shows nothing.
         disable: show nothing at all.
     """
 
@@ -52,6 +53,7 @@ class Progress:
         noun: str = "step",
         stream: TextIO | None = None,
         interval: float | None = None,
+        delay: float = 0.0,
         disable: bool = False,
     ) -> None:
         self.total, self.position, self.noun, self.disable = total, start, noun, disable
@@ -61,6 +63,7 @@ class Progress:
         self.interval = usual if interval is None else interval
         self._facts: dict[str, Any] = {}
         self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), start)])
+        self._first_drawing = time.monotonic() + delay
         self._drawn_at = -self.interval
         self._drawn_position: int | None = None
         self._moved = False
@@ -117,26 +120,32 @@ class Progress:
         return (now - before) / (last - first) * max(0, self.total - self.position)
 
     def _draw(self) -> None:
-        if self.disable:
+        now = time.monotonic()
+        if self.disable or now < self._first_drawing:
             return
-        self._drawn_at, self._drawn_position = time.monotonic(), self.position
-        text = self._text()
+        self._drawn_at, self._drawn_position = now, self.position
         if self.live:
             columns = shutil.get_terminal_size().columns - 1
+            text = self._text(columns)
             bar = self._bar(min(30, columns - len(text) - 2))
             self.stream.write("\r\x1b[K" + (bar + text)[:columns])
             self._shown = True
         else:
-            self.stream.write(text + "\n")
+            self.stream.write(self._text() + "\n")
         self.stream.flush()
 
-    def _text(self) -> str:
+    def _text(self, columns: int | None = None) -> str:
+        """Return position, facts and time, without the last facts where there is no room."""
         width = len(str(self.total))
         left = self.remaining()
-        words = [f"{self.noun} {self.position:>{width}}/{self.total}"]
-        words += [f"{name.replace('_', ' ')} {value}" for name, value in self._facts.items()]
-        words.append(f"ETA {'?' if left is None else clock(left)}")
-        return "   ".join(words)
+        first = f"{self.noun} {self.position:>{width}}/{self.total}"
+        facts = [f"{name.replace('_', ' ')} {value}" for name, value in self._facts.items()]
+        last = f"ETA {'?' if left is None else clock(left)}"
+        while True:
+            text = "   ".join([first, *facts, last])
+            if columns is None or len(text) <= columns or not facts:
+                return text
+            facts.pop()
 
     def _bar(self, width: int) -> str:
         """Return a bar of so many characters and a gap, or nothing where there is no room."""

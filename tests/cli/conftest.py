@@ -9,13 +9,18 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from library import IS_TORCH, torch
+
+# The same examples each time, however busy the machine is.
+settings.register_profile("calm", deadline=None, derandomize=True)
+settings.load_profile("calm")
 
 TINY = (
     *("--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "4"),
     *("--every", "10", "--warmup", "5", "--lr", "0.01", "--dropout", "0.1", "--steps", "30"),
 )
-TIMES = {"tokens_per_second", "seconds", "memory"}  # what depends on the machine
+TIMES = {"tokens_per_second", "seconds", "memory", "mfu"}  # what depends on the machine
 
 
 def pytest_collection_modifyitems(items):

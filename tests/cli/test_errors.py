@@ -5,7 +5,7 @@ import resource
 import pytest
 from library import torch
 
-from cli.conftest import TINY, assert_same_run, start
+from cli.conftest import TINY, assert_same_run, numbers, start
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,35 @@ from cli.conftest import TINY, assert_same_run, start
         ("train --lr nan", "--lr: expected a number above 0, got 'nan'"),
         ("train --seed 99999999999999999999", "--seed: expected a whole number of at least 0"),
         ("train --dropout 1", "--dropout: expected a number of at least 0 and below 1, got '1'"),
-        ("train --resume x --width 8 --out y", "--width, --out cannot change in a resumed run"),
+        (
+            "train --resume x --out y --tokens-per-step 9",
+            "--out, --tokens-per-step cannot change in a resumed run",
+        ),
+        ("train --preset gpt3", "--preset: invalid choice: 'gpt3' (choose from "),
+        ("train --preset gpt2 --width 32", "--heads: expected a divisor of the width 32, got 12"),
+        ("train --vocabulary 500", "--vocabulary: characters have their own; add --tokens bpe"),
+        (
+            "train --preset gpt2 --vocabulary 255",
+            "--vocabulary: expected a whole number from 256, one for each byte, to 1,000,000, "
+            "got '255'",
+        ),
+        ("train --tokens bpe --vocabulary 1000001", "to 1,000,000, got '1000001'"),
+        (
+            "train --preset gpt2 --tokens-per-step 100000",
+            "--tokens-per-step: expected a multiple of 32,768 (batch 32 times context 1024), got "
+            "100,000; take 98,304 or 131,072",
+        ),
+        (
+            "train --tokens-per-step 768 --accumulate 1",
+            "--tokens-per-step and --accumulate say the same: leave one of them out",
+        ),
+        (
+            "train --budget much",
+            "--budget: expected a size such as \"20 GiB\" or a share of 1 such as 0.4, got 'much'",
+        ),
+        ("train --budget 0", "--budget: expected a size"),
+        ("train --dtype int8", "--dtype: invalid choice: 'int8'"),
+        ("train --peak-tflops 0", "--peak-tflops: expected a number above 0, got '0'"),
         ("sample --temperature -1", "--temperature: expected a number of at least 0, got '-1'"),
         ("", "the following arguments are required: COMMAND"),
     ],
@@ -59,6 +87,15 @@ class TestText:
         )
         assert not (folder / "runs").exists()
 
+    def test_other_files_stay(self, command, folder):
+        """A run that never began takes away what it wrote, and nothing else."""
+        (folder / "text.txt").write_text("to be or not to be")
+        (folder / "mine").mkdir()
+        (folder / "mine" / "config.json").write_text("mine")
+        assert command("train", "--text", "text.txt", "--out", "mine")[0] == 1
+        assert [path.name for path in (folder / "mine").iterdir()] == ["config.json"]
+        assert (folder / "mine" / "config.json").read_text() == "mine"
+
     def test_empty(self, command, folder):
         (folder / "text.txt").write_text("")
         status, _, errors = command("train", "--text", "text.txt")
@@ -86,6 +123,20 @@ class TestRun:
         status, _, errors = command("train", "--text", "text.txt", *TINY, "--out", "run")
         assert status == 1
         assert "run holds a run already; go on with it by --resume run" in errors
+
+    def test_settings_of_a_run_that_cannot_change(self, train, command):
+        train("run", "--minutes", "0.00001")
+        words = ["train", "--resume", "run"]
+        status, _, errors = command(*words, "--width", "8", "--lr", "0.01", "--no-tie", "--seed", 1)
+        assert status == 1
+        assert errors == (
+            "tapegrad train: --seed (the run has 0, got 1), --width (the run has 16, got 8) cannot "
+            "change in a resumed run: leave out, or start a new run instead of going on with run\n"
+        )
+        status, _, errors = command(*words, "--batch", "2", "--accumulate", "3")
+        assert status == 1
+        assert "--accumulate (the run has 1, got 3), --batch (the run has 4, got 2)" in errors
+        assert command(*words, "--lr", "0.01", "--preset", "small", "--width", "16")[0] == 0
 
     def test_the_text_changed(self, train, command, folder):
         train("run", "--minutes", "0.00001")
@@ -123,6 +174,42 @@ class TestRun:
         assert status == 1
         assert "the loss or its gradient is no longer finite at step" in errors
         assert "start again with a smaller --lr" in errors
+
+    def test_out_of_memory(self, command, folder, monkeypatch):
+        from tapegrad.cli.trainer import Trainer
+
+        evaluate, take_step = Trainer.evaluate, Trainer.take_step
+
+        def fail(self):
+            torch.empty(1 << 50)
+
+        def fail_later(self):
+            return fail(self) if self.step == 13 else take_step(self)
+
+        words = ["train", "--text", "text.txt", "--out", "run", *TINY]
+        status, _, errors = command(*words, "--width", str(1 << 40))
+        assert status == 1 and errors.count("\n") == 1
+        assert errors.startswith("tapegrad train: out of memory: ")
+        assert errors.endswith("; the model does not fit: choose fewer --layers or less --width\n")
+        assert not (folder / "run").exists()
+        monkeypatch.setattr(Trainer, "evaluate", fail)
+        status, _, errors = command(*words)
+        assert status == 1 and errors.count("\n") == 1
+        assert errors.startswith("tapegrad train: out of memory at step 1: ")
+        assert (
+            "; start again with --batch 2 --accumulate 2 (the same steps in smaller parts) or "
+            "--budget 0.4, which keeps less of each batch and computes the rest again\n"
+        ) in errors
+        monkeypatch.setattr(Trainer, "evaluate", evaluate)
+        monkeypatch.setattr(Trainer, "take_step", fail_later)
+        status, _, errors = command(*words)
+        assert status == 1
+        assert errors.startswith("tapegrad train: out of memory at step 14: ")
+        assert "; go on with " in errors
+        assert "train --resume run and --batch 2 --accumulate 2 " in errors
+        monkeypatch.setattr(Trainer, "take_step", take_step)
+        assert command("train", "--resume", "run", "--batch", "2", "--accumulate", "2")[0] == 0
+        assert len(numbers(folder / "run")) == 31
 
     def test_a_disk_that_is_full_from_the_start(self, command, folder):
         """A limit on the size of files fails as a full disk does: in the middle of a write."""

@@ -9,7 +9,9 @@ from library import IS_TORCH, torch
 if not IS_TORCH:
     from tapegrad.cli.generate import generate
     from tapegrad.cli.model import GPT
-    from tapegrad.cli.text import Batches, Vocabulary, held_out_windows, read_text, split
+    from tapegrad.cli.settings import Settings
+    from tapegrad.cli.text import read_text
+    from tapegrad.cli.trainer import make_model
 
 
 def small_model(**options):
@@ -48,6 +50,44 @@ class TestModel:
         with pytest.raises(ValueError, match="GPT: expected at most 8 tokens, got 9"):
             small_model()(torch.zeros(1, 9, dtype=torch.int64))
 
+    @pytest.mark.parametrize(
+        ("name", "parameters"),
+        [
+            ("gpt2", 124_439_808),
+            ("gpt2-medium", 354_823_168),
+            ("gpt2-large", 774_030_080),
+            ("gpt2-xl", 1_557_611_200),
+        ],
+    )
+    def test_presets_are_gpt_2(self, name, parameters):
+        """The numbers of parameters are those of the models that were published."""
+        settings = Settings.of({"preset": name, "pad_vocabulary": 1})
+        with torch.device("meta"):
+            model = make_model(settings, 50257)
+        assert sum(p.numel() for p in model.parameters()) == parameters
+        assert model.blocks[0].feed[1].approximate == "tanh"
+
+    def test_how_gpt_2_starts(self):
+        torch.manual_seed(0)
+        model = GPT(vocabulary=512, context=64, layers=8, width=64, heads=4, tie=True)
+        deviations = {name: p.std().item() for name, p in model.named_parameters() if p.dim() > 1}
+        assert len(deviations) == 2 + 8 * 4
+        for name, deviation in deviations.items():
+            adds = name.endswith(("attention.out.weight", "feed.2.weight"))
+            assert deviation == pytest.approx(0.02 / 4 if adds else 0.02, rel=0.05), name
+        biases = [p for name, p in model.named_parameters() if name.endswith("bias")]
+        assert all(not bias.any() for bias in biases)
+
+    def test_rows_for_more_tokens_than_there_are(self):
+        settings = Settings.of({"layers": 1, "width": 8, "heads": 1, "pad_vocabulary": 128})
+        model = make_model(settings, 300)
+        assert model.scores.weight.shape == (384, 8)
+        with torch.no_grad():
+            model.scores.weight[300:] = 100 * model.scores.weight[:84].abs()
+        for temperature in (0, 1):
+            tokens = generate(model, [0], 50, known=300, temperature=temperature)
+            assert max(tokens) < 300
+
     def test_every_parameter_learns(self):
         model = small_model()
         model(torch.randint(0, 11, (2, 8))).logsumexp(2).sum().backward()
@@ -59,17 +99,17 @@ class TestGenerate:
     def test_leaves_chance_and_mode_alone(self):
         model = small_model(dropout=0.5)
         state = torch.get_rng_state()
-        first = list(generate(model, torch.tensor([1]), 12, seed=2))
+        first = list(generate(model, [1], 12, seed=2))
         assert torch.equal(torch.get_rng_state(), state)
         assert model.training
-        assert list(generate(model, torch.tensor([1]), 12, seed=2)) == first
+        assert list(generate(model, [1], 12, seed=2)) == first
 
     def test_draws_from_the_distribution(self):
         """With one token of context the model is a table; its rows are met in the long run."""
         model = GPT(vocabulary=3, context=1, layers=1, width=8, heads=1)
         with torch.no_grad():
             model.scores.weight.mul_(8)
-        tokens = torch.tensor(list(generate(model, torch.tensor([0]), 2000, seed=1)))
+        tokens = torch.tensor(list(generate(model, [0], 2000, seed=1)))
         chances = torch.softmax(model(torch.arange(3).unsqueeze(1))[:, 0], 1).detach()
         for token in range(3):
             followers = tokens[1:][tokens[:-1] == token]
@@ -80,7 +120,7 @@ class TestGenerate:
     def test_top_k_leaves_the_others_out(self):
         model = GPT(vocabulary=5, context=1, layers=1, width=8, heads=1)
         best = model(torch.arange(5).unsqueeze(1))[:, 0].topk(2).indices.tolist()
-        tokens = [0, *generate(model, torch.tensor([0]), 200, top_k=2)]
+        tokens = [0, *generate(model, [0], 200, top_k=2)]
         follows = set(itertools.pairwise(tokens))
         assert all(b in best[a] for a, b in follows)
         assert len({b for _, b in follows}) > 1
@@ -94,39 +134,4 @@ class TestText:
         assert "gutenberg" not in text.lower()
         for line in ("Down the Rabbit-Hole", "All the world's a stage", "Of Man's first dis"):
             assert line in text
-        assert read_text(None).content == book
-
-    def test_split_covers_the_text_once(self):
-        train, held_out = split(torch.arange(1003), context=4)
-        both = torch.cat([train, held_out]).sort().values
-        assert torch.equal(both, torch.arange(1003))
-        assert len(held_out) == pytest.approx(100, abs=10)
-        for part in range(10):  # a piece of each tenth
-            assert ((held_out >= 100 * part) & (held_out < 100 * (part + 1) + 3)).any()
-
-    def test_batches_are_pieces_of_the_text(self):
-        batches = Batches(torch.arange(50), batch=3, context=5, seed=0)
-        starts = set()
-        for _ in range(200):
-            inputs, targets = batches.draw()
-            assert inputs.shape == targets.shape == (3, 5)
-            assert torch.equal(inputs + 1, targets)
-            assert torch.equal(inputs - inputs[:, :1], torch.arange(5).expand(3, 5))
-            starts |= set(inputs[:, 0].tolist())
-        assert starts == set(range(45))  # the first piece and the last are among them
-
-    def test_windows_are_spread_over_the_text(self):
-        windows = held_out_windows(torch.arange(1000), count=10, context=5, batch=4)
-        assert [len(inputs) for inputs, _ in windows] == [4, 4, 2]
-        assert windows[0][0][0, 0] == 0 and windows[-1][1][-1, -1] == 999
-        assert len(held_out_windows(torch.arange(7), count=10, context=5, batch=4)[0][0]) == 2
-
-    def test_vocabulary(self):
-        vocabulary = Vocabulary.of("añb🙂a".encode(), "characters")
-        assert vocabulary.symbols == "abñ🙂"
-        assert vocabulary.numbers("b🙂ñ".encode()).tolist() == [1, 3, 2]
-        assert vocabulary.decode(vocabulary.encode("🙂bañ").tolist()) == "🙂bañ"
-        as_bytes = Vocabulary.of(b"", "bytes")
-        assert len(as_bytes) == 256
-        assert as_bytes.decode(as_bytes.encode("ñ").tolist()) == "ñ"
-        assert as_bytes.decode([0xC3]) == "\ufffd"
+        assert b"".join(read_text(None).blocks()) == book

@@ -30,11 +30,12 @@ class TestRun:
             "metrics.jsonl",
             "report.html",
             "samples.jsonl",
+            "tokens.bin",
         }
         lines = read_lines(run / "metrics.jsonl")
         assert [line["step"] for line in lines] == list(range(31))
         assert [line["step"] for line in lines if "val_loss" in line] == [0, 10, 20, 30]
-        assert {"loss", "lr", "grad_norm"} | TIMES <= lines[7].keys()
+        assert {"loss", "lr", "grad_norm"} | TIMES == lines[7].keys() - {"step"}
         samples = read_lines(run / "samples.jsonl")
         assert [sample["step"] for sample in samples] == [0, 30]
         assert all(len(sample["text"]) == 300 for sample in samples)
@@ -111,6 +112,49 @@ class TestRun:
         assert not (folder / "runs").exists()
 
 
+class TestUnread:
+    """Steps whose losses are read later, as those of a GPU are."""
+
+    @pytest.fixture(autouse=True)
+    def later(self, monkeypatch):
+        from tapegrad.cli import loop
+
+        monkeypatch.setitem(loop._MOST_UNREAD, "cpu", 4)
+        monkeypatch.setattr(loop, "_LONGEST_UNREAD", 1e9)
+
+    def test_every_step_is_noted(self, train, folder, monkeypatch):
+        from tapegrad.cli import loop
+        from tapegrad.cli.trainer import Trainer
+
+        counts, read = [], Trainer.read
+
+        def count_and_read(self, steps):
+            counts.append(len(steps))
+            return read(self, steps)
+
+        monkeypatch.setattr(Trainer, "read", count_and_read)
+        train("late")
+        assert counts == [4, 4, 2] * 3  # there is a visit every ten steps
+        monkeypatch.setitem(loop._MOST_UNREAD, "cpu", 1)
+        train("whole")
+        assert_same_run(folder / "whole", folder / "late")
+        times = [line["seconds"] for line in read_lines(folder / "late" / "metrics.jsonl")[1:]]
+        assert times == sorted(times) and times[0] > 0
+
+    def test_a_run_that_is_cut_between(self, train, command, folder):
+        train("whole")
+        train("cut", "--minutes", "0.00001")
+        assert len(numbers(folder / "cut")) == 2
+        assert command("train", "--resume", "cut")[0] == 0
+        assert_same_run(folder / "whole", folder / "cut")
+
+    def test_no_longer_finite(self, command, folder):
+        words = ["train", "--text", "text.txt", "--out", "run", *TINY, "--lr", "1e25"]
+        status, _, errors = command(*words, "--warmup", "0")
+        assert status == 1 and "the loss or its gradient is no longer finite at step " in errors
+        assert torch.load(folder / "run" / "checkpoint.safetensors")["step"] == 0
+
+
 class TestResume:
     def test_after_a_time_limit(self, train, command, folder):
         train("whole")
@@ -138,6 +182,18 @@ class TestResume:
         status, shown, _ = command("train", "--resume", "cut")
         assert status == 0
         assert "steps 14 to 30" in shown
+        assert_same_run(folder / "whole", folder / "cut")
+
+    def test_after_a_kill(self, train, command, folder):
+        """Nothing is saved then; what was noted after the checkpoint is noted again."""
+        train("whole")
+        words = ["train", "--text", "text.txt", "--out", "cut", *TINY]
+        with start(*words, cwd=folder, action="os.kill(os.getpid(), signal.SIGKILL)") as program:
+            program.communicate()
+        assert program.returncode == -signal.SIGKILL
+        assert len(numbers(folder / "cut")) == 14
+        status, shown, _ = command("train", "--resume", "cut")
+        assert status == 0 and "steps 10 to 30" in shown
         assert_same_run(folder / "whole", folder / "cut")
 
     def test_after_a_crash(self, train, command, folder):
@@ -216,3 +272,7 @@ class TestProgram:
         assert (program.returncode, errors) == (0, "")
         for option in ("--text", "--out", "--resume", "--minutes", "--quiet", "--dropout"):
             assert option in shown
+        for name in ("preset", "vocabulary", "dtype", "accumulate", "budget", "peak-tflops"):
+            assert f"--{name}" in shown
+        assert "gpt2-xl" in shown and "(default: 0.003)" in shown
+        assert max(map(len, shown.splitlines())) <= 100

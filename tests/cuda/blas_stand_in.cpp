@@ -10,7 +10,7 @@
 namespace {
 
 constexpr int kSuccess = 0, kInvalidValue = 7, kNotSupported = 15;
-constexpr int kBias = 4, kSumsOfA = 256;
+constexpr int kBias = 4, kSumsOfB = 512;
 enum { kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBrain16 = 14 };
 
 struct ProductOf {
@@ -94,7 +94,7 @@ bool fits(const ProductOf& p, const Layout& a, const Layout& b, const Layout& d)
     if (each->leading < static_cast<int64_t>(each->rows) || each->batch != d.batch ||
         each->type != d.type)
       return false;
-  if (p.epilogue == kSumsOfA && d.rows == 5) return false;
+  if (p.epilogue == kSumsOfB && d.columns == 5) return false;
   return types && m == d.rows && n == d.columns && k == inner && k > 0 && m > 0 && n > 0;
 }
 
@@ -117,17 +117,17 @@ void multiply(const Task& t) {
   for (int64_t batch = 0; batch < d.batch; ++batch)
     for (int64_t column = 0; column < static_cast<int64_t>(d.columns); ++column)
       for (int64_t row = 0; row < static_cast<int64_t>(d.rows); ++row) {
-        double sum = 0, sum_of_a = 0;
+        double sum = 0, sum_of_b = 0;
         for (int64_t i = 0; i < depth; ++i) {
           const int64_t left = product.transpose_a ? i + row * a.leading : row + i * a.leading;
           const int64_t right =
               product.transpose_b ? column + i * b.leading : i + column * b.leading;
-          sum_of_a += load(t.a, left, d.type);
+          sum_of_b += load(t.b, right, d.type);
           sum += load(t.a, batch * a.stride + left, d.type) *
                  load(t.b, batch * b.stride + right, d.type);
         }
-        if (product.epilogue == kSumsOfA && column == 0)
-          store(const_cast<void*>(product.bias), row, d.type, sum_of_a);
+        if (product.epilogue == kSumsOfB && row == 0)
+          store(const_cast<void*>(product.bias), column, d.type, sum_of_b);
         const int64_t at = batch * d.stride + row + column * d.leading;
         double value = t.by * sum;
         if (t.kept != 0) value += t.kept * load(t.d, at, d.type);

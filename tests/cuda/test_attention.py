@@ -46,6 +46,32 @@ def test_dtypes(dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_halves(dtype):
+    """Masks of each kind, and widths of which a thread holds several elements."""
+    seen = torch.rand(9, 40) > 0.3
+    added = torch.randn(9, 40).masked_fill(~seen, -float("inf"))
+    inputs = operands(2, 2, 9, 40, 70, 36, dtype=dtype)
+    for mask in (seen, added, added.to(dtype)):
+        compare(
+            lambda q, k, v, mask=mask: attention(q, k, v, attn_mask=mask.to(q.device)),
+            *inputs,
+            units=8,
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shared", [1, 2])
+def test_dropout(dtype, shared):
+    """Drops what the CPU drops."""
+
+    def run(q, k, v):
+        torch.manual_seed(3)
+        return attention(q, k, v, dropout_p=0.3, is_causal=True, enable_gqa=shared > 1)
+
+    compare(run, *operands(2, 4, 37, 70, 12, shared=shared, dtype=dtype), units=64)
+
+
 @pytest.mark.parametrize("shape", [(9, 11), (2, 1, 9, 11), (1, 3, 1, 11), (2, 3, 9, 11)], ids=str)
 def test_masks(shape):
     torch.manual_seed(0)

@@ -20,6 +20,7 @@ SIZES = [
     (3, 2048),
     (2, 1501),
     (2, 17_000),
+    (2, 50_304),
     (2, 1100, 3),
     (2, 3, 8500),
     (8500, 3),
@@ -78,9 +79,51 @@ def test_large_numbers():
     compare(loss_of(target, None), 1e4 + 8 * x)
 
 
-def test_half():
-    x, target, _ = operands((6, 9))
-    compare(loss_of(target, None), x.half(), units=2)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_half(sizes, dtype):
+    x, target, weight = operands(sizes)
+    compare(loss_of(target, None), x.to(dtype), units=2)
+    compare(loss_of(target, weight.to(dtype), label_smoothing=0.1), x.to(dtype), units=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_leaves_half_logits_as_they_are(dtype):
+    """The loss is float32 as if they had been cast, and no copy of them in float32 is made."""
+    x, target, weight = operands((64, 5000))
+    x, target, weight = x.to(dtype).cuda().requires_grad_(), target.cuda(), weight.cuda()
+    wide = x.detach().float().requires_grad_()
+    for of_classes in (None, weight):
+        wanted = F.cross_entropy(wide, target, of_classes, label_smoothing=0.1)
+        (wanted_grad,) = torch.autograd.grad(wanted, wide)
+        del wanted
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        with torch.autocast("cuda", dtype):
+            loss = F.cross_entropy(x, target, of_classes, label_smoothing=0.1)
+        (grad,) = torch.autograd.grad(loss, x)
+        assert torch.cuda.max_memory_allocated() - before < 1.2 * x.nbytes
+        assert loss.dtype is torch.float32 and grad.dtype is dtype
+        allowed = torch.finfo(dtype).eps * wanted_grad.abs() + torch.finfo(dtype).smallest_normal
+        assert ((grad.float() - wanted_grad).abs() <= allowed).all()
+
+
+def test_second_derivative_under_autocast():
+    x, target, _ = operands((5, 7))
+    x = x.bfloat16()
+
+    def squared_gradient(x):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = F.cross_entropy(x, target.to(x.device))
+        (grad,) = torch.autograd.grad(loss, x, create_graph=True)
+        return grad.float().square().sum()
+
+    y = x.cuda().requires_grad_()
+    (found,) = torch.autograd.grad(squared_gradient(y), y)
+    exact = x.double().requires_grad_()
+    (grad,) = torch.autograd.grad(F.cross_entropy(exact, target), exact, create_graph=True)
+    (wanted,) = torch.autograd.grad(grad.square().sum(), exact)
+    assert (found.double().cpu() - wanted).abs().max() < 0.02 * wanted.abs().max()
 
 
 def test_second_derivative():

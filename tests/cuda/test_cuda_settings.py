@@ -1,5 +1,8 @@
 """torch.backends, torch.version, the precision of products, profiler marks."""
 
+import subprocess
+import sys
+
 import pytest
 from library import torch
 
@@ -108,20 +111,32 @@ def test_backends():
 
 def test_cudnn():
     cudnn = torch.backends.cudnn
-    assert not cudnn.is_available() and cudnn.version() is None
+    assert cudnn.is_available() == (cudnn.version() is not None)
     assert not cudnn.is_acceptable(torch.ones(2))
-    assert (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (
-        True,
-        False,
-        False,
-        True,
-    )
+    assert cudnn.is_acceptable(torch.ones(2).cuda()) == cudnn.is_available()
     cudnn.benchmark = True
     with cudnn.flags(enabled=False, deterministic=True):
         assert cudnn.deterministic and not cudnn.enabled and not cudnn.benchmark
+        assert cudnn.allow_tf32 and cudnn.fp32_precision == "tf32" and cudnn.benchmark_limit == 10
     assert cudnn.enabled and cudnn.benchmark and not cudnn.deterministic
     assert cudnn.set_flags(_benchmark=False)[1] is True
     assert cudnn.benchmark is False
+    cudnn.fp32_precision = "ieee"
+    assert cudnn.allow_tf32 is False
+    with pytest.raises(TypeError, match="expected a bool, got int"):
+        cudnn.benchmark = 1
+    with pytest.raises(RuntimeError, match="fp32_precision: expected"):
+        cudnn.fp32_precision = "half"
+
+
+def test_cudnn_to_begin_with():
+    """As PyTorch has them; asked in a process that has changed nothing."""
+    names = "enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32"
+    text = "import tapegrad as t; c = t.backends.cudnn; print({})".format(
+        ", ".join(f"c.{name}" for name in names)
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout == "True False 10 False True\n", done.stderr
 
 
 def test_versions():

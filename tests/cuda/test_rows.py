@@ -10,6 +10,7 @@ from .comparing import assert_close, compare
 F = torch.nn.functional
 INF, NAN = math.inf, math.nan
 DTYPES = [torch.float32, torch.float64]
+HALVES = [torch.float16, torch.bfloat16]
 
 # Lengths of rows: of less than a piece, of a warp, of a block, and too long for registers; some
 # are not aligned.
@@ -30,6 +31,45 @@ def test_softmax_of_rows(length, dtype):
     x = drawn(5 if length < 2000 else 2, length, dtype=dtype)
     compare(lambda x: torch.softmax(x, 1), x)
     compare(lambda x: torch.log_softmax(x, 1), x)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_half_rows(length, dtype):
+    """They are computed in float32, as the CPU does, and rounded once."""
+    x = drawn(5 if length < 2000 else 2, length).to(dtype)
+    weight, bias = drawn(length).to(dtype), (drawn(length) + 1).to(dtype)
+    compare(lambda x: torch.softmax(x, 1), x, units=2)
+    compare(lambda x: torch.log_softmax(x, 1), x, units=2)
+    compare(lambda x, w, b: F.layer_norm(x, (length,), w, b), x, weight, bias, units=2)
+    compare(lambda x, b: F.layer_norm(x, (length,), None, b), x, bias, units=2)
+    compare(lambda x, w: F.rms_norm(x, (length,), w), x, weight, units=2)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_half_columns_and_many_rows(dtype):
+    compare(lambda x: torch.softmax(x, 1), drawn(2, 30, 40).to(dtype), units=2)
+    x, weight = drawn(700, 20).to(dtype), drawn(20).to(dtype)
+    compare(lambda x, w, b: F.layer_norm(x, (20,), w, b), x, weight, weight + 1, units=2)
+
+
+def test_statistics_of_half_rows_are_float32():
+    """Of a bfloat16 the mean would have eight bits, and differences from it none."""
+    x = (drawn(4, 256) * 0.01 + 100).bfloat16()
+    exact = F.layer_norm(x.double(), (256,))
+    assert_close(F.layer_norm(x.cuda(), (256,)), exact.bfloat16(), units=1)
+
+
+def test_second_derivative_of_half_layer_norm():
+    x = drawn(3, 16).bfloat16()
+
+    def squared_gradient(x):
+        (grad,) = torch.autograd.grad(
+            (F.layer_norm(x, (16,)) ** 2)[:, :3].sum(), x, create_graph=True
+        )
+        return grad.square().sum()
+
+    compare(squared_gradient, x, units=4)
 
 
 def test_softmax_of_few_long_rows():

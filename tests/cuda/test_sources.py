@@ -7,8 +7,9 @@ from test_cuda_source import ARCHITECTURES, check_compiles, compile_program, nee
 
 from tapegrad.cuda import _kernels, pointwise_source
 
-FLOATS = ("float", "double")
-NUMBERS = (*FLOATS, "Half", "BFloat16", "unsigned char", "int", "int64")
+FLOATS, HALVES = ("float", "double"), ("Half", "BFloat16")
+POOLED = (*((s, "false") for s in FLOATS), *((s, "true") for s in HALVES), ("int64", "true"))
+NUMBERS = (*FLOATS, *HALVES, "unsigned char", "int", "int64")
 PLACES = [("int", "int"), ("int", "int64"), ("int64", "int64")]  # as stored, as computed
 CONVOLUTIONS = ("conv", "conv_grad_input", "conv_grad_weight")
 CELLS = ("lstm", "gru", "tanh", "relu")
@@ -246,19 +247,27 @@ INSTANCES = {
         *each(
             "PoolArguments",
             *(
-                f"max_pool<{s}, {p}, {i}, {warps}>"
-                for s in (*FLOATS, "int64")
+                f"max_pool<{s}, {p}, {i}, {warps}, {last}>"
+                for s, last in POOLED
                 for p, i in PLACES
                 for warps in ("true", "false")
             ),
             *(
-                f"avg_pool<{s}, {i}, {warps}>"
-                for s in (*FLOATS, "int64")
+                f"avg_pool<{s}, {i}, {warps}, {last}>"
+                for s, last in POOLED
                 for i in ("int", "int64")
                 for warps in ("true", "false")
             ),
-            *(f"avg_pool_backward<{s}, {i}>" for s in FLOATS for i in ("int", "int64")),
-            *(f"max_pool_backward<{s}, {p}, {i}>" for s in FLOATS for p, i in PLACES),
+            *(
+                f"avg_pool_backward<{s}, {i}, {last}>"
+                for s, last in POOLED[:-1]
+                for i in ("int", "int64")
+            ),
+            *(
+                f"max_pool_backward<{s}, {p}, {i}, {last}>"
+                for s, last in POOLED[:-1]
+                for p, i in PLACES
+            ),
         ),
         *each(
             "PlaneArguments",
@@ -269,14 +278,26 @@ INSTANCES = {
             *(f"plane_take<{s}>" for s in FLOATS),
         ),
     ],
-    "attention.cu": each(
-        "AttentionArguments",
-        *(
-            f"{name}<{s}>"
-            for name in ("attention", "attention_backward_query", "attention_backward_key")
-            for s in ("float, 2", "double, 8")
+    "attention.cu": [
+        *each(
+            "AttentionArguments",
+            *(
+                f"{name}<{s}>"
+                for name in ("attention", "attention_backward_query", "attention_backward_key")
+                for s in ("float, 2", "double, 8", "Half, 1", "BFloat16, 4")
+            ),
         ),
-    ),
+        *each("SeedArguments", "attention_seed"),
+        *(
+            (arguments, f"{name}<{s}, {m}>")
+            for arguments, name in (
+                ("BiasArguments", "attention_bias"),
+                ("UnseenArguments", "attention_unseen"),
+            )
+            for s, m in (("Half", "bool"), ("BFloat16", "BFloat16"), ("Half", "float"))
+        ),
+        *each("BiasArguments", "attention_bias<float, float>"),
+    ],
     "recurrent.cu": [
         *each("CellArguments", *(f"{cell}_cell<{s}>" for cell in CELLS for s in FLOATS)),
         *each(
@@ -352,16 +373,21 @@ INSTANCES = {
     ),
     "batch_norm.cu": [
         *each("ReduceArguments<4>", *(f"reduce_rows<BatchSums<{s}, {s}>, 2>" for s in FLOATS)),
-        *each("ReduceArguments<1>", *(f"reduce_columns<BatchSums<{s}, {s}>, 2>" for s in FLOATS)),
+        *each(
+            "ReduceArguments<1>",
+            *(f"reduce_columns<BatchSums<{s}, {s}>, 2>" for s in FLOATS),
+            *(f"reduce_columns<BatchSums<{s}, float>, 4>" for s in HALVES),
+        ),
         *each(
             "BatchArguments",
             *(
-                f"batch_norm_elements<{s}, Norm{way}<{s}>, {width}>"
-                for s in FLOATS
+                f"batch_norm_{walk}<{s}, Norm{way}<{p}>, {width}>"
+                for s, p in (*((s, s) for s in FLOATS), *((s, "float") for s in HALVES))
+                for walk in ("planes", "rows")
                 for way in ("Forward", "Backward")
-                for width in ("1, true", "2, true", "2, false")
+                for width in (1, 2 if s in FLOATS else 8)
             ),
-            *(f"batch_norm_channels<{s}, NormBackward<{s}>>" for s in FLOATS),
+            *(f"batch_norm_channels<NormBackward<{s}>>" for s in FLOATS),
         ),
     ],
     "scan.cu": each(

@@ -1,7 +1,7 @@
-"""NVIDIA's driver and NVRTC on the CPU, for tests of the CUDA back end where there is no GPU.
+"""NVIDIA's driver, NVRTC and CUPTI on the CPU, for tests of the CUDA back end without a GPU.
 
-``library()`` gives the path of one shared library with the functions of both. The product loads it
-in their place when two environment variables name it, which they have to do before CUDA is first
+``library()`` gives the path of one shared library with the functions of all. The product loads it
+in their place when three environment variables name it, which they have to do before CUDA is first
 used in a process: ``os.environ | environment()``.
 
 Kernel texts are compiled by the C++ compiler with ``device.h`` before them, and run one thread of
@@ -18,6 +18,8 @@ Environment variables, read by the library:
         read at each launch.
     TAPEGRAD_EMULATOR_RACES: 1: a thread that reads shared memory which another one writes, with
         nothing that orders the two, is an error; read at each launch.
+    TAPEGRAD_EMULATED_CUPTI: ``busy``: CUPTI refuses, as if another profiler used it; read when a
+        profile begins.
     TAPEGRAD_EMULATOR_CACHE: a folder that keeps what was compiled; one in the system's folder for
         temporary files otherwise.
 """
@@ -120,4 +122,4 @@ def library() -> Path:
 def environment() -> dict[str, str]:
     """Return the environment variables with which a new process uses the emulator."""
     path = str(library())
-    return {"TAPEGRAD_CUDA_DRIVER": path, "TAPEGRAD_NVRTC": path}
+    return {"TAPEGRAD_CUDA_DRIVER": path, "TAPEGRAD_NVRTC": path, "TAPEGRAD_CUPTI": path}

@@ -199,6 +199,34 @@ Result invalidate(CaptureTag& capture, Result error);
 void add_node(StreamTag& stream, std::function<void()> run);
 Result wait_for_captured(StreamTag& stream, const EventTag& event);
 
+// ---- activity.cpp
+
+enum ActivityRecord : int { kCopyRecord = 1, kFillRecord = 2, kKernelRecord = 10 };
+enum CallNumber : int { kLaunchCall, kCopyCall, kFillCall };
+// What CUPTI tells of a piece of work.
+struct Reported {
+  ActivityRecord kind;
+  const char* name = nullptr;  // of a kernel
+  size_t nbytes = 0;           // of a copy or a fill
+  int way = 0;                 // of a copy
+};
+// A call of the driver, which CUPTI tells of when it ends.
+class DriverCall {
+ public:
+  explicit DriverCall(int number);
+  ~DriverCall();
+  DriverCall(const DriverCall&) = delete;
+  DriverCall& operator=(const DriverCall&) = delete;
+  // Work of a stream that the call asks for, and that CUPTI tells of when it has run.
+  std::function<void()> reported(const Reported& what, StreamTag& stream,
+                                 std::function<void()> run) const;
+
+ private:
+  int number_;
+  uint64_t start_;
+  uint32_t correlation_;
+};
+
 // ---- lines.cpp
 
 // The line of a kernel's text that an address of code belongs to; empty where nobody knows.

@@ -183,14 +183,17 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
   auto buffer = read_parameters(*function->kernel, parameters, extra);
   if (buffer.empty()) return kInvalidValue;
   if (const Result result = check_work(*stream)) return result;
-  enqueue(*stream, [=, arguments = std::move(buffer)] {
+  const DriverCall call(kLaunchCall);
+  auto run = [=, arguments = std::move(buffer)] {
     std::string message;
     const Launch launch{function, grid, block, shared_bytes, arguments.data(), arguments.size()};
     const Result error = run_grid(launch, &message);
     const std::string culprit = "kernel '" + function->name + "'";
     if (error != kSuccess) report(*stream->context, error, culprit + ", " + message);
     if (has_few_allocations()) check_bounds(culprit);
-  });
+  };
+  const Reported what{kKernelRecord, function->name.c_str()};
+  enqueue(*stream, call.reported(what, *stream, std::move(run)));
   return kSuccess;
 }
 

@@ -45,6 +45,13 @@ StreamTag* stream_of_thread(ContextTag& context) {
 
 bool is_idle(const StreamTag& stream) { return stream.queue.empty(); }
 
+// As CUPTI numbers them: from the host, to it, within a device.
+int way_of_copy(Memory target, Memory source) {
+  constexpr int kFromHost = 1, kToHost = 2, kWithin = 8, kOnHost = 9;
+  if (target == Memory::kDevice) return source == Memory::kDevice ? kWithin : kFromHost;
+  return source == Memory::kDevice ? kToHost : kOnHost;
+}
+
 }  // namespace
 
 StreamHandle find_stream(StreamHandle handle) {
@@ -213,7 +220,9 @@ Result cuMemsetD8Async(DevicePointer data, unsigned char value, size_t count, St
   if (!classify(data, count, &memory)) return kInvalidValue;
   if (memory != Memory::kDevice && memory != Memory::kPinned) return kInvalidValue;
   if (const Result result = check_work(*stream)) return result;
-  enqueue(*stream, [=] { std::memset(reinterpret_cast<void*>(data), value, count); });
+  const DriverCall call(kFillCall);
+  auto run = [=] { std::memset(reinterpret_cast<void*>(data), value, count); };
+  enqueue(*stream, call.reported({kFillRecord, nullptr, count}, *stream, std::move(run)));
   return kSuccess;
 }
 
@@ -222,8 +231,12 @@ void tapegrad_emulator_enqueue(StreamHandle handle, void (*run)(void*), void* ar
   const Inside inside;
   StreamTag* stream = find_stream(handle);
   if (!stream) return;
-  if (stream->capture) invalidate(*stream->capture, kCaptureUnsupported);
-  else enqueue(*stream, [=] { run(argument); });
+  if (stream->capture) {
+    invalidate(*stream->capture, kCaptureUnsupported);
+    return;
+  }
+  const DriverCall call(kLaunchCall);
+  enqueue(*stream, call.reported({kKernelRecord, "of a library"}, *stream, [=] { run(argument); }));
 }
 
 // The same for work that may be captured, and run often; what it is about is freed when it cannot run any more.
@@ -232,7 +245,10 @@ void tapegrad_emulator_enqueue_work(StreamHandle handle, void (*run)(void*), voi
   const Inside inside;
   const std::shared_ptr<void> held(argument, free_argument);
   StreamTag* stream = find_stream(handle);
-  if (stream && check_work(*stream) == kSuccess) enqueue(*stream, [=] { run(held.get()); });
+  if (!stream || check_work(*stream) != kSuccess) return;
+  const DriverCall call(kLaunchCall);
+  enqueue(*stream,
+          call.reported({kKernelRecord, "of a library"}, *stream, [=] { run(held.get()); }));
 }
 
 Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, StreamHandle handle) {
@@ -248,13 +264,14 @@ Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t nbytes, Stream
   if (stream->capture && is_pageable) return invalidate(*stream->capture, kCaptureUnsupported);
   auto* data = reinterpret_cast<void*>(to);
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  uint64_t sequence;
+  const DriverCall call(kCopyCall);
+  std::function<void()> run = [=] { std::memmove(data, bytes, nbytes); };
   if (source == Memory::kPageable && target != Memory::kPageable) {
     const auto staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + nbytes);
-    sequence = enqueue(*stream, [=] { std::memcpy(data, staged->data(), nbytes); });
-  } else {
-    sequence = enqueue(*stream, [=] { std::memmove(data, bytes, nbytes); });
+    run = [=] { std::memcpy(data, staged->data(), nbytes); };
   }
+  const Reported what{kCopyRecord, nullptr, nbytes, way_of_copy(target, source)};
+  const uint64_t sequence = enqueue(*stream, call.reported(what, *stream, std::move(run)));
   const bool is_staged_too_large = source == Memory::kPageable && nbytes > kStagingLimit;
   if (target != Memory::kPageable && !is_staged_too_large) return kSuccess;
   count_wait();

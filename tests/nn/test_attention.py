@@ -126,6 +126,51 @@ def test_dropout_keeps_the_mean_and_drops_weights(torch):
     assert torch.allclose(attend(q, k, v), torch.tensor(1 / 40))
 
 
+@pytest.mark.parametrize("case", ["plain", "causal", "bool", "groups"])
+def test_derivatives_with_dropout(case):
+    """Both directions and the second derivative drop the same weights."""
+    import tapegrad as torch
+
+    _, shapes, kwargs = next(row for row in CASES if row[0] == case)
+    kwargs = {name: tensor_of(torch, value) for name, value in kwargs.items()}
+    inputs = [tensor_of(torch, numbers(*shape, seed=seed)) for seed, shape in enumerate(shapes)]
+
+    def attend(*tensors):
+        torch.manual_seed(7)
+        return torch.nn.functional.scaled_dot_product_attention(*tensors, dropout_p=0.4, **kwargs)
+
+    assert torch.autograd.gradcheck(attend, inputs, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(attend, inputs)
+
+
+def test_dropout_draws_anew_each_time():
+    import tapegrad as torch
+
+    x = torch.randn(2, 3, 150, 8)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    torch.manual_seed(1)
+    first, second = (attend(x, x, x, dropout_p=0.5) for _ in range(2))
+    torch.manual_seed(1)
+    assert torch.equal(attend(x, x, x, dropout_p=0.5), first)
+    assert not torch.equal(first, second)
+    identity = torch.eye(150).expand(2, 3, 150, 150)
+    dropped = (attend(x, x, identity, dropout_p=0.5) == 0).double()
+    assert abs(float(dropped.mean()) - 0.5) < 0.01
+    rows = dropped.reshape(900, 150) - 0.5
+    assert float((rows.T @ rows / 900).abs().triu(1).max()) < 0.06  # no two keys go together
+
+
+def test_dropout_under_vmap():
+    import tapegrad as torch
+
+    x = torch.randn(3, 1, 2, 20, 8)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    different = torch.vmap(lambda x: attend(x, x, x, dropout_p=0.5), randomness="different")(x)
+    assert not torch.equal(different[0], different[1])
+    plain = torch.vmap(lambda x: attend(x, x, x, is_causal=True))(x)
+    assert torch.allclose(plain[2], attend(x[2], x[2], x[2], is_causal=True))
+
+
 def test_the_kernel_context(torch):
     attention = torch.nn.attention
     backend = attention.SDPBackend
@@ -159,14 +204,105 @@ def test_the_kernel_context(torch):
     assert str(backend.MATH) == "SDPBackend.MATH"
 
 
-def test_math_alone_forbids_the_fused_computation():
-    from tapegrad.nn.attention import SDPBackend, _fused_is_allowed, sdpa_kernel
+def entry_of(torch, **kwargs):
+    x = torch.ones(1, 2, 4, 8, requires_grad=True)
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x, **kwargs).grad_fn.name()
 
-    assert _fused_is_allowed()
-    with sdpa_kernel(SDPBackend.MATH):
-        assert not _fused_is_allowed()
-    with sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION]):
-        assert _fused_is_allowed()
+
+def test_the_backends_that_are_allowed_are_used():
+    import tapegrad as torch
+
+    backend, sdpa_kernel = torch.nn.attention.SDPBackend, torch.nn.attention.sdpa_kernel
+    fused = "ScaledDotProductAttentionBackward0"
+    assert entry_of(torch) == fused
+    with sdpa_kernel(backend.MATH):
+        assert entry_of(torch) != fused
+    with sdpa_kernel([backend.MATH, backend.EFFICIENT_ATTENTION]):
+        assert entry_of(torch) == fused
+    with sdpa_kernel([backend.MATH, backend.EFFICIENT_ATTENTION], set_priority=True):
+        assert entry_of(torch) != fused
+    assert entry_of(torch, dropout_p=0.5) == fused
+
+
+def test_a_backend_that_cannot_compute_it_is_refused():
+    import tapegrad as torch
+
+    backend, sdpa_kernel = torch.nn.attention.SDPBackend, torch.nn.attention.sdpa_kernel
+    with sdpa_kernel(backend.CUDNN_ATTENTION), pytest.raises(RuntimeError, match="on a CUDA dev"):
+        entry_of(torch)
+    mask = torch.zeros(4, 4, requires_grad=True)
+    with (
+        sdpa_kernel([backend.FLASH_ATTENTION, backend.CUDNN_ATTENTION]),
+        pytest.raises(RuntimeError, match=r"No viable backend.*CUDNN_.*FLASH_.*needs a gradient"),
+    ):
+        entry_of(torch, attn_mask=mask)
+
+
+def test_the_choice_can_be_asked_for():
+    import tapegrad as torch
+
+    backend, cuda = torch.nn.attention.SDPBackend, torch.backends.cuda
+    x = torch.ones(1, 2, 4, 8)
+    assert backend(torch._fused_sdp_choice(x, x, x, is_causal=True)) == backend.FLASH_ATTENTION
+    assert backend(torch._fused_sdp_choice(x, x, x, dropout_p=0.1)) == backend.FLASH_ATTENTION
+    with torch.nn.attention.sdpa_kernel(backend.CUDNN_ATTENTION):
+        assert backend(torch._fused_sdp_choice(x, x, x)) == backend.ERROR
+        assert not cuda.flash_sdp_enabled()
+        assert cuda.cudnn_sdp_enabled()
+    params = cuda.SDPAParams(x, x, x, None, 0.0, False, False)
+    assert cuda.can_use_flash_attention(params)
+    assert cuda.can_use_efficient_attention(params)
+    with pytest.warns(UserWarning, match="CUDNN_ATTENTION is not used: tensors are not on a CUDA"):
+        assert not cuda.can_use_cudnn_attention(params, debug=True)
+    with cuda.sdp_kernel(enable_flash=False):
+        assert torch._fused_sdp_choice(x, x, x) == backend.EFFICIENT_ATTENTION.value
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", ["causal", "bool", "float", "groups", "bool, empty row"])
+def test_fused_halves(dtype, case):
+    """Values and gradients beside those of float64, and the dtypes of what is kept."""
+    import tapegrad as torch
+
+    _, shapes, kwargs = next(row for row in CASES if row[0] == case)
+    kwargs = {
+        name: torch.tensor(value) if isinstance(value, np.ndarray) else value
+        for name, value in kwargs.items()
+    }
+    half = getattr(torch, dtype)
+    inputs = [
+        torch.tensor(numbers(*shape, seed=place)).to(half) for place, shape in enumerate(shapes)
+    ]
+    found = []
+    for wanted in (half, torch.float64):
+        tensors = [tensor.to(wanted).requires_grad_() for tensor in inputs]
+        options = dict(kwargs)
+        if "attn_mask" in options and options["attn_mask"].dtype != torch.bool:
+            options["attn_mask"] = options["attn_mask"].to(half).to(wanted)
+        output = torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
+        grads = torch.autograd.grad(output.sin().sum(), tensors)
+        assert all(tensor.dtype == wanted for tensor in (output, *grads))
+        found.append([output, *grads])
+    for own, exact in zip(*found, strict=True):
+        expect_near(own.double(), exact, case, {"float16": 4e-3, "bfloat16": 3e-2}[dtype])
+
+
+def test_second_derivatives_of_halves():
+    import tapegrad as torch
+
+    attend = torch.nn.functional.scaled_dot_product_attention
+    inputs = [torch.tensor(numbers(1, 2, 3, 4, seed=seed)).half() for seed in range(3)]
+    found = []
+    for dtype in (torch.float16, torch.float64):
+        tensors = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+        grads = torch.autograd.grad(
+            attend(*tensors, is_causal=True).sin().sum(), tensors, create_graph=True
+        )
+        total = sum(grad.square().sum() for grad in grads)
+        found.append(torch.autograd.grad(total, tensors))
+    for own, exact in zip(*found, strict=True):
+        assert own.dtype == torch.float16
+        expect_near(own.double(), exact, "second derivatives", 2e-2)
 
 
 def attend(t, *shapes, **kwargs):

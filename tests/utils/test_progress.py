@@ -140,9 +140,46 @@ class TestTerminal:
         assert len(stream.screen()[-1]) < columns
         progress.close()
 
+    @pytest.mark.parametrize(
+        ("columns", "shown"),
+        [
+            (64, "step 1/7   loss 1.25   speed 99 tok/s   norm 0.50   ETA 0:06"),
+            (52, "step 1/7   loss 1.25   speed 99 tok/s   ETA 0:06"),
+            (36, "step 1/7   loss 1.25   ETA 0:06"),
+            (24, "step 1/7   ETA 0:06"),
+        ],
+    )
+    def test_the_last_facts_go_first(self, monkeypatch, time, columns, shown):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm")
+        stream = Terminal()
+        progress = Progress(7, stream=stream)
+        time.now += 1
+        progress.update(1, loss="1.25", speed="99 tok/s", norm="0.50")
+        assert stream.screen()[-1] == shown
+        progress.close()
+
     def test_a_dumb_terminal_gets_lines(self, monkeypatch):
         monkeypatch.setenv("TERM", "dumb")
         assert not Progress(1, stream=Terminal()).live
+
+
+class TestDelay:
+    def test_what_is_over_soon_shows_nothing(self, time):
+        stream = io.StringIO()
+        with Progress(3, stream=stream, delay=1.0, interval=0) as progress:
+            for step in range(1, 4):
+                time.now += 0.3
+                progress.update(step)
+        assert stream.getvalue() == ""
+
+    def test_what_takes_longer_is_shown_from_then_on(self, time):
+        stream = io.StringIO()
+        with Progress(4, stream=stream, delay=1.0, interval=0) as progress:
+            for step in range(1, 5):
+                time.now += 0.4
+                progress.update(step)
+        assert [line[:8] for line in stream.getvalue().splitlines()] == ["step 3/4", "step 4/4"]
 
 
 class TestTime:

@@ -1,5 +1,6 @@
 // uses: reduce.cuh
-// batch_norm and its derivative over a contiguous block [outer, channels, inner].
+// batch_norm and its derivative over a contiguous block [outer, channels, inner]; inner is 1 where channels lie
+// last. S is the type of elements, P that of the numbers of a channel: float where elements are halves.
 
 struct BatchArguments {
   const void* x;
@@ -13,13 +14,14 @@ struct BatchArguments {
   void* out;             // y, or grad_x; null where that is not wanted
   void* channel_outs[3];  // forward mean, variance, rstd; backward grad_weight, grad_bias; null where not wanted
   int64 count, channels, inner;
+  int64 strips, rows;    // channels last: blocks beside each other, rows of a block
   double per_channel, eps;
-  int given, unused;     // whether mean and variance were
+  int given, lanes;      // whether mean and variance were; channels last: threads beside each other
 };
 
 // ---- sums for the derivative
 
-template <class S, class Out>
+template <class S, class P>
 struct BatchSums {
   using A = typename Storage<S>::Compute;
   static constexpr bool kLooksAhead = false;
@@ -44,7 +46,7 @@ struct BatchSums {
   }
   template <class Arguments>
   __device__ static State start(const Arguments& a, int64 channel) {
-    return {0, 0, Storage<S>::load(static_cast<const S*>(a.levels)[channel]), A(0)};
+    return {0, 0, Storage<P>::load(static_cast<const P*>(a.levels)[channel]), A(0)};
   }
   template <int n, class PlaceOf>
   __device__ static void fold(State& state, const Value (&values)[n], PlaceOf) {
@@ -62,70 +64,93 @@ struct BatchSums {
   }
   template <class Arguments>
   __device__ static void finish(const Arguments& a, State state, int64 channel) {
-    static_cast<Out*>(a.outs[0])[channel] = Storage<S>::store(static_cast<A>(state.grad));
-    static_cast<Out*>(a.outs[1])[channel] = Storage<S>::store(static_cast<A>(state.along));
+    static_cast<P*>(a.outs[0])[channel] = Storage<P>::store(static_cast<A>(state.grad));
+    static_cast<P*>(a.outs[1])[channel] = Storage<P>::store(static_cast<A>(state.along));
   }
 };
 
 // ---- elements
 
-template <class S>
-__device__ inline typename Storage<S>::Compute of_channel(const void* from, int64 channel) {
-  return Storage<S>::load(static_cast<const S*>(from)[channel]);
+template <class P>
+__device__ inline typename Storage<P>::Compute of_channel(const void* from, int64 channel) {
+  return Storage<P>::load(static_cast<const P*>(from)[channel]);
 }
-template <class S, class A>
+template <class P, class A>
 __device__ inline void give_channel(void* to, int64 channel, A value) {
-  if (to) static_cast<S*>(to)[channel] = Storage<S>::store(value);
+  if (to) static_cast<P*>(to)[channel] = Storage<P>::store(value);
 }
 
-template <class S>
+template <class P>
 struct NormForward {
-  using A = typename Storage<S>::Compute;
-  A mean, rstd, scale, shift;
-
-  __device__ NormForward(const BatchArguments& a, int64 channel)
-      : mean(of_channel<S>(a.mean, channel)),
-        rstd(A(1) / math::sqrt(of_channel<S>(a.variance, channel) + static_cast<A>(a.eps))),
-        scale(a.weight ? of_channel<S>(a.weight, channel) * rstd : rstd),
-        shift(a.bias ? of_channel<S>(a.bias, channel) : A(0)) {}
+  using A = typename Storage<P>::Compute;
   static constexpr bool kReadsGrad = false;
+  A mean, scale, shift;
+
+  __device__ static A rstd_of(const BatchArguments& a, int64 channel) {
+    return A(1) / math::sqrt(of_channel<P>(a.variance, channel) + static_cast<A>(a.eps));
+  }
+  __device__ void set(const BatchArguments& a, int64 channel) {
+    mean = of_channel<P>(a.mean, channel);
+    scale = rstd_of(a, channel);
+    if (a.weight) scale *= of_channel<P>(a.weight, channel);
+    shift = a.bias ? of_channel<P>(a.bias, channel) : A(0);
+  }
   __device__ A result(A x, A) const { return (x - mean) * scale + shift; }
-  __device__ void give(const BatchArguments& a, int64 channel) const {
+  __device__ static void give(const BatchArguments& a, int64 channel) {
     if (a.given) {
-      give_channel<S>(a.channel_outs[0], channel, mean);
-      give_channel<S>(a.channel_outs[1], channel, of_channel<S>(a.variance, channel));
+      give_channel<P>(a.channel_outs[0], channel, of_channel<P>(a.mean, channel));
+      give_channel<P>(a.channel_outs[1], channel, of_channel<P>(a.variance, channel));
     }
-    give_channel<S>(a.channel_outs[2], channel, rstd);
+    give_channel<P>(a.channel_outs[2], channel, rstd_of(a, channel));
   }
 };
 
-template <class S>
+template <class P>
 struct NormBackward {
-  using A = typename Storage<S>::Compute;
-  A mean, rstd, sum, along, scale, slope, level;
-
-  __device__ NormBackward(const BatchArguments& a, int64 channel)
-      : mean(of_channel<S>(a.mean, channel)),
-        rstd(of_channel<S>(a.given_rstd, channel)),
-        sum(of_channel<S>(a.sums[0], channel)),
-        along(of_channel<S>(a.sums[1], channel)),
-        scale(a.weight ? of_channel<S>(a.weight, channel) * rstd : rstd) {
-    const A count = static_cast<A>(a.per_channel);
-    slope = a.given ? A(0) : -scale * rstd * rstd * along / count;
-    level = a.given ? A(0) : -scale * sum / count;
-  }
+  using A = typename Storage<P>::Compute;
   static constexpr bool kReadsGrad = true;
+  A mean, scale, slope, level;
+
+  __device__ void set(const BatchArguments& a, int64 channel) {
+    const A rstd = of_channel<P>(a.given_rstd, channel), count = static_cast<A>(a.per_channel);
+    mean = of_channel<P>(a.mean, channel);
+    scale = a.weight ? of_channel<P>(a.weight, channel) * rstd : rstd;
+    slope = a.given ? A(0) : -scale * rstd * rstd * of_channel<P>(a.sums[1], channel) / count;
+    level = a.given ? A(0) : -scale * of_channel<P>(a.sums[0], channel) / count;
+  }
   __device__ A result(A x, A grad) const { return scale * grad + slope * (x - mean) + level; }
-  __device__ void give(const BatchArguments& a, int64 channel) const {
-    give_channel<S>(a.channel_outs[0], channel, along * rstd);
-    give_channel<S>(a.channel_outs[1], channel, sum);
+  __device__ static void give(const BatchArguments& a, int64 channel) {
+    give_channel<P>(a.channel_outs[0], channel,
+                    of_channel<P>(a.sums[1], channel) * of_channel<P>(a.given_rstd, channel));
+    give_channel<P>(a.channel_outs[1], channel, of_channel<P>(a.sums[0], channel));
   }
 };
 
-// Each thread takes several pieces of kWidth elements. They are of one channel, or of neighbouring ones where
-// inner is 1.
-template <class S, class Norm, int kWidth, bool kOneChannel>
-__device__ void batch_norm_elements(const BatchArguments& a) {
+// What is read at a time, and becomes of it.
+template <class S, class Norm, int kWidth>
+struct NormPiece {
+  using Piece = Vector<S, kWidth>;
+  Piece x, grad;
+
+  __device__ void read(const BatchArguments& a, int64 at) {
+    x = *reinterpret_cast<const Piece*>(static_cast<const S*>(a.x) + at);
+    if constexpr (Norm::kReadsGrad)
+      grad = *reinterpret_cast<const Piece*>(static_cast<const S*>(a.grad) + at);
+  }
+  __device__ S result(const Norm& norm, int k) const {
+    using A = typename Storage<S>::Compute;
+    A of_grad = A(0);
+    if constexpr (Norm::kReadsGrad) of_grad = Storage<S>::load(grad.elements[k]);
+    return Storage<S>::store(norm.result(Storage<S>::load(x.elements[k]), of_grad));
+  }
+  __device__ static void write(const BatchArguments& a, int64 at, const Piece& results) {
+    *reinterpret_cast<Piece*>(static_cast<S*>(a.out) + at) = results;
+  }
+};
+
+// Each thread takes several pieces of kWidth elements, each of one channel.
+template <class S, class Norm, int kWidth>
+__device__ void batch_norm_planes(const BatchArguments& a) {
   constexpr int kPieces = 4;
   const int64 first = (int64(blockIdx.x) * kPieces * blockDim.x + threadIdx.x) * kWidth;
 #pragma unroll
@@ -134,37 +159,53 @@ __device__ void batch_norm_elements(const BatchArguments& a) {
     if (at >= a.count) return;
     const int64 plane = quotient(at, a.inner);
     const int64 channel = plane - quotient(plane, a.channels) * a.channels;
-    const bool is_first = plane < a.channels && at == plane * a.inner;
-    using Piece = Vector<S, kWidth>;
-    const Piece x = *reinterpret_cast<const Piece*>(static_cast<const S*>(a.x) + at);
-    Piece grad = x;
-    if constexpr (Norm::kReadsGrad)
-      grad = *reinterpret_cast<const Piece*>(static_cast<const S*>(a.grad) + at);
-    const auto result = [&](const Norm& norm, int k) {
-      return Storage<S>::store(
-          norm.result(Storage<S>::load(x.elements[k]), Storage<S>::load(grad.elements[k])));
-    };
-    Piece written;
-    if constexpr (kOneChannel) {
-      const Norm norm(a, channel);
+    NormPiece<S, Norm, kWidth> piece;
+    piece.read(a, at);
+    Norm norm;
+    norm.set(a, channel);
+    Vector<S, kWidth> results;
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) written.elements[k] = result(norm, k);
-      if (is_first) norm.give(a, channel);
-    } else {
+    for (int k = 0; k < kWidth; ++k) results.elements[k] = piece.result(norm, k);
+    piece.write(a, at, results);
+    if (plane < a.channels && at == plane * a.inner) Norm::give(a, channel);
+  }
+}
+
+// The same where inner is 1: a thread has the same kWidth channels in some of the rows of its block.
+template <class S, class Norm, int kWidth>
+__device__ void batch_norm_rows(const BatchArguments& a) {
+  constexpr int kRows = 4;
+  const int64 chunk = quotient(blockIdx.x, a.strips);
+  const int64 strip = blockIdx.x - chunk * a.strips;
+  const int64 channel = (strip * a.lanes + (threadIdx.x & (a.lanes - 1))) * kWidth;
+  if (channel >= a.channels) return;
+  Norm norms[kWidth];
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        const Norm norm(a, channel + k);
-        written.elements[k] = result(norm, k);
-        if (is_first) norm.give(a, channel + k);
-      }
+  for (int k = 0; k < kWidth; ++k) norms[k].set(a, channel + k);
+  const int step = blockDim.x / a.lanes, in_block = threadIdx.x / a.lanes;
+  const int64 end = least((chunk + 1) * a.rows, quotient(a.count, a.channels));
+  if (chunk == 0 && in_block == 0)
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) Norm::give(a, channel + k);
+  for (int64 row = chunk * a.rows + in_block; row < end; row += kRows * step) {
+    NormPiece<S, Norm, kWidth> pieces[kRows];
+#pragma unroll
+    for (int u = 0; u < kRows; ++u)
+      if (row + u * step < end) pieces[u].read(a, (row + u * step) * a.channels + channel);
+#pragma unroll
+    for (int u = 0; u < kRows; ++u) {
+      if (row + u * step >= end) break;
+      Vector<S, kWidth> results;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) results.elements[k] = pieces[u].result(norms[k], k);
+      pieces[u].write(a, (row + u * step) * a.channels + channel, results);
     }
-    *reinterpret_cast<Piece*>(static_cast<S*>(a.out) + at) = written;
   }
 }
 
 // Where no elements are wanted.
-template <class S, class Norm>
+template <class Norm>
 __device__ void batch_norm_channels(const BatchArguments& a) {
   const int64 channel = int64(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (channel < a.channels) Norm(a, channel).give(a, channel);
+  if (channel < a.channels) Norm::give(a, channel);
 }

@@ -4,7 +4,7 @@
 //
 // A line along the classes is read once, by a block, a warp or a thread, which find its greatest element and the sum of
 // exponentials together. The losses of lines are added up by a further launch, but where there are few of them
-// one block does everything.
+// one block does everything. x and its gradient are of type S, everything else of the type A that is computed in.
 
 struct LossArguments {
   const void* x;
@@ -24,6 +24,11 @@ struct LossArguments {
   ErrorPlace errors;
   int is_mean, is_single;  // else the sum; each line for itself
 };
+
+template <class S>
+__device__ inline typename Storage<S>::Compute* losses_of(const LossArguments& a) {
+  return static_cast<typename Storage<S>::Compute*>(a.losses);
+}
 
 // ---- lines
 
@@ -82,7 +87,7 @@ struct Line {
   }
   __device__ A at(int64 of_class) const { return Storage<S>::load(x[of_class * a.inner]); }
   __device__ A weight(int64 of_class) const {
-    return a.weight ? Storage<S>::load(static_cast<const S*>(a.weight)[of_class]) : A(1);
+    return a.weight ? static_cast<const A*>(a.weight)[of_class] : A(1);
   }
 
   // Vectors of kWidth classes lie side by side.
@@ -152,8 +157,8 @@ struct Target {
   // By one thread.
   __device__ A loss(const Line<S>& line, A top, A log_sum, A surprises) const {
     const LossArguments& a = line.a;
-    static_cast<S*>(a.top)[line.number] = Storage<S>::store(top);
-    static_cast<S*>(a.log_sum)[line.number] = Storage<S>::store(log_sum);
+    static_cast<A*>(a.top)[line.number] = top;
+    static_cast<A*>(a.log_sum)[line.number] = log_sum;
     if (!counts) return 0;
     const A smoothing = static_cast<A>(a.smoothing);
     const A own = (A(1) - smoothing) * weight * -(x - top - log_sum);
@@ -180,7 +185,7 @@ __device__ void loss_of_lines(const LossArguments& a) {
       kByBlock ? int64(blockIdx.x) : int64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (number >= a.lines) return;
   const auto loss = loss_of_line<S, Owner, kWidth>(a, number);
-  if (Owner::lane() == 0) static_cast<S*>(a.losses)[number] = Storage<S>::store(loss);
+  if (Owner::lane() == 0) losses_of<S>(a)[number] = loss;
 }
 
 // Rows that are held in registers.
@@ -207,7 +212,7 @@ __device__ void loss_of_rows(const LossArguments& a) {
   A surprises = 0;
   if (a.smoothing > 0) surprises = line.template surprises<Owner>(top, log_sum);
   if (Owner::lane() != 0) return;
-  static_cast<S*>(a.losses)[number] = Storage<S>::store(target.loss(line, top, log_sum, surprises));
+  losses_of<S>(a)[number] = target.loss(line, top, log_sum, surprises);
 }
 
 // ---- all together
@@ -228,16 +233,15 @@ __device__ inline void finish_loss(const LossArguments& a, LossSum sum) {
   if (a.weight) {
     classes = 0;
     for (int64 c = threadIdx.x; c < a.classes; c += blockDim.x)
-      classes += Storage<S>::load(static_cast<const S*>(a.weight)[c]);
+      classes += static_cast<const A*>(a.weight)[c];
     classes = sum_of_block(classes);
   }
   if (threadIdx.x != 0) return;
-  S* totals = static_cast<S*>(a.totals);
-  totals[0] = Storage<S>::store(static_cast<A>(sum.weight));
-  totals[1] = Storage<S>::store(static_cast<A>(classes));
+  A* totals = static_cast<A*>(a.totals);
+  totals[0] = static_cast<A>(sum.weight);
+  totals[1] = static_cast<A>(classes);
   if (!a.is_single)
-    *static_cast<S*>(a.loss) =
-        Storage<S>::store(static_cast<A>(a.is_mean ? sum.loss / sum.weight : sum.loss));
+    *static_cast<A*>(a.loss) = static_cast<A>(a.is_mean ? sum.loss / sum.weight : sum.loss);
 }
 
 template <class S>
@@ -245,8 +249,7 @@ __device__ void loss_total(const LossArguments& a) {
   LossSum sum{0, 0};
   const int64 step = int64(gridDim.x) * blockDim.x;
   for (int64 n = int64(blockIdx.x) * blockDim.x + threadIdx.x; n < a.lines; n += step)
-    sum = LossSum::combine(sum, {Storage<S>::load(static_cast<const S*>(a.losses)[n]),
-                                 Line<S>(a, n).own_weight()});
+    sum = LossSum::combine(sum, {losses_of<S>(a)[n], Line<S>(a, n).own_weight()});
   if (gridDim.x == 1) return finish_loss<S>(a, sum);
   sum = reduce_block<LossSum>(sum, LossSum{0, 0});
   if (threadIdx.x == 0) static_cast<LossSum*>(a.parts)[blockIdx.x] = sum;
@@ -265,7 +268,7 @@ __device__ void loss_of_few(const LossArguments& a) {
   for (int64 n = warp_number(); n < a.lines; n += blockDim.x / kWarp) {
     const auto loss = loss_of_line<S, Group<true>, 1>(a, n);
     if (lane_number() != 0) continue;
-    if (a.losses) static_cast<S*>(a.losses)[n] = Storage<S>::store(loss);
+    if (a.losses) losses_of<S>(a)[n] = loss;
     sum = LossSum::combine(sum, {loss, Line<S>(a, n).own_weight()});
   }
   finish_loss<S>(a, sum);
@@ -283,27 +286,25 @@ struct LineGrad {
   bool is_ignored;
 
   __device__ LineGrad(const LossArguments& a, int64 line) : a(a) {
-    const S* totals = static_cast<const S*>(a.totals);
+    const A* totals = static_cast<const A*>(a.totals);
     target = a.target[line];
     is_ignored = target == a.ignore_index || target < 0 || target >= a.classes;
-    top = Storage<S>::load(static_cast<const S*>(a.top)[line]);
-    log_sum = Storage<S>::load(static_cast<const S*>(a.log_sum)[line]);
-    A grad = Storage<S>::load(static_cast<const S*>(a.grad)[a.is_single ? line : 0]);
-    if (a.is_mean) grad /= Storage<S>::load(totals[0]);
+    top = static_cast<const A*>(a.top)[line];
+    log_sum = static_cast<const A*>(a.log_sum)[line];
+    A grad = static_cast<const A*>(a.grad)[a.is_single ? line : 0];
+    if (a.is_mean) grad /= totals[0];
     const A smoothing = static_cast<A>(a.smoothing);
-    const A own = a.weight && !is_ignored
-                      ? Storage<S>::load(static_cast<const S*>(a.weight)[target])
-                      : A(1);
+    const A own = a.weight && !is_ignored ? static_cast<const A*>(a.weight)[target] : A(1);
     peak = grad * ((A(1) - smoothing) * own);
     base = grad * (smoothing / static_cast<A>(a.classes));
     factor = peak;
-    if (smoothing > 0) factor += base * Storage<S>::load(totals[1]);
+    if (smoothing > 0) factor += base * totals[1];
   }
   __device__ A of(A x, int64 of_class) const {
     if (is_ignored) return 0;
     A grad = math::exp(x - top - log_sum) * factor;
     if (base != A(0))
-      grad -= a.weight ? base * Storage<S>::load(static_cast<const S*>(a.weight)[of_class]) : base;
+      grad -= a.weight ? base * static_cast<const A*>(a.weight)[of_class] : base;
     return of_class == target ? grad - peak : grad;
   }
 };

@@ -3,7 +3,8 @@
 //
 // Rows that fit into the registers of a block are read once. Where the gradients of weight and bias are wanted a
 // group of threads takes many rows, one after the other, and keeps its own sums, each thread for the elements that
-// it holds of every row; layer_norm_sums adds up those of the groups.
+// it holds of every row; layer_norm_sums adds up those of the groups. Statistics and sums are of the type that is
+// computed in, everything else is of type S.
 
 struct LayerArguments {
   const void* x;
@@ -59,8 +60,8 @@ __device__ void layer_norm_rows(const LayerArguments& a) {
   square = Row::Owner::sum(square) / count;
   const A rstd = A(1) / math::sqrt(square + static_cast<A>(a.eps));
   if (Row::Owner::lane() == 0) {
-    static_cast<S*>(a.mean)[number] = Storage<S>::store(mean);
-    static_cast<S*>(a.rstd)[number] = Storage<S>::store(rstd);
+    static_cast<A*>(a.mean)[number] = mean;
+    static_cast<A*>(a.rstd)[number] = rstd;
   }
 #pragma unroll
   for (A& value : x.values) value *= rstd;
@@ -94,8 +95,8 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
     Row grad, z;
     grad.load(static_cast<const S*>(a.grad) + row * a.length, a.length, A(0));
     z.load(static_cast<const S*>(a.x) + row * a.length, a.length, A(0));
-    const A mean = Storage<S>::load(static_cast<const S*>(a.given_mean)[row]);
-    const A rstd = Storage<S>::load(static_cast<const S*>(a.given_rstd)[row]);
+    const A mean = static_cast<const A*>(a.given_mean)[row];
+    const A rstd = static_cast<const A*>(a.given_rstd)[row];
     Pair<A> sums{0, 0};
 #pragma unroll
     for (int k = 0; k < Row::kCount; ++k) {
@@ -126,9 +127,9 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
     grad.store(static_cast<S*>(a.out) + row * a.length, a.length);
   }
   if constexpr (kSums) {
-    S* sums = static_cast<S*>(a.sums) + Row::Owner::number() * 2 * a.length;
-    weight_sums.store(sums, a.length);
-    bias_sums.store(sums + a.length, a.length);
+    A* sums = static_cast<A*>(a.sums) + Row::Owner::number() * 2 * a.length;
+    weight_sums.store_values(sums, a.length);
+    bias_sums.store_values(sums + a.length, a.length);
   }
 }
 
@@ -155,8 +156,8 @@ __device__ void layer_norm_long_rows(const LayerArguments& a) {
   const A square = static_cast<A>(sum_of_block(squares) / count);
   const A rstd = A(1) / math::sqrt(square + static_cast<A>(a.eps));
   if (threadIdx.x == 0) {
-    static_cast<S*>(a.mean)[row] = Storage<S>::store(mean);
-    static_cast<S*>(a.rstd)[row] = Storage<S>::store(rstd);
+    static_cast<A*>(a.mean)[row] = mean;
+    static_cast<A*>(a.rstd)[row] = rstd;
   }
 #pragma unroll 4
   for (int64 i = threadIdx.x; i < a.length; i += blockDim.x) {
@@ -173,8 +174,8 @@ __device__ void layer_norm_backward_long_rows(const LayerArguments& a) {
   const int64 row = blockIdx.x;
   const S* grad = static_cast<const S*>(a.grad) + row * a.length;
   const S* x = static_cast<const S*>(a.x) + row * a.length;
-  const A mean = Storage<S>::load(static_cast<const S*>(a.given_mean)[row]);
-  const A rstd = Storage<S>::load(static_cast<const S*>(a.given_rstd)[row]);
+  const A mean = static_cast<const A*>(a.given_mean)[row];
+  const A rstd = static_cast<const A*>(a.given_rstd)[row];
   const auto weighted = [&](int64 i) {
     const A g = Storage<S>::load(grad[i]);
     return a.weight ? g * Storage<S>::load(static_cast<const S*>(a.weight)[i]) : g;
@@ -229,16 +230,16 @@ __device__ void layer_norm_column_sums(const LayerArguments& a) {
     for (int64 row = begin + threadIdx.x / kColumnLanes; row < end; row += kStep) {
       const A g = Storage<S>::load(static_cast<const S*>(a.grad)[row * a.length + column]);
       const A x = Storage<S>::load(static_cast<const S*>(a.x)[row * a.length + column]);
-      const A mean = Storage<S>::load(static_cast<const S*>(a.given_mean)[row]);
-      const A rstd = Storage<S>::load(static_cast<const S*>(a.given_rstd)[row]);
+      const A mean = static_cast<const A*>(a.given_mean)[row];
+      const A rstd = static_cast<const A*>(a.given_rstd)[row];
       sums.first += g * ((x - mean) * rstd);
       sums.second += g;
     }
   sums = sum_down(sums);
   if (threadIdx.x >= kColumnLanes || column >= a.length) return;
-  S* target = static_cast<S*>(a.sums) + group * 2 * a.length + column;
-  target[0] = Storage<S>::store(sums.first);
-  target[a.length] = Storage<S>::store(sums.second);
+  A* target = static_cast<A*>(a.sums) + group * 2 * a.length + column;
+  target[0] = sums.first;
+  target[a.length] = sums.second;
 }
 
 // Of the groups.
@@ -251,9 +252,9 @@ __device__ void layer_norm_sums(const LayerArguments& a) {
   if (column < a.length)
 #pragma unroll 8
     for (int64 group = threadIdx.x / kColumnLanes; group < a.groups; group += kStep) {
-      const S* from = static_cast<const S*>(a.sums) + group * 2 * a.length + column;
-      sums.first += Storage<S>::load(from[0]);
-      sums.second += Storage<S>::load(from[a.length]);
+      const A* from = static_cast<const A*>(a.sums) + group * 2 * a.length + column;
+      sums.first += from[0];
+      sums.second += from[a.length];
     }
   sums = sum_down(sums);
   if (threadIdx.x >= kColumnLanes || column >= a.length) return;

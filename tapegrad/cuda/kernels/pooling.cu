@@ -1,5 +1,8 @@
 // Pooling: each thread, or each warp where windows are large, computes one place of the result. Derivatives are
 // gathered too: a place of the input adds up what the windows that cover it owe it, always in one order.
+//
+// Planes lie one behind the other, or, where channels lie last (kLast), those of a sample element by element beside
+// each other. S is the type of elements; what is computed, is so in their Compute.
 
 struct PoolDim {
   int64 in, out, kernel, stride, padding, step;
@@ -12,6 +15,7 @@ struct PoolWindows {
 
 struct PoolArguments {
   int64 count;  // places of the result
+  int64 channels;  // where they lie last
   PoolWindows windows;
   const void* x;
   const void* places;  // where the derivative of a maximum goes
@@ -65,12 +69,16 @@ struct Covering {
   }
 };
 
-// A number of a place taken apart: the plane, and where it is in it.
-template <class I>
+// A number of a place taken apart: the plane, or the sample where channels lie last, and where it is in it.
+template <class I, bool kLast>
 struct Place {
-  I plane, z, y, x;
+  I channel = 0, plane, z, y, x;
 
-  __device__ Place(I place, I depth, I height, I width) {
+  __device__ Place(const PoolArguments& a, I place, I depth, I height, I width) {
+    if constexpr (kLast) {
+      channel = place % I(a.channels);
+      place /= I(a.channels);
+    }
     x = place % width;
     place /= width;
     y = place % height;
@@ -78,15 +86,22 @@ struct Place {
     z = place % depth;
     plane = place / depth;
   }
+  // Where a place of its plane lies, if planes have so many.
+  __device__ I offset(const PoolArguments& a, I size, I place) const {
+    const I at = plane * size + place;
+    return kLast ? at * I(a.channels) + channel : at;
+  }
 };
 
-template <class I>
-__device__ Place<I> output_place(const PoolWindows& w, I place) {
-  return {place, I(w.dim[0].out), I(w.dim[1].out), I(w.dim[2].out)};
+template <class I, bool kLast>
+__device__ Place<I, kLast> output_place(const PoolArguments& a, I place) {
+  const PoolWindows& w = a.windows;
+  return {a, place, I(w.dim[0].out), I(w.dim[1].out), I(w.dim[2].out)};
 }
-template <class I>
-__device__ Place<I> input_place(const PoolWindows& w, I place) {
-  return {place, I(w.dim[0].in), I(w.dim[1].in), I(w.dim[2].in)};
+template <class I, bool kLast>
+__device__ Place<I, kLast> input_place(const PoolArguments& a, I place) {
+  const PoolWindows& w = a.windows;
+  return {a, place, I(w.dim[0].in), I(w.dim[1].in), I(w.dim[2].in)};
 }
 
 // Calls body(place in the plane) for what a window covers: all of it, or every 32nd place for the lanes of a warp.
@@ -116,24 +131,25 @@ __device__ I plane_size(const PoolWindows& w) {
 }
 
 template <class S>
-__device__ S lowest() {
-  if constexpr (Storage<S>::kFloating) return S(-1) / S(0);
-  else return S(1ull << 63);
+__device__ auto lowest() {
+  using A = typename Storage<S>::Compute;
+  if constexpr (Storage<S>::kFloating) return A(-1) / A(0);
+  else return A(1ull << 63);
 }
 
 // The larger one, and of equals the first; a NaN is the largest, and of several the last.
-template <class S, class I>
+template <class A, class I>
 struct Largest {
-  S value;
+  A value;
   I place;
 
-  __device__ void take(S other, I other_place) {
+  __device__ void take(A other, I other_place) {
     if (other > value || other != other) {
       value = other;
       place = other_place;
     }
   }
-  __device__ void join(S other, I other_place) {
+  __device__ void join(A other, I other_place) {
     const bool both_nan = value != value && other != other;
     const bool wins = both_nan ? other_place > place
                                : other > value || other != other ||
@@ -146,95 +162,107 @@ struct Largest {
 };
 
 // P: what places are stored as; I: what they are computed in.
-template <class S, class P, class I, bool kWarp>
+template <class S, class P, class I, bool kWarp, bool kLast>
 __device__ void max_pool(const PoolArguments& a) {
   const int lane = kWarp ? threadIdx.x % 32 : 0;
   const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64 element = kWarp ? thread / 32 : thread;
   if (element >= a.count) return;
   const PoolWindows& w = a.windows;
-  const Place<I> at = output_place<I>(w, I(element));
+  const auto at = output_place<I, kLast>(a, I(element));
   const Span<I> spans[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
-  const S* x = static_cast<const S*>(a.x) + at.plane * plane_size<I>(w);
+  const S* x = static_cast<const S*>(a.x);
+  const I size = plane_size<I>(w);
   const I first =
       (spans[0].begin * I(w.dim[1].in) + spans[1].begin) * I(w.dim[2].in) + spans[2].begin;
-  Largest<S, I> best{lowest<S>(), first};
-  for_covered<kWarp>(w, spans, lane, [&](I place) { best.take(x[place], place); });
+  Largest<typename Storage<S>::Compute, I> best{lowest<S>(), first};
+  for_covered<kWarp>(w, spans, lane, [&](I place) {
+    best.take(Storage<S>::load(x[at.offset(a, size, place)]), place);
+  });
   if constexpr (kWarp) {
     for (int distance = 16; distance > 0; distance /= 2)
       best.join(__shfl_xor_sync(0xffffffffu, best.value, distance),
                 __shfl_xor_sync(0xffffffffu, best.place, distance));
     if (lane > 0) return;
   }
-  static_cast<S*>(a.y)[element] = best.value;
+  static_cast<S*>(a.y)[element] = Storage<S>::store(best.value);
   if (a.found) static_cast<P*>(a.found)[element] = P(best.place);
 }
 
-template <class S, class I>
-__device__ S divisor_of(const PoolWindows& w, const Span<I> (&spans)[3]) {
-  if (w.divisor != 0) return S(w.divisor);
-  return S(double(spans[0].extent) * double(spans[1].extent) * double(spans[2].extent));
+template <class A, class I>
+__device__ A divisor_of(const PoolWindows& w, const Span<I> (&spans)[3]) {
+  if (w.divisor != 0) return A(w.divisor);
+  return A(double(spans[0].extent) * double(spans[1].extent) * double(spans[2].extent));
 }
 
-template <class S, class I, bool kWarp>
+template <class S, class I, bool kWarp, bool kLast>
 __device__ void avg_pool(const PoolArguments& a) {
+  using A = typename Storage<S>::Compute;
   const int lane = kWarp ? threadIdx.x % 32 : 0;
   const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64 element = kWarp ? thread / 32 : thread;
   if (element >= a.count) return;
   const PoolWindows& w = a.windows;
-  const Place<I> at = output_place<I>(w, I(element));
+  const auto at = output_place<I, kLast>(a, I(element));
   const Span<I> spans[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
-  const S* x = static_cast<const S*>(a.x) + at.plane * plane_size<I>(w);
-  S sum = 0;
-  for_covered<kWarp>(w, spans, lane, [&](I place) { sum += x[place]; });
+  const S* x = static_cast<const S*>(a.x);
+  const I size = plane_size<I>(w);
+  A sum = 0;
+  for_covered<kWarp>(w, spans, lane, [&](I place) {
+    sum += Storage<S>::load(x[at.offset(a, size, place)]);
+  });
   if constexpr (kWarp) {
     for (int distance = 16; distance > 0; distance /= 2)
       sum += __shfl_xor_sync(0xffffffffu, sum, distance);
     if (lane > 0) return;
   }
-  static_cast<S*>(a.y)[element] = sum / divisor_of<S>(w, spans);
+  static_cast<S*>(a.y)[element] = Storage<S>::store(sum / divisor_of<A>(w, spans));
 }
 
-// Adds up take(output's place, its spans) over the windows that may cover a place of the input.
-template <class S, class I, class Take>
-__device__ S sum_covering(const PoolWindows& w, const Place<I>& at, const Take& take) {
+// Adds up take(where the output's place lies, the place) over the windows that may cover a place of the input.
+template <class A, class I, bool kLast, class Take>
+__device__ A sum_covering(const PoolArguments& a, const Place<I, kLast>& at, const Take& take) {
+  const PoolWindows& w = a.windows;
   const Covering<I> z(w, 0, at.z), y(w, 1, at.y), x(w, 2, at.x);
   const I height = I(w.dim[1].out), width = I(w.dim[2].out);
-  const I plane = at.plane * I(w.dim[0].out) * height * width;
-  S sum = 0;
+  const I size = I(w.dim[0].out) * height * width;
+  A sum = 0;
   for (I i = z.first; i < z.last; ++i)
     for (I j = y.first; j < y.last; ++j)
       for (I k = x.first; k < x.last; ++k)
-        sum += take(plane + (i * height + j) * width + k, i, j, k);
+        sum += take(at.offset(a, size, (i * height + j) * width + k), i, j, k);
   return sum;
 }
 
-template <class S, class I>
+template <class S, class I, bool kLast>
 __device__ void avg_pool_backward(const PoolArguments& a) {
+  using A = typename Storage<S>::Compute;
   const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (element >= a.count) return;
   const PoolWindows& w = a.windows;
   const S* grad = static_cast<const S*>(a.x);
-  const Place<I> at = input_place<I>(w, I(element));
-  static_cast<S*>(a.y)[element] = sum_covering<S>(w, at, [&](I place, I i, I j, I k) {
-    const Span<I> spans[3] = {{w, 0, i}, {w, 1, j}, {w, 2, k}};
-    return grad[place] / divisor_of<S>(w, spans);
-  });
+  const auto at = input_place<I, kLast>(a, I(element));
+  static_cast<S*>(a.y)[element] =
+      Storage<S>::store(sum_covering<A>(a, at, [&](I offset, I i, I j, I k) {
+        const Span<I> spans[3] = {{w, 0, i}, {w, 1, j}, {w, 2, k}};
+        return Storage<S>::load(grad[offset]) / divisor_of<A>(w, spans);
+      }));
 }
 
-template <class S, class P, class I>
+template <class S, class P, class I, bool kLast>
 __device__ void max_pool_backward(const PoolArguments& a) {
+  using A = typename Storage<S>::Compute;
   const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (element >= a.count) return;
   const PoolWindows& w = a.windows;
   const S* grad = static_cast<const S*>(a.x);
   const P* places = static_cast<const P*>(a.places);
-  const Place<I> at = input_place<I>(w, I(element));
+  const auto at = input_place<I, kLast>(a, I(element));
   const I own = (at.z * I(w.dim[1].in) + at.y) * I(w.dim[2].in) + at.x;
-  static_cast<S*>(a.y)[element] = sum_covering<S>(w, at, [&](I place, I, I, I) {
-    return I(places[place]) == own ? grad[place] : S(0);
-  });
+  static_cast<S*>(a.y)[element] =
+      Storage<S>::store(sum_covering<A>(a, at, [&](I offset, I, I, I) {
+        return I(places[offset]) == own ? Storage<S>::load(grad[offset]) : A(0);
+      }));
 }
 
 // ---- planes and places, with no windows known

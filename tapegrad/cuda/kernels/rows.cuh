@@ -61,4 +61,19 @@ struct RowInRegisters {
       *reinterpret_cast<Vector<S, kWidth>*>(row + first(u)) = piece;
     }
   }
+  // As they are, 16 bytes at a time.
+  __device__ void store_values(A* row, int64 length) const {
+    constexpr int kPart = kWidth * int(sizeof(A)) > 16 ? 16 / int(sizeof(A)) : kWidth;
+#pragma unroll
+    for (int u = 0; u < kItems; ++u) {
+      if (first(u) >= length) continue;
+#pragma unroll
+      for (int k = 0; k < kWidth; k += kPart) {
+        Vector<A, kPart> part;
+#pragma unroll
+        for (int j = 0; j < kPart; ++j) part.elements[j] = values[u * kWidth + k + j];
+        *reinterpret_cast<Vector<A, kPart>*>(row + first(u) + k) = part;
+      }
+    }
+  }
 };

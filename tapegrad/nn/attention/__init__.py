@@ -1,47 +1,30 @@
 """Which computation of attention `scaled_dot_product_attention` may choose.
 
-On the CPU there are two: the composed one (MATH) and, where it takes the inputs, a fused one, which
-any of the other backends stands for.
+| backend | what it stands for |
+|---|---|
+| CUDNN_ATTENTION | NVIDIA's cuDNN: float16 and bfloat16 on CUDA, head sizes up to 256 |
+| FLASH_ATTENTION, EFFICIENT_ATTENTION | the fused kernels of this library, on every device |
+| MATH | public ops with the whole matrix of scores: everything |
+
+None but MATH holds that matrix. `torch.backends.cuda.can_use_cudnn_attention` tells why cuDNN does
+not compute something, and `torch._fused_sdp_choice` what would be chosen.
 """
 
 import contextlib
-import enum
 from collections.abc import Iterator
 from typing import Any
 
+from tapegrad import _attention_backends
+from tapegrad._attention_backends import SDPBackend
+
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
-
-class SDPBackend(enum.Enum):
-    """The ways to compute attention, by PyTorch's names."""
-
-    ERROR = -1
-    MATH = 0
-    FLASH_ATTENTION = 1
-    EFFICIENT_ATTENTION = 2
-    CUDNN_ATTENTION = 3
-    OVERRIDEABLE = 4
-
-    def __int__(self) -> int:
-        """Return the number of the backend."""
-        return int(self.value)
-
-
-_FUSED = (
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-)
-_allowed: list[SDPBackend] = [*_FUSED, SDPBackend.MATH, SDPBackend.OVERRIDEABLE]
+SDPBackend.__module__ = __name__
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """Return the backends that are allowed now."""
-    return list(_allowed)
-
-
-def _fused_is_allowed() -> bool:
-    return any(backend in _FUSED for backend in _allowed)
+    """Return the backends that are allowed now, the best first."""
+    return _attention_backends.allowed()
 
 
 @contextlib.contextmanager
@@ -50,11 +33,13 @@ def sdpa_kernel(
 ) -> Iterator[dict[Any, Any]]:
     """Choose which backends `scaled_dot_product_attention` may use inside a with block.
 
+    Where none of them computes what is asked for, it raises RuntimeError with the reasons.
+
     Args:
         backends: one backend or a list of them. MATH alone asks for the composed computation, which
             has higher derivatives and every dtype.
-        set_priority: whether the list is in order of preference; accepted, since there is one fused
-            computation only.
+        set_priority: whether the list is in order of preference. Else the order is cuDNN, flash,
+            efficient, math.
 
     Example:
         >>> from tapegrad.nn.attention import SDPBackend, sdpa_kernel
@@ -69,9 +54,12 @@ def sdpa_kernel(
             f"instances, got {type(backends).__name__}"
         )
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
-    before = _cur_sdpa_kernel_backends()
-    _allowed[:] = chosen
+    allowed, order = _attention_backends.allowed(), _attention_backends.order()
+    _attention_backends.allow(chosen)
+    if set_priority:
+        _attention_backends.prefer(chosen)
     try:
         yield {}
     finally:
-        _allowed[:] = before
+        _attention_backends.prefer(order)
+        _attention_backends.allow(allowed)

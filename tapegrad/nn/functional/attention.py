@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
-from tapegrad import _C
+from tapegrad import _C, _attention_backends
+from tapegrad._attention_backends import SDPBackend
 from tapegrad._C import Tensor
 from tapegrad._casts import casts
-from tapegrad.nn.attention import _cur_sdpa_kernel_backends, _fused_is_allowed
 from tapegrad.nn.functional.dropouts import dropout as _dropout
 
 __all__ = ["scaled_dot_product_attention"]
@@ -52,28 +52,36 @@ def scaled_dot_product_attention(
         tensor([[1.0000, 0.0000],
                 [0.3302, 0.6698]])
     """
-    _check_inputs(query, key, value, attn_mask, dropout_p, is_causal)
-    if not _cur_sdpa_kernel_backends():
-        raise RuntimeError(
-            "scaled_dot_product_attention: No viable backend was found; allow one by sdpa_kernel()"
-        )
-    if scale is None:
-        scale = 1 / math.sqrt(max(query.shape[-1], 1))
     if (
-        dropout_p == 0
-        and _fused_is_allowed()
-        and not (attn_mask is not None and _learns(attn_mask))
+        query.__class__ is key.__class__ is value.__class__ is Tensor
+        and (attn_mask is None or attn_mask.__class__ is Tensor)
+        and query.dim() == 4
     ):
-        fused = _fused_attention(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        fused = _C._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if fused is not None:
             return fused
+    _check_inputs(query, key, value, attn_mask, dropout_p, is_causal)
+    if scale is None:
+        scale = 1 / math.sqrt(max(query.shape[-1], 1))
+    choice = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    fused = _fused_attention(query, key, value, *choice)
+    if fused is not None:
+        return fused
+    if not _attention_backends.is_allowed(SDPBackend.MATH):
+        _refuse(query, key, value, *choice)
     if enable_gqa:
         key, value = _repeat_heads(query, key, value)
     return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
-def _learns(mask: Tensor | None) -> bool:
-    return mask is not None and mask.requires_grad and _C.is_grad_enabled()
+def _with_heads(*tensors: Tensor) -> list[Tensor]:
+    """Give tensors of fewer dimensions a batch, and heads."""
+    return [
+        tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
+        if tensor.dim() < 4
+        else tensor
+        for tensor in tensors
+    ]
 
 
 def _fused_attention(
@@ -81,38 +89,40 @@ def _fused_attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | None,
+    dropout_p: float,
     is_causal: bool,
     scale: float,
     enable_gqa: bool,
 ) -> Tensor | None:
-    """Attention that never holds the matrix of scores; None for shapes that it does not take."""
+    """Attention that never holds the matrix of scores; None where that is not to be done."""
     rank = query.dim()
     if not rank == key.dim() == value.dim() or rank > 4 or (enable_gqa and rank < 3):
         return None
-    while query.dim() < 4:
-        query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-    batch, heads, length, width = query.shape
-    groups = key.shape[1]
-    fits = (
-        key.shape == (batch, groups, key.shape[2], width)
-        and value.shape[:3] == key.shape[:3]
-        and (groups == heads or (enable_gqa and groups > 0 and heads % groups == 0))
-    )
-    if not fits:
-        return None
-    dtype = query.dtype
-    if dtype in _HALVES:
-        query, key, value = query.float(), key.float(), value.float()
     if attn_mask is not None:
         if attn_mask.dim() > rank:
             return None
-        _check_mask_shape((batch, heads, length, key.shape[2]), attn_mask)
-        if attn_mask.dtype not in (_C.bool, query.dtype):
+        batch, heads, length, _ = (1, 1, *query.shape)[-4:]
+        _check_mask_shape((batch, heads, length, key.shape[-2]), attn_mask)
+        if attn_mask.dtype not in (_C.bool, _C.float32) and attn_mask.dtype != query.dtype:
             attn_mask = attn_mask.to(query.dtype)
-    result = _C._attention(query, key, value, attn_mask, is_causal, scale)
-    while result.dim() > rank:
-        result = result.squeeze(0)
-    return result.to(dtype)
+    query, key, value = _with_heads(query, key, value)
+    result = _C._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    if result is None or rank == 4:
+        return result
+    return result.reshape(result.shape[4 - rank :])
+
+
+def _refuse(query: Tensor, key: Tensor, value: Tensor, *choice: Any) -> None:
+    """Say why none of the backends that are allowed computes it."""
+    reasons = [
+        f"{backend.name}: {_C._attention_refusal(int(backend), query, key, value, *choice)}"
+        for backend in _attention_backends.allowed()
+    ]
+    raise RuntimeError(
+        "scaled_dot_product_attention: No available kernel. No viable backend was found"
+        + "".join(f"; {reason}" for reason in reasons)
+        + "; allow another by sdpa_kernel()"
+    )
 
 
 def _composed_attention(

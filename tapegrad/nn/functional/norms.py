@@ -51,7 +51,7 @@ def layer_norm(
         tensor([[-1.0000,  1.0000]])
     """
     dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
-    x, weight, bias = _widened(input, weight, bias)
+    x, weight, bias = _of_one_dtype(input, weight, bias)
     result = _C._layer_norm(x, dims, weight, bias, eps, True)
     return result if x is input else result.to(input.dtype)
 
@@ -80,9 +80,9 @@ def rms_norm(
         tensor([0.8485, 1.1314])
     """
     dims = _normalized_dims("rms_norm", input, normalized_shape, weight, None)
-    x, weight = _widened(input, weight)
+    x, weight = _of_one_dtype(input, weight)
     if eps is None:
-        eps = finfo(x.dtype).eps
+        eps = finfo(_C.float32 if x.dtype in _HALVES else x.dtype).eps
     result = _C._layer_norm(_C._in_usual_order(x), dims, weight, None, eps, False)
     return _C._in_format_of(result, input).to(input.dtype)
 
@@ -180,10 +180,15 @@ def batch_norm(
             "batch_norm: running_mean and running_var must be defined in evaluation mode"
         )
     _expect_channels(input, running_mean, running_var, weight, bias)
-    x, weight, bias = _widened(input, weight, bias)
+    if input.is_cuda and input.dtype in _HALVES:  # kernels take it as it is
+        x = input
+        weight, bias = (t if t is None else t.float() for t in (weight, bias))
+    else:
+        x, weight, bias = _widened(input, weight, bias)
     if not training:
         assert running_mean is not None and running_var is not None
-        mean, variance = running_mean.to(x.dtype), running_var.to(x.dtype)
+        wide = _C.float32 if x.dtype in _HALVES else x.dtype
+        mean, variance = running_mean.to(wide), running_var.to(wide)
         return _C._batch_norm(x, mean, variance, weight, bias, eps)[0].to(input.dtype)
     result, mean, variance = _C._batch_norm(x, None, None, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)
@@ -286,6 +291,13 @@ def _widened(input: Tensor, *affine: Tensor | None) -> list[Any]:
     return [x, *(t if t is None or t.dtype == x.dtype else t.to(x.dtype) for t in affine)]
 
 
+def _of_one_dtype(input: Tensor, *affine: Tensor | None) -> list[Any]:
+    """All as they are where they are of one dtype, else in the dtype that kernels compute in."""
+    if all(t is None or t.dtype == input.dtype for t in affine):
+        return [input, *affine]
+    return _widened(input, *affine)
+
+
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     if weight is not None:
         x = x * weight
@@ -347,4 +359,4 @@ def _expect_channels(input: Tensor, *tensors: Tensor | None) -> None:
 def _update_running(running: Tensor | None, value: Tensor, momentum: float) -> None:
     if running is not None:
         with no_grad():
-            running.mul_(1 - momentum).add_((value.detach() * momentum).to(running.dtype))
+            running.lerp_(value.detach().to(running.dtype), momentum)
