@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/tensor.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/stream.h"
 
@@ -533,6 +534,7 @@ class Shelf {
 
 Plan make_plan(const Graph& graph, int device, const Choice& choice) {
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;  // the library may load kernels
   const Shelf shelf(graph, device, choice);
   Plan plan = shelf.find();
   if (plan.is_usable()) return plan;
@@ -545,6 +547,7 @@ Plan make_plan(const Graph& graph, int device, const Choice& choice) {
 void Plan::run(const char* op, int device, std::span<const void* const> addresses) const {
   const Functions& functions = library().functions;
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;  // the library may load kernels
   // Freed when this returns, and handed out again behind the plan: memory is in the order of the stream.
   Tensor workspace;
   void* scratch = nullptr;

@@ -22,6 +22,7 @@
 #include "cuda/context.h"
 #include "cuda/dnn.h"
 #include "cuda/launch.h"
+#include "cuda/random_source.h"
 #include "cuda/settings.h"
 
 namespace tapegrad::cuda {
@@ -417,7 +418,7 @@ const char* plain_refusal(const DnnAttention& call) {
 
 struct SeedArguments {
   void* place;
-  uint64_t seed, offset;
+  RandomSource source;
 };
 struct BiasArguments {
   const void* mask;
@@ -444,7 +445,8 @@ Tensor seeds_of(const DnnAttention& call) {
     return std::string("file attention.cu\nSeedArguments\nattention_seed");
   });
   launch_with(kernel, device.index, 1, 32,
-              SeedArguments{place->data(), call.stream.seed, call.stream.offset});
+              SeedArguments{place->data(), random_source("attention", device.index,
+                                                         call.stream.seed, call.stream.offset)});
   return place;
 }
 

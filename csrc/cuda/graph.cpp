@@ -68,10 +68,14 @@ struct Sources {
   }
 };
 
+RandomSource random_source(const char* op, int device, uint64_t seed, uint64_t offset) {
+  return Sources::of(op, device, seed, offset, 1);
+}
+
 RandomSource random_source(const OpCall& call) {
-  return Sources::of(call.op.name, call.out().device().index,
-                     static_cast<uint64_t>(call.integer(0)), static_cast<uint64_t>(call.integer(1)),
-                     1);
+  return random_source(call.op.name, call.out().device().index,
+                       static_cast<uint64_t>(call.integer(0)),
+                       static_cast<uint64_t>(call.integer(1)));
 }
 
 RandomSource random_source_aside(const char* op, int device, uint64_t seed, uint64_t offset) {

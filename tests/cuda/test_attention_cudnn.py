@@ -1,9 +1,12 @@
 """Attention by cuDNN against float64 on the CPU; test_dnn_attention.py has a stand-in for it."""
 
+import contextlib
 import math
 
 import pytest
 from library import torch
+
+from tapegrad import tape
 
 from .conftest import DEVICE
 
@@ -280,6 +283,121 @@ def test_dropout_twice_differentiable():
         assert (ours - exact).abs().max() <= 0.01 * exact.abs().max()
     total = sum(g.float().square().sum() for g in again)
     assert all(x.isfinite().all() for x in torch.autograd.grad(total, tensors))
+
+
+# ---- with the tools for the tape
+
+
+def layers(x, weights, dropout_p=0.0):
+    """Layers of attention whose heads are split off one projection."""
+    for weight in weights:
+        parts = (x @ weight).view(2, 48, 3, 2, 16).permute(2, 0, 3, 1, 4)
+        seen = attend(*parts, is_causal=True, dropout_p=dropout_p)
+        x = x + seen.transpose(1, 2).reshape(x.shape)
+    return x
+
+
+def run_layers(around, dropout_p, count):
+    torch.manual_seed(4)
+    x = torch.randn(2, 48, 32, device="cuda", dtype=torch.bfloat16)
+    weights = [torch.randn(32, 96, device="cuda", dtype=torch.bfloat16) / 6 for _ in range(count)]
+    weights = [weight.requires_grad_() for weight in weights]
+    torch.manual_seed(5)
+    with around:
+        loss = layers(x, weights, dropout_p).float().square().mean()
+        loss.backward()
+    return [weight.grad.double() for weight in weights]
+
+
+@pytest.fixture
+def in_order():
+    """The same bits each time."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+def test_budgets(in_order, dropout_p):
+    plain = run_layers(contextlib.nullcontext(), dropout_p, 6)
+    before = _C._cuda_dnn_attentions()
+    tight = run_layers(tape.budget("58 KiB"), dropout_p, 6)
+    after = _C._cuda_dnn_attentions()
+    assert after[0] - before[0] > 6, "nothing was computed again"
+    assert all(torch.equal(a, b) for a, b in zip(plain, tight, strict=True))
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+def test_compressed(dropout_p):
+    plain = run_layers(contextlib.nullcontext(), dropout_p, 2)
+    small = run_layers(tape.compress("int8"), dropout_p, 2)
+    for ours, exact in zip(small, plain, strict=True):
+        assert (ours - exact).abs().max() <= 0.1 * exact.abs().max()
+
+
+def test_a_program(in_order):
+    torch.manual_seed(4)
+    x = torch.randn(2, 48, 32, device="cuda", dtype=torch.bfloat16)
+    weight = (torch.randn(32, 96, device="cuda", dtype=torch.bfloat16) / 6).requires_grad_()
+
+    def step(x):
+        return torch.autograd.grad(layers(x, [weight]).float().square().mean(), weight)[0]
+
+    with tape.record(replay=True, inputs=x) as t:
+        step(x)
+    other = x * 2
+    wanted = step(other)
+    before = _C._cuda_dnn_attentions()
+    assert torch.equal(t.replay(other), wanted)
+    assert _C._cuda_dnn_attentions() == (before[0] + 1, before[1] + 1)
+
+
+def test_autocast():
+    x = torch.randn(1, 2, 40, 16, device="cuda", requires_grad=True)
+    before = _C._cuda_dnn_attentions()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        result = attend(x, x, x, is_causal=True)
+    result.float().sum().backward()
+    assert result.dtype == torch.bfloat16
+    assert x.grad.dtype == torch.float32
+    assert _C._cuda_dnn_attentions() == (before[0] + 1, before[1] + 1)
+
+
+def test_other_streams():
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(1, 2, 64, 64, 64)]
+    wanted = attend(*inputs, is_causal=True)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        found = attend(*inputs, is_causal=True)
+        torch.autograd.grad(found.float().sum(), inputs)
+    torch.cuda.current_stream().wait_stream(stream)
+    assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.4])
+def test_graphs(in_order, dropout_p):
+    """Replays draw the numbers that the program would draw."""
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(1, 2, 40, 40, 16)]
+
+    def run():
+        result = attend(*inputs, is_causal=True, dropout_p=dropout_p)
+        return [result, *torch.autograd.grad(result.float().square().sum(), inputs)]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.manual_seed(9)
+    wanted = [[x.clone() for x in run()] for _ in range(3)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    torch.manual_seed(9)
+    for step in wanted:
+        graph.replay()
+        assert all(torch.equal(a, b) for a, b in zip(captured, step, strict=True))
 
 
 # ---- the choice

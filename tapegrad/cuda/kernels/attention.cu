@@ -22,7 +22,8 @@ struct AttentionArguments {
   int64 batch, heads, key_heads, shared, queries, keys, width, value_width;
   int64 row_blocks, slices;
   double scale;
-  uint64 seed, offset, threshold;  // of dropout, where the threshold is not zero
+  RandomSource source;  // of dropout, where the threshold is not zero
+  uint64 threshold;
   double kept_scale;
   int causal, mask_kind;
 };
@@ -155,7 +156,7 @@ template <class T>
 __device__ T kept(const AttentionArguments& a, int64 batch, int64 head, int64 query, int64 key) {
   if (a.threshold == 0 || query >= a.queries || key >= a.keys) return T(1);
   const uint64 number = ((batch * a.heads + head) * a.queries + query) * a.keys + key;
-  const PhiloxBlock block = philox(a.seed, a.offset + number / 64 * 16 + number % 16);
+  const PhiloxBlock block = philox(a.source.seed(), a.source.offset() + number / 64 * 16 + number % 16);
   return block.words[number % 64 / 16] < a.threshold ? T(0) : T(a.kept_scale);
 }
 
@@ -319,13 +320,13 @@ __device__ void attention_backward_key(const AttentionArguments& a) {
 
 struct SeedArguments {
   void* place;
-  uint64 seed, offset;
+  RandomSource source;
 };
 
 __device__ inline void attention_seed(const SeedArguments& a) {
   if (threadIdx.x != 0) return;
-  static_cast<uint64*>(a.place)[0] = a.seed;
-  static_cast<uint64*>(a.place)[2] = a.offset;
+  static_cast<uint64*>(a.place)[0] = a.source.seed();
+  static_cast<uint64*>(a.place)[2] = a.source.offset();
 }
 
 struct BiasArguments {
