@@ -51,6 +51,7 @@ constexpr int64_t kMostWidth = 256;
 constexpr int64_t kUnit =
     8;  // elements that are 16 bytes: what widths and strides are multiples of
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
+constexpr int64_t kVersion = 1;  // of the graphs: plans on disk are known by it
 
 struct alignas(16) Constant {
   float number;
@@ -143,8 +144,8 @@ struct Problem {
 
   Key key_of_plan(bool is_backward) const {
     Key numbers;
-    numbers.put(int64_t{type} << 4 | int64_t{is_backward} << 3 | int64_t{has_bias} << 2 |
-                int64_t{causal} << 1 | int64_t{is_backward && in_order});
+    numbers.put(kVersion << 8 | int64_t{type} << 4 | int64_t{is_backward} << 3 |
+                int64_t{has_bias} << 2 | int64_t{causal} << 1 | int64_t{is_backward && in_order});
     numbers.put(std::bit_cast<int64_t>(scale));
     numbers.put(std::bit_cast<int64_t>(dropout));
     query.put_to(numbers);
@@ -378,9 +379,10 @@ class Builder {
 
 const Plan& plan_of(const Problem& problem, int device, bool is_backward) {
   static auto& plans = *new PlanCache;
-  return plans.find(device, problem.key_of_plan(is_backward), [&] {
+  const Key key = problem.key_of_plan(is_backward);
+  return plans.find(device, key, [&] {
     Builder builder(problem);
-    const Choice choice{.most_workspace = kMostWorkspace};
+    const Choice choice{.most_workspace = kMostWorkspace, .family = "attention", .key = &key};
     return make_plan(is_backward ? builder.backward() : builder.forward(), device, choice);
   });
 }
@@ -409,7 +411,7 @@ const char* plain_refusal(const DnnAttention& call) {
   if (dnn_version() <= kLastWithPadding && keys % 128)
     return "cuDNN before 9.16 needs a number of keys that is a multiple of 128";
   for (const TensorImpl* x : {&call.query, &call.key, &call.value})
-    if (!Layout(*x).is_dense_enough() || alignment_of(x->data()) < 16)
+    if (!lies_for_dnn(*x))
       return "rows of query, key or value do not begin at multiples of 16 bytes";
   return nullptr;
 }
@@ -524,6 +526,10 @@ struct Addresses {
 
 }  // namespace
 
+bool lies_for_dnn(const TensorImpl& x) {
+  return Layout(x).is_dense_enough() && alignment_of(x.data()) >= 16;
+}
+
 DimVector heads_strides(Sizes sizes) {
   const int64_t heads = sizes[1], length = sizes[2], width = sizes[3];
   return {length * heads * width, width, heads * width, 1};
@@ -566,7 +572,7 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
   if (plain_refusal(call)) return false;
   Problem problem(call);
   problem.grad = Layout(grad);
-  if (!problem.grad.is_dense_enough() || alignment_of(grad.data()) < 16) return false;
+  if (!lies_for_dnn(grad)) return false;
   const Device device = out.device();
   const Plan& plan = plan_of(problem, device.index, true);
   if (!plan.is_usable()) return false;

@@ -99,7 +99,7 @@ struct AttentionBackward final : Entry<kind> {
     if (is_differentiating()) return composed(grads[0], grad_inputs);
     Tensor query = with_rows(saved(0)), key = with_rows(saved(1)), value = with_rows(saved(2));
     auto [seen, sums] = results(query, key, value);
-    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, with_rows(seen), sums};
+    std::vector<Tensor> inputs{incoming(grads[0]), query, key, value, with_rows(seen), sums};
     if (how.masked) inputs.push_back(saved(5));
     const Tensor outputs[] = {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
                               empty_heads(value.sizes(), value)};
@@ -107,6 +107,18 @@ struct AttentionBackward final : Entry<kind> {
              outputs);
     for (size_t i = 0; i < 3; ++i)
       if (needs(i)) grad_inputs[i] = narrowed(outputs[i], grads[0].dtype());
+  }
+
+  // cuDNN takes gradients in an order that heads have, and not those that are one number repeated.
+  Tensor incoming(const Tensor& g) const {
+    const Tensor rows = with_rows(g);
+    if (how.kernel != AttentionKernel::Dnn) return rows;
+    const bool is_aligned = rows->offset() % 8 == 0;
+    if (is_aligned && rows.is_contiguous()) return rows;
+    const Tensor usual = empty_heads(rows.sizes(), rows);
+    if (is_aligned && same_sizes(rows.strides(), usual.strides())) return rows;
+    copy_into(usual, rows);
+    return usual;
   }
 
   // What the op returned, and the sums of rows. Of values that were rounded (graph/coding.h) they are
