@@ -432,7 +432,8 @@ struct UnseenArguments {
   void* out;
   void* log_sums;
   int64_t mask_strides[3], out_strides[3];
-  int64_t heads, queries, keys, width, rows;
+  int64_t mask_sizes[3], sizes[3];
+  int64_t keys, width, rows;
 };
 
 constexpr int kThreads = 256;
@@ -478,15 +479,17 @@ void clear_unseen(const DnnAttention& call, const TensorImpl& out, const TensorI
   const TensorImpl& mask = *call.mask;
   const int device = out.device().index;
   UnseenArguments a{mask.data(), out.data(), log_sums.data()};
+  const Layout own = bias_layout(mask);
+  a.rows = 1;
   for (size_t i = 0; i < 3; ++i) {
     a.mask_strides[i] = mask.stride(i);
     a.out_strides[i] = out.stride(i);
+    a.mask_sizes[i] = own.sizes[i];
+    a.sizes[i] = out.size(i);
+    a.rows *= own.sizes[i];
   }
-  a.heads = out.size(1);
-  a.queries = out.size(2);
   a.keys = mask.size(3);
   a.width = out.size(3);
-  a.rows = out.size(0) * a.heads * a.queries;
   static auto& cache = *new KernelCache;
   const uint64_t key =
       static_cast<uint64_t>(out.dtype()) << 8 | static_cast<uint64_t>(mask.dtype());

@@ -251,9 +251,12 @@ Tensor expanded_mask(const Tensor& given, DType dtype, Sizes scores) {
   return mask.size(3) > 1 && mask.stride(3) != 1 ? contiguous(mask) : mask;
 }
 
-RandomStream reserve(const Tensor& query, const Tensor& key) {
+// cuDNN does not say how it counts; PyTorch gives it as many as there are weights.
+RandomStream reserve(const Tensor& query, const Tensor& key, AttentionKernel kernel) {
   const int64_t weights = query.size(0) * query.size(1) * query.size(2) * key.size(2);
-  return default_generator(query->device()).reserve(AttentionDropout::counters(weights));
+  return default_generator(query->device())
+      .reserve(kernel == AttentionKernel::Dnn ? static_cast<uint64_t>(weights)
+                                              : AttentionDropout::counters(weights));
 }
 
 }  // namespace
@@ -269,7 +272,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
     inputs.push_back(mask);
   }
   How how{scale, causal, mask.defined(), kernel, dropout, {}};
-  if (how.drops()) how.stream = reserve(query, key);
+  if (how.drops()) how.stream = reserve(query, key, kernel);
   auto [wide, sums] = run_attention(inputs, how);
   const Tensor seen = narrowed(wide, query.dtype());
   if (!should_record(query, key, value)) return seen;

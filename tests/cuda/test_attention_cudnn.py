@@ -150,6 +150,13 @@ def test_queries_that_see_nothing(dtype):
         assert not found[1][:, :, row].any()
 
 
+def test_a_sequence_that_sees_nothing():
+    mask = torch.ones(2, 1, 1, 90, dtype=torch.bool)
+    mask[1] = False
+    found = check(operands(2, 2, 70, 90, 64), torch.bfloat16, mask)
+    assert not any(x[1].any() for x in found)
+
+
 def test_not_numbers_stay():
     """A mask that hides all of a row makes zeros, and nothing else does."""
     query, key, value = operands(1, 1, 64, 64, 64)
@@ -261,6 +268,14 @@ def test_dropout_repeats():
     torch.manual_seed(3)
     first, second = run(*inputs), run(*inputs)
     assert not torch.equal(first, second)
+    zeros, identity = torch.zeros_like(inputs[0]), torch.eye(64, device="cuda").expand(1, 2, 64, 64)
+    weights = [
+        attend(zeros, zeros, identity.to(zeros.dtype), dropout_p=0.5).flatten() != 0
+        for _ in range(2)
+    ]
+    for shift in range(0, 4096, 64):  # of calls after each other neither is the other, shifted
+        alike = weights[0][shift:] == weights[1][: 8192 - shift]
+        assert alike.double().mean() < 0.6
     torch.manual_seed(3)
     assert torch.equal(first, run(*inputs))
     torch.manual_seed(3)
