@@ -51,6 +51,7 @@ constexpr int64_t kMostWidth = 256;
 constexpr int64_t kUnit =
     8;  // elements that are 16 bytes: what widths and strides are multiples of
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
+constexpr int64_t kVersion = 1;  // of the graphs: plans on disk are known by it
 
 struct alignas(16) Constant {
   float number;
@@ -150,8 +151,8 @@ struct Problem {
 
   Key key_of_plan(bool is_backward) const {
     Key numbers;
-    numbers.put(int64_t{type} << 4 | int64_t{is_backward} << 3 | int64_t{has_bias} << 2 |
-                int64_t{causal} << 1 | int64_t{is_backward && in_order});
+    numbers.put(kVersion << 8 | int64_t{type} << 4 | int64_t{is_backward} << 3 |
+                int64_t{has_bias} << 2 | int64_t{causal} << 1 | int64_t{is_backward && in_order});
     numbers.put(std::bit_cast<int64_t>(scale));
     numbers.put(std::bit_cast<int64_t>(dropout));
     query.put_to(numbers);
@@ -386,9 +387,10 @@ class Builder {
 
 const Plan& plan_of(const Problem& problem, int device, bool is_backward) {
   static auto& plans = *new PlanCache;
-  return plans.find(device, problem.key_of_plan(is_backward), [&] {
+  const Key key = problem.key_of_plan(is_backward);
+  return plans.find(device, key, [&] {
     Builder builder(problem);
-    const Choice choice{.most_workspace = kMostWorkspace};
+    const Choice choice{.most_workspace = kMostWorkspace, .family = "attention", .key = &key};
     return make_plan(is_backward ? builder.backward() : builder.forward(), device, choice);
   });
 }
@@ -417,7 +419,7 @@ const char* plain_refusal(const DnnAttention& call) {
   if (dnn_version() <= kLastWithPadding && keys % 128)
     return "cuDNN before 9.16 needs a number of keys that is a multiple of 128";
   for (const TensorImpl* x : {&call.query, &call.key, &call.value})
-    if (!Layout(*x).is_dense_enough() || alignment_of(x->data()) < 16)
+    if (!lies_for_dnn(*x))
       return "rows of query, key or value do not begin at multiples of 16 bytes";
   return nullptr;
 }
@@ -438,7 +440,8 @@ struct UnseenArguments {
   void* out;
   void* log_sums;
   int64_t mask_strides[3], out_strides[3];
-  int64_t heads, queries, keys, width, rows;
+  int64_t mask_sizes[3], sizes[3];
+  int64_t keys, width, rows;
 };
 
 constexpr int kThreads = 256;
@@ -484,15 +487,17 @@ void clear_unseen(const DnnAttention& call, const TensorImpl& out, const TensorI
   const TensorImpl& mask = *call.mask;
   const int device = out.device().index;
   UnseenArguments a{mask.data(), out.data(), log_sums.data()};
+  const Layout own = bias_layout(mask);
+  a.rows = 1;
   for (size_t i = 0; i < 3; ++i) {
     a.mask_strides[i] = mask.stride(i);
     a.out_strides[i] = out.stride(i);
+    a.mask_sizes[i] = own.sizes[i];
+    a.sizes[i] = out.size(i);
+    a.rows *= own.sizes[i];
   }
-  a.heads = out.size(1);
-  a.queries = out.size(2);
   a.keys = mask.size(3);
   a.width = out.size(3);
-  a.rows = out.size(0) * a.heads * a.queries;
   static auto& cache = *new KernelCache;
   const uint64_t key =
       static_cast<uint64_t>(out.dtype()) << 8 | static_cast<uint64_t>(mask.dtype());
@@ -531,6 +536,10 @@ struct Addresses {
 };
 
 }  // namespace
+
+bool lies_for_dnn(const TensorImpl& x) {
+  return Layout(x).is_dense_enough() && alignment_of(x.data()) >= 16;
+}
 
 DimVector heads_strides(Sizes sizes) {
   const int64_t heads = sizes[1], length = sizes[2], width = sizes[3];
@@ -577,7 +586,7 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
   problem.grad_query = Layout(grad_query);
   problem.grad_key = Layout(grad_key);
   problem.grad_value = Layout(grad_value);
-  if (!problem.grad.is_dense_enough() || alignment_of(grad.data()) < 16) return false;
+  if (!lies_for_dnn(grad)) return false;
   const Device device = out.device();
   const Plan& plan = plan_of(problem, device.index, true);
   if (!plan.is_usable()) return false;

@@ -129,13 +129,25 @@ struct AttentionBackward final : Entry<kind> {
     if (is_differentiating()) return composed(grads[0], grad_inputs);
     Tensor query = with_rows(saved(0)), key = with_rows(saved(1)), value = with_rows(saved(2));
     auto [seen, sums] = results(query, key, value);
-    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, with_rows(seen), sums};
+    std::vector<Tensor> inputs{incoming(grads[0]), query, key, value, with_rows(seen), sums};
     if (how.masked) inputs.push_back(saved(5));
     const std::array<Tensor, 3> outputs = empty_grads(query, key, value);
     dispatch(how.drops() ? dropout_backward_op : attention_backward_op, inputs, how.attributes(),
              outputs);
     for (size_t i = 0; i < 3; ++i)
       if (needs(i)) grad_inputs[i] = narrowed(outputs[i], grads[0].dtype());
+  }
+
+  // cuDNN takes gradients in an order that heads have, and not those that are one number repeated.
+  Tensor incoming(const Tensor& g) const {
+    const Tensor rows = with_rows(g);
+    if (how.kernel != AttentionKernel::Dnn) return rows;
+    const bool is_aligned = rows->offset() % 8 == 0;
+    if (is_aligned && rows.is_contiguous()) return rows;
+    const Tensor usual = empty_heads(rows.sizes(), rows);
+    if (is_aligned && same_sizes(rows.strides(), usual.strides())) return rows;
+    copy_into(usual, rows);
+    return usual;
   }
 
   // What the op returned, and the sums of rows. Of values that were rounded (graph/coding.h) they are
@@ -268,9 +280,12 @@ Tensor expanded_mask(const Tensor& given, DType dtype, Sizes scores) {
   return mask.size(3) > 1 && mask.stride(3) != 1 ? contiguous(mask) : mask;
 }
 
-RandomStream reserve(const Tensor& query, const Tensor& key) {
+// cuDNN does not say how it counts; PyTorch gives it as many as there are weights.
+RandomStream reserve(const Tensor& query, const Tensor& key, AttentionKernel kernel) {
   const int64_t weights = query.size(0) * query.size(1) * query.size(2) * key.size(2);
-  return default_generator(query->device()).reserve(AttentionDropout::counters(weights));
+  return default_generator(query->device())
+      .reserve(kernel == AttentionKernel::Dnn ? static_cast<uint64_t>(weights)
+                                              : AttentionDropout::counters(weights));
 }
 
 }  // namespace
@@ -286,7 +301,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
     inputs.push_back(mask);
   }
   How how{scale, causal, mask.defined(), kernel, dropout, {}};
-  if (how.drops()) how.stream = reserve(query, key);
+  if (how.drops()) how.stream = reserve(query, key, kernel);
   auto [wide, sums] = run_attention(inputs, how);
   const Tensor seen = narrowed(wide, query.dtype());
   if (!should_record(query, key, value)) return seen;

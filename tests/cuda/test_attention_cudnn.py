@@ -150,6 +150,13 @@ def test_queries_that_see_nothing(dtype):
         assert not found[1][:, :, row].any()
 
 
+def test_a_sequence_that_sees_nothing():
+    mask = torch.ones(2, 1, 1, 90, dtype=torch.bool)
+    mask[1] = False
+    found = check(operands(2, 2, 70, 90, 64), torch.bfloat16, mask)
+    assert not any(x[1].any() for x in found)
+
+
 def test_not_numbers_stay():
     """A mask that hides all of a row makes zeros, and nothing else does."""
     query, key, value = operands(1, 1, 64, 64, 64)
@@ -261,6 +268,14 @@ def test_dropout_repeats():
     torch.manual_seed(3)
     first, second = run(*inputs), run(*inputs)
     assert not torch.equal(first, second)
+    zeros, identity = torch.zeros_like(inputs[0]), torch.eye(64, device="cuda").expand(1, 2, 64, 64)
+    weights = [
+        attend(zeros, zeros, identity.to(zeros.dtype), dropout_p=0.5).flatten() != 0
+        for _ in range(2)
+    ]
+    for shift in range(0, 4096, 64):  # of calls after each other neither is the other, shifted
+        alike = weights[0][shift:] == weights[1][: 8192 - shift]
+        assert alike.double().mean() < 0.6
     torch.manual_seed(3)
     assert torch.equal(first, run(*inputs))
     torch.manual_seed(3)
@@ -426,11 +441,39 @@ def test_the_choice():
 
 
 def test_rows_that_are_not_aligned():
-    """Go to the kernels of our own."""
-    x = torch.randn(1, 2, 40, 17, device="cuda", dtype=torch.bfloat16)[..., 1:]
-    assert Backend(torch._fused_sdp_choice(x, x, x)) == Backend.FLASH_ATTENTION
-    exact = composed(*[x.cpu().double()] * 3)
-    assert (attend(x, x, x).cpu().double() - exact).abs().max() < 0.05
+    """Are copied where cuDNN takes the size, else they go to the kernels of our own."""
+    wide = torch.randn(1, 2, 40, 17, device="cuda", dtype=torch.bfloat16)
+    repeated = torch.randn(1, 1, 40, 16, device="cuda", dtype=torch.bfloat16).expand(1, 2, 40, 16)
+    across = torch.randn(1, 2, 16, 40, device="cuda", dtype=torch.bfloat16).transpose(2, 3)
+    for x, backend in (
+        (wide[..., 1:], Backend.CUDNN_ATTENTION),
+        (repeated, Backend.CUDNN_ATTENTION),
+        (across, Backend.CUDNN_ATTENTION),
+        (wide, Backend.FLASH_ATTENTION),
+        (wide[..., 2:], Backend.FLASH_ATTENTION),
+    ):
+        assert Backend(torch._fused_sdp_choice(x, x, x)) == backend
+        leaf, exact = x.detach().requires_grad_(), x.cpu().double().requires_grad_()
+        found, wanted = attend(leaf, leaf, leaf), composed(exact, exact, exact)
+        assert (found.cpu().double() - wanted).abs().max() < 0.05
+        found.float().square().sum().backward()
+        wanted.square().sum().backward()
+        assert (leaf.grad.cpu().double() - exact.grad).abs().max() < 0.05 * exact.grad.abs().max()
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.2])
+def test_gradients_that_repeat(dropout_p):
+    """Those of a sum over one dimension are copied, and cuDNN has them."""
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(2, 2, 64, 64, 64)]
+    before = _C._cuda_dnn_attentions()
+    result = attend(*inputs, is_causal=True, dropout_p=dropout_p)
+    weights = torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16)
+    found = torch.autograd.grad(result, inputs, weights.expand(2, 2, 64, 64), retain_graph=True)
+    wanted = torch.autograd.grad(result, inputs, weights.expand(2, 2, 64, 64).contiguous())
+    after = _C._cuda_dnn_attentions()
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 2)
+    for ours, exact in zip(found, wanted, strict=True):
+        assert (ours - exact).abs().max() <= 0.02 * exact.abs().max()
 
 
 def test_the_backward_of_results_of_our_own_kernels():
