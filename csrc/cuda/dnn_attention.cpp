@@ -94,16 +94,20 @@ struct Layout {
   }
   void put_to(Key& key) const {
     for (int64_t size : sizes) key.put(size);
+    put_strides_to(key);
+  }
+  void put_strides_to(Key& key) const {
     for (int i = 0; i < 3; ++i) key.put(strides[i]);
   }
 };
 
 int64_t padded(int64_t row) { return (row + kUnit - 1) / kUnit * kUnit; }
 
-// A mask as it is before it is expanded, with rows of a multiple of 16 bytes.
+// A mask as it is before it is expanded over batch and heads, with rows of a multiple of 16 bytes. Of a bias of one row
+// for all queries the library finds wrong gradients (seen with 9.19).
 Layout bias_layout(const TensorImpl& mask) {
   int64_t sizes[4];
-  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 3 && mask.stride(i) == 0 ? 1 : mask.size(i);
+  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
   const int64_t row = padded(sizes[3]);
   const int64_t strides[4] = {sizes[1] * sizes[2] * row, sizes[2] * row, row, 1};
   return {sizes, strides};
@@ -133,6 +137,9 @@ struct Problem {
         out(Layout::heads(
             DimVector{query.sizes[0], query.sizes[1], query.sizes[2], value.sizes[3]})),
         grad(out),
+        grad_query(query),
+        grad_key(key),
+        grad_value(value),
         bias(call.mask ? bias_layout(*call.mask) : out),
         bias_type(data_type(bias_dtype(call))),
         has_bias(call.mask != nullptr),
@@ -154,12 +161,14 @@ struct Problem {
       numbers.put(bias_type);
       bias.put_to(numbers);
     }
-    if (is_backward) grad.put_to(numbers);
+    if (!is_backward) return numbers;
+    for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value})
+      each->put_strides_to(numbers);
     return numbers;
   }
 
   DataType type;
-  Layout query, key, value, out, grad, bias;
+  Layout query, key, value, out, grad, grad_query, grad_key, grad_value, bias;
   DataType bias_type;
   bool has_bias, causal;
   double scale, dropout;
@@ -202,9 +211,8 @@ class Builder {
     const int64_t query = given(problem_.query), key = given(problem_.key.transposed());
     const int64_t value = given(problem_.value.transposed()), out = given(problem_.out);
     const int64_t grad = given(problem_.grad), log_sums = rows(false);
-    const int64_t grad_query = given(Layout::heads(problem_.query.sizes));
-    const int64_t grad_key = given(Layout::heads(problem_.key.sizes));
-    const int64_t grad_value = given(Layout::heads(problem_.value.sizes));
+    const int64_t grad_query = given(problem_.grad_query), grad_key = given(problem_.grad_key);
+    const int64_t grad_value = given(problem_.grad_value);
     const int64_t deltas = rows(false);
     const Layout& q = problem_.query;
     const int64_t width = q.sizes[3];
@@ -566,6 +574,9 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
   if (plain_refusal(call)) return false;
   Problem problem(call);
   problem.grad = Layout(grad);
+  problem.grad_query = Layout(grad_query);
+  problem.grad_key = Layout(grad_key);
+  problem.grad_value = Layout(grad_value);
   if (!problem.grad.is_dense_enough() || alignment_of(grad.data()) < 16) return false;
   const Device device = out.device();
   const Plan& plan = plan_of(problem, device.index, true);
