@@ -475,6 +475,19 @@ def test_without_gradients_and_under_a_profiler():
     assert any("relu" in row.key for row in profile.key_averages())
 
 
+def test_a_profile_within_a_capture():
+    x = torch.ones(4, device="cuda")
+
+    def step():
+        with torch.profiler.profile() as profile:
+            y = x.sin()
+        return y, profile
+
+    g, (y, profile) = capture(step)
+    g.replay()
+    assert torch.equal(y, x.sin()) and any("sin" in row.key for row in profile.key_averages())
+
+
 def test_branches_on_other_streams():
     """Streams that wait for the captured one are captured, too; backward joins them again."""
     s = cuda.Stream()
