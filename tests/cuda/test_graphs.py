@@ -18,7 +18,7 @@ WARM = 2
 
 @pytest.fixture(autouse=True)
 def deterministic():
-    """Sums in any order would round differently in each run; see Note [Any order]."""
+    """Gradients of embeddings and of attention are added up in any order otherwise."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -108,14 +108,6 @@ def curve(training, captured, steps=STEPS, **options):
     return losses, training.state()
 
 
-@pytest.fixture
-def deterministic():
-    """Gradients of embeddings, and those of attention, are added up in any order otherwise."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 def assert_same_steps(make, **options):
     plain, expected = curve(make(), False, **options)
     captured, got = curve(make(), True, **options)
@@ -134,7 +126,6 @@ def adamw(params):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.usefixtures("deterministic")
 def test_steps_of_models(model):
     assert_same_steps(lambda: Training(model, adamw))
 
@@ -348,7 +339,6 @@ def test_checkpoints_draw_the_same_numbers_again(reentrant):
     assert_same_steps(make)
 
 
-@pytest.mark.usefixtures("deterministic")
 def test_autocast():
     def make():
         def forward(x):
