@@ -125,7 +125,7 @@ bool is_bias(const DnnAttention& call) {
   if (mask.dtype() != bias_dtype(call) || alignment_of(mask.data()) < 16) return false;
   const Layout own = bias_layout(mask);
   for (size_t i = 0; i < 4; ++i)
-    if (mask.size(i) > 1 && mask.stride(i) != 0 && mask.stride(i) != own.strides[i]) return false;
+    if (own.sizes[i] > 1 && mask.stride(i) != own.strides[i]) return false;
   return true;
 }
 
