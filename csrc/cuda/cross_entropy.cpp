@@ -11,7 +11,7 @@ namespace tapegrad::cuda {
 
 namespace {
 
-constexpr int kThreads = 256, kLongRowThreads = 512, kMostThreads = 1024;
+constexpr int kThreads = 256, kMostThreads = 1024;
 constexpr int kPieces = 4;  // as in cross_entropy.cu
 constexpr int64_t kFewLines = 256, kFewClasses = 1024;
 constexpr int64_t kOneBlockAdds = 8 * 1024;  // losses; more are added up by kParts blocks
@@ -61,7 +61,7 @@ FunctionHandle find_kernel(const TensorImpl& x, LossKernel which, const RowShape
     if (which == LossKernel::BackwardRows) rest = concat(", ", shape.width);
     const char* bounds = "";
     if (which == LossKernel::Few || which == LossKernel::Total) bounds = "\n1024";
-    if (which == LossKernel::Lines) bounds = "\n512";  // kLongRowThreads
+    if (which == LossKernel::Lines) bounds = "\n256, 3";  // one block computes while others read
     return concat("file cross_entropy.cu\nLossArguments\n", kNames[static_cast<int>(which)], "<",
                   kernel_type(x.dtype()), rest, ">", bounds);
   });
@@ -107,7 +107,7 @@ void find_losses(const TensorImpl& x, const LossArguments& arguments) {
     return launch_with(find_kernel(x, LossKernel::Columns), device,
                        divide_up(arguments.lines, kThreads), kThreads, arguments);
   }
-  launch_with(find_kernel(x, LossKernel::Lines, shape), device, arguments.lines, kLongRowThreads,
+  launch_with(find_kernel(x, LossKernel::Lines, shape), device, arguments.lines, kThreads,
               arguments);
 }
 

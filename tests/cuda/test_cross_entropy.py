@@ -104,7 +104,8 @@ def test_autocast_leaves_half_logits_as_they_are(dtype):
         (grad,) = torch.autograd.grad(loss, x)
         assert torch.cuda.max_memory_allocated() - before < 1.2 * x.nbytes
         assert loss.dtype is torch.float32 and grad.dtype is dtype
-        allowed = torch.finfo(dtype).eps * wanted_grad.abs() + torch.finfo(dtype).smallest_normal
+        # Probabilities and what smoothing takes from them may cancel.
+        allowed = torch.finfo(dtype).eps * wanted_grad.abs() + 1e-5 * wanted_grad.abs().mean()
         assert ((grad.float() - wanted_grad).abs() <= allowed).all()
 
 
