@@ -6,6 +6,7 @@
 #include "core/tensor.h"
 #include "cuda/dnn_attention.h"
 #include "cuda/launch.h"
+#include "cuda/random_source.h"
 #include "spec/attention.h"
 
 namespace tapegrad::cuda {
@@ -28,7 +29,8 @@ struct AttentionArguments {
   int64_t batch, heads, key_heads, shared, queries, keys, width, value_width;
   int64_t row_blocks, slices;
   double scale;
-  uint64_t seed, offset, threshold;
+  RandomSource source;
+  uint64_t threshold;
   double kept_scale;
   int32_t causal, mask_kind;
 };
@@ -70,10 +72,9 @@ AttentionArguments arguments_of(const OpCall& call, const TensorImpl& query, con
   a.causal = call.integer(kAttentionCausal) != 0;
   a.mask_kind = mask_kind(mask, query.dtype());
   if (!drops(call)) return a;
-  const AttentionDropout dropout(call.real(kAttentionDropout), stream_of(call).seed,
-                                 stream_of(call).offset);
-  a.seed = dropout.seed;
-  a.offset = dropout.offset;
+  const RandomStream stream = stream_of(call);
+  const AttentionDropout dropout(call.real(kAttentionDropout), stream.seed, stream.offset);
+  a.source = random_source(call.op.name, query.device().index, stream.seed, stream.offset);
   a.threshold = dropout.threshold;
   a.kept_scale = dropout.scale;
   return a;

@@ -22,6 +22,7 @@
 #include "cuda/context.h"
 #include "cuda/dnn.h"
 #include "cuda/launch.h"
+#include "cuda/random_source.h"
 #include "cuda/settings.h"
 
 namespace tapegrad::cuda {
@@ -50,6 +51,7 @@ constexpr int64_t kMostWidth = 256;
 constexpr int64_t kUnit =
     8;  // elements that are 16 bytes: what widths and strides are multiples of
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
+constexpr int64_t kVersion = 1;  // of the graphs: plans on disk are known by it
 
 struct alignas(16) Constant {
   float number;
@@ -93,16 +95,20 @@ struct Layout {
   }
   void put_to(Key& key) const {
     for (int64_t size : sizes) key.put(size);
+    put_strides_to(key);
+  }
+  void put_strides_to(Key& key) const {
     for (int i = 0; i < 3; ++i) key.put(strides[i]);
   }
 };
 
 int64_t padded(int64_t row) { return (row + kUnit - 1) / kUnit * kUnit; }
 
-// A mask as it is before it is expanded, with rows of a multiple of 16 bytes.
+// A mask as it is before it is expanded over batch and heads, with rows of a multiple of 16 bytes. Of a bias of one row
+// for all queries the library finds wrong gradients (seen with 9.19).
 Layout bias_layout(const TensorImpl& mask) {
   int64_t sizes[4];
-  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 3 && mask.stride(i) == 0 ? 1 : mask.size(i);
+  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
   const int64_t row = padded(sizes[3]);
   const int64_t strides[4] = {sizes[1] * sizes[2] * row, sizes[2] * row, row, 1};
   return {sizes, strides};
@@ -119,7 +125,7 @@ bool is_bias(const DnnAttention& call) {
   if (mask.dtype() != bias_dtype(call) || alignment_of(mask.data()) < 16) return false;
   const Layout own = bias_layout(mask);
   for (size_t i = 0; i < 4; ++i)
-    if (mask.size(i) > 1 && mask.stride(i) != 0 && mask.stride(i) != own.strides[i]) return false;
+    if (own.sizes[i] > 1 && mask.stride(i) != own.strides[i]) return false;
   return true;
 }
 
@@ -132,6 +138,9 @@ struct Problem {
         out(Layout::heads(
             DimVector{query.sizes[0], query.sizes[1], query.sizes[2], value.sizes[3]})),
         grad(out),
+        grad_query(query),
+        grad_key(key),
+        grad_value(value),
         bias(call.mask ? bias_layout(*call.mask) : out),
         bias_type(data_type(bias_dtype(call))),
         has_bias(call.mask != nullptr),
@@ -142,8 +151,8 @@ struct Problem {
 
   Key key_of_plan(bool is_backward) const {
     Key numbers;
-    numbers.put(int64_t{type} << 4 | int64_t{is_backward} << 3 | int64_t{has_bias} << 2 |
-                int64_t{causal} << 1 | int64_t{is_backward && in_order});
+    numbers.put(kVersion << 8 | int64_t{type} << 4 | int64_t{is_backward} << 3 |
+                int64_t{has_bias} << 2 | int64_t{causal} << 1 | int64_t{is_backward && in_order});
     numbers.put(std::bit_cast<int64_t>(scale));
     numbers.put(std::bit_cast<int64_t>(dropout));
     query.put_to(numbers);
@@ -153,12 +162,14 @@ struct Problem {
       numbers.put(bias_type);
       bias.put_to(numbers);
     }
-    if (is_backward) grad.put_to(numbers);
+    if (!is_backward) return numbers;
+    for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value})
+      each->put_strides_to(numbers);
     return numbers;
   }
 
   DataType type;
-  Layout query, key, value, out, grad, bias;
+  Layout query, key, value, out, grad, grad_query, grad_key, grad_value, bias;
   DataType bias_type;
   bool has_bias, causal;
   double scale, dropout;
@@ -201,9 +212,8 @@ class Builder {
     const int64_t query = given(problem_.query), key = given(problem_.key.transposed());
     const int64_t value = given(problem_.value.transposed()), out = given(problem_.out);
     const int64_t grad = given(problem_.grad), log_sums = rows(false);
-    const int64_t grad_query = given(Layout::heads(problem_.query.sizes));
-    const int64_t grad_key = given(Layout::heads(problem_.key.sizes));
-    const int64_t grad_value = given(Layout::heads(problem_.value.sizes));
+    const int64_t grad_query = given(problem_.grad_query), grad_key = given(problem_.grad_key);
+    const int64_t grad_value = given(problem_.grad_value);
     const int64_t deltas = rows(false);
     const Layout& q = problem_.query;
     const int64_t width = q.sizes[3];
@@ -377,9 +387,10 @@ class Builder {
 
 const Plan& plan_of(const Problem& problem, int device, bool is_backward) {
   static auto& plans = *new PlanCache;
-  return plans.find(device, problem.key_of_plan(is_backward), [&] {
+  const Key key = problem.key_of_plan(is_backward);
+  return plans.find(device, key, [&] {
     Builder builder(problem);
-    const Choice choice{.most_workspace = kMostWorkspace};
+    const Choice choice{.most_workspace = kMostWorkspace, .family = "attention", .key = &key};
     return make_plan(is_backward ? builder.backward() : builder.forward(), device, choice);
   });
 }
@@ -408,7 +419,7 @@ const char* plain_refusal(const DnnAttention& call) {
   if (dnn_version() <= kLastWithPadding && keys % 128)
     return "cuDNN before 9.16 needs a number of keys that is a multiple of 128";
   for (const TensorImpl* x : {&call.query, &call.key, &call.value})
-    if (!Layout(*x).is_dense_enough() || alignment_of(x->data()) < 16)
+    if (!lies_for_dnn(*x))
       return "rows of query, key or value do not begin at multiples of 16 bytes";
   return nullptr;
 }
@@ -417,7 +428,7 @@ const char* plain_refusal(const DnnAttention& call) {
 
 struct SeedArguments {
   void* place;
-  uint64_t seed, offset;
+  RandomSource source;
 };
 struct BiasArguments {
   const void* mask;
@@ -429,7 +440,8 @@ struct UnseenArguments {
   void* out;
   void* log_sums;
   int64_t mask_strides[3], out_strides[3];
-  int64_t heads, queries, keys, width, rows;
+  int64_t mask_sizes[3], sizes[3];
+  int64_t keys, width, rows;
 };
 
 constexpr int kThreads = 256;
@@ -444,7 +456,8 @@ Tensor seeds_of(const DnnAttention& call) {
     return std::string("file attention.cu\nSeedArguments\nattention_seed");
   });
   launch_with(kernel, device.index, 1, 32,
-              SeedArguments{place->data(), call.stream.seed, call.stream.offset});
+              SeedArguments{place->data(), random_source("attention", device.index,
+                                                         call.stream.seed, call.stream.offset)});
   return place;
 }
 
@@ -474,15 +487,17 @@ void clear_unseen(const DnnAttention& call, const TensorImpl& out, const TensorI
   const TensorImpl& mask = *call.mask;
   const int device = out.device().index;
   UnseenArguments a{mask.data(), out.data(), log_sums.data()};
+  const Layout own = bias_layout(mask);
+  a.rows = 1;
   for (size_t i = 0; i < 3; ++i) {
     a.mask_strides[i] = mask.stride(i);
     a.out_strides[i] = out.stride(i);
+    a.mask_sizes[i] = own.sizes[i];
+    a.sizes[i] = out.size(i);
+    a.rows *= own.sizes[i];
   }
-  a.heads = out.size(1);
-  a.queries = out.size(2);
   a.keys = mask.size(3);
   a.width = out.size(3);
-  a.rows = out.size(0) * a.heads * a.queries;
   static auto& cache = *new KernelCache;
   const uint64_t key =
       static_cast<uint64_t>(out.dtype()) << 8 | static_cast<uint64_t>(mask.dtype());
@@ -521,6 +536,10 @@ struct Addresses {
 };
 
 }  // namespace
+
+bool lies_for_dnn(const TensorImpl& x) {
+  return Layout(x).is_dense_enough() && alignment_of(x.data()) >= 16;
+}
 
 DimVector heads_strides(Sizes sizes) {
   const int64_t heads = sizes[1], length = sizes[2], width = sizes[3];
@@ -564,7 +583,10 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
   if (plain_refusal(call)) return false;
   Problem problem(call);
   problem.grad = Layout(grad);
-  if (!problem.grad.is_dense_enough() || alignment_of(grad.data()) < 16) return false;
+  problem.grad_query = Layout(grad_query);
+  problem.grad_key = Layout(grad_key);
+  problem.grad_value = Layout(grad_value);
+  if (!lies_for_dnn(grad)) return false;
   const Device device = out.device();
   const Plan& plan = plan_of(problem, device.index, true);
   if (!plan.is_usable()) return false;

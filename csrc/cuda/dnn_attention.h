@@ -22,6 +22,9 @@ struct DnnAttention {
 // Where the results lie that ops/attention.cpp allocates: (batch, length, heads, width) in memory.
 DimVector heads_strides(Sizes sizes);
 
+// Whether the library takes a query, key, value or gradient as it lies in memory.
+bool lies_for_dnn(const TensorImpl& x);
+
 // Why the library does not compute it; empty where it does, with the derivative if that is asked for.
 std::string dnn_attention_refusal(const DnnAttention& call, bool with_derivative);
 

@@ -17,6 +17,8 @@ struct RandomSource {
 
 // Of a random op, whose attributes begin with seed and offset.
 RandomSource random_source(const OpCall& call);
+// The same, where they stand elsewhere.
+RandomSource random_source(const char* op, int device, uint64_t seed, uint64_t offset);
 // Of numbers that are not the program's (Generator::reserve_aside).
 RandomSource random_source_aside(const char* op, int device, uint64_t seed, uint64_t offset);
 

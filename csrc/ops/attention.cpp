@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -58,6 +59,35 @@ Tensor empty_heads(Sizes sizes, const Tensor& like) {
   return alias(memory, sizes, DimVector{length * heads * width, width, heads * width, 1}, 0);
 }
 
+// Whether query, key and value are the thirds of the rows of one tensor, as a projection into all three makes them.
+bool are_thirds(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const int64_t width = query.size(3), row = query.size(1) * width, length = query.size(2);
+  int64_t offset = query->offset();
+  for (const Tensor* x : {&query, &key, &value}) {
+    const bool is_next = x->impl()->offset() == offset && same_sizes(x->sizes(), query.sizes()) &&
+                         x->impl()->storage_ref() == query->storage_ref();
+    if (!is_next || x->stride(3) != 1 || x->stride(1) != width || x->stride(2) != 3 * row ||
+        x->stride(0) != 3 * row * length)
+      return false;
+    offset += row;
+  }
+  return true;
+}
+
+// What the gradients are written to. Those of thirds of one tensor are thirds as well: side by side they are its gradient
+// (SplitBackward). Who stands between an op and its kernel has an output each.
+std::array<Tensor, 3> empty_grads(const Tensor& query, const Tensor& key, const Tensor& value) {
+  if (intercepted_here || intercepted_everywhere || !are_thirds(query, key, value))
+    return {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
+            empty_heads(value.sizes(), value)};
+  const int64_t row = query.size(1) * query.size(3);
+  const Tensor all = empty("attention", DimVector{query.size(0), query.size(2), 3 * row},
+                           query.dtype(), query->device());
+  return {alias(all, query.sizes(), query.strides(), 0),
+          alias(all, query.sizes(), query.strides(), row),
+          alias(all, query.sizes(), query.strides(), 2 * row)};
+}
+
 // What a call says beside its operands.
 struct How {
   double scale;
@@ -99,14 +129,25 @@ struct AttentionBackward final : Entry<kind> {
     if (is_differentiating()) return composed(grads[0], grad_inputs);
     Tensor query = with_rows(saved(0)), key = with_rows(saved(1)), value = with_rows(saved(2));
     auto [seen, sums] = results(query, key, value);
-    std::vector<Tensor> inputs{with_rows(grads[0]), query, key, value, with_rows(seen), sums};
+    std::vector<Tensor> inputs{incoming(grads[0]), query, key, value, with_rows(seen), sums};
     if (how.masked) inputs.push_back(saved(5));
-    const Tensor outputs[] = {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
-                              empty_heads(value.sizes(), value)};
+    const std::array<Tensor, 3> outputs = empty_grads(query, key, value);
     dispatch(how.drops() ? dropout_backward_op : attention_backward_op, inputs, how.attributes(),
              outputs);
     for (size_t i = 0; i < 3; ++i)
       if (needs(i)) grad_inputs[i] = narrowed(outputs[i], grads[0].dtype());
+  }
+
+  // cuDNN takes gradients in an order that heads have, and not those that are one number repeated.
+  Tensor incoming(const Tensor& g) const {
+    const Tensor rows = with_rows(g);
+    if (how.kernel != AttentionKernel::Dnn) return rows;
+    const bool is_aligned = rows->offset() % 8 == 0;
+    if (is_aligned && rows.is_contiguous()) return rows;
+    const Tensor usual = empty_heads(rows.sizes(), rows);
+    if (is_aligned && same_sizes(rows.strides(), usual.strides())) return rows;
+    copy_into(usual, rows);
+    return usual;
   }
 
   // What the op returned, and the sums of rows. Of values that were rounded (graph/coding.h) they are
@@ -239,9 +280,12 @@ Tensor expanded_mask(const Tensor& given, DType dtype, Sizes scores) {
   return mask.size(3) > 1 && mask.stride(3) != 1 ? contiguous(mask) : mask;
 }
 
-RandomStream reserve(const Tensor& query, const Tensor& key) {
+// cuDNN does not say how it counts; PyTorch gives it as many as there are weights.
+RandomStream reserve(const Tensor& query, const Tensor& key, AttentionKernel kernel) {
   const int64_t weights = query.size(0) * query.size(1) * query.size(2) * key.size(2);
-  return default_generator(query->device()).reserve(AttentionDropout::counters(weights));
+  return default_generator(query->device())
+      .reserve(kernel == AttentionKernel::Dnn ? static_cast<uint64_t>(weights)
+                                              : AttentionDropout::counters(weights));
 }
 
 }  // namespace
@@ -257,7 +301,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
     inputs.push_back(mask);
   }
   How how{scale, causal, mask.defined(), kernel, dropout, {}};
-  if (how.drops()) how.stream = reserve(query, key);
+  if (how.drops()) how.stream = reserve(query, key, kernel);
   auto [wide, sums] = run_attention(inputs, how);
   const Tensor seen = narrowed(wide, query.dtype());
   if (!should_record(query, key, value)) return seen;

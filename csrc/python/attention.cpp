@@ -91,13 +91,22 @@ int choose(const Request& r) {
   return kError;
 }
 
+// A copy where cuDNN would not take a tensor as it lies in memory, and takes its sizes: our own kernels, which do, are slower by
+// far.
+Tensor laid_out(const Tensor& x) {
+  const bool is_one = x.dim() == 4 && x->device().type == DeviceType::CUDA &&
+                      is_reduced_float(x.dtype()) && x.size(3) % 8 == 0 && x.numel() > 0 &&
+                      !x->storage().is_batched();
+  return is_one && !cuda::lies_for_dnn(*x.impl()) ? clone(x, MemoryFormat::Contiguous) : x;
+}
+
 Request request(const Tensor& query, const Tensor& key, const Tensor& value,
                 const std::optional<Tensor>& mask, double dropout, bool causal,
                 std::optional<double> scale, bool shares_heads) {
   const int64_t width = query.dim() ? query.size(query.dim() - 1) : 1;
-  return {query,
-          key,
-          value,
+  return {laid_out(query),
+          laid_out(key),
+          laid_out(value),
           mask.value_or(Tensor()),
           std::max(dropout, 0.0),
           causal,

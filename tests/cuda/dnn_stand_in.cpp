@@ -630,14 +630,15 @@ int cudnnBackendExecute(void* handle, void* plan_handle, void* pack_handle) {
         reinterpret_cast<int64_t>(task->addresses[static_cast<size_t>(found - task->uids.begin())]);
     if (address == 0 || address % tensor->integer(900)) return refuse(kMisaligned, "an address");
   }
-  using Enqueue = void (*)(void* stream, void (*run)(void*), void* argument);
+  using Enqueue =
+      void (*)(void* stream, void (*run)(void*), void* argument, void (*free_argument)(void*));
   static void* driver = dlopen(std::getenv("TAPEGRAD_CUDA_DRIVER"), RTLD_NOW);
-  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue"));
+  static auto enqueue = reinterpret_cast<Enqueue>(dlsym(driver, "tapegrad_emulator_enqueue_work"));
   enqueue(stream_of_handle, [](void* argument) {
-    const std::unique_ptr<Task> given(static_cast<Task*>(argument));
-    Run run(given->uids, given->addresses);
-    for (const Shared& node : given->plan->other(401).other(0).kept.at(801)) run.node(*node);
-  }, task.release());
+    const auto& given = *static_cast<const Task*>(argument);
+    Run run(given.uids, given.addresses);
+    for (const Shared& node : given.plan->other(401).other(0).kept.at(801)) run.node(*node);
+  }, task.release(), [](void* argument) { delete static_cast<Task*>(argument); });
   return kSuccess;
 }
 

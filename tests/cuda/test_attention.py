@@ -3,6 +3,8 @@
 import pytest
 from library import torch
 
+from tapegrad.nn.attention.varlen import varlen_attn
+
 from .comparing import compare
 
 attention = torch.nn.functional.scaled_dot_product_attention
@@ -127,3 +129,39 @@ def test_large_scores():
 def test_nothing_there(empty):
     batch, heads, queries, keys = empty
     compare(attention, *operands(batch, heads, queries, keys, 8))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_sequences_of_different_lengths(is_causal):
+    places = torch.tensor([0, 5, 5, 75, 80, 90], dtype=torch.int32)
+
+    def run(q, k, v):
+        there = places.to(q.device)
+        return varlen_attn(q, k, v, there, there, 70, 70, is_causal)
+
+    compare(run, *(torch.randn(90, 2, 8) for _ in range(3)), units=64)
+
+
+def test_dropout_in_a_graph():
+    """Replays draw the numbers that the program would draw."""
+    x = torch.randn(1, 2, 40, 8, device="cuda", requires_grad=True)
+
+    def run():
+        result = attention(x, x, x, dropout_p=0.4)
+        return result, torch.autograd.grad(result.sin().sum(), x)[0]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.manual_seed(9)
+    wanted = [[y.clone() for y in run()] for _ in range(3)]
+    assert not torch.equal(wanted[0][0], wanted[1][0])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    torch.manual_seed(9)
+    for step in wanted:
+        graph.replay()
+        assert all(torch.equal(a, b) for a, b in zip(captured, step, strict=True))

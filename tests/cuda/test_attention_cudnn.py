@@ -1,9 +1,12 @@
 """Attention by cuDNN against float64 on the CPU; test_dnn_attention.py has a stand-in for it."""
 
+import contextlib
 import math
 
 import pytest
 from library import torch
+
+from tapegrad import tape
 
 from .conftest import DEVICE
 
@@ -147,6 +150,13 @@ def test_queries_that_see_nothing(dtype):
         assert not found[1][:, :, row].any()
 
 
+def test_a_sequence_that_sees_nothing():
+    mask = torch.ones(2, 1, 1, 90, dtype=torch.bool)
+    mask[1] = False
+    found = check(operands(2, 2, 70, 90, 64), torch.bfloat16, mask)
+    assert not any(x[1].any() for x in found)
+
+
 def test_not_numbers_stay():
     """A mask that hides all of a row makes zeros, and nothing else does."""
     query, key, value = operands(1, 1, 64, 64, 64)
@@ -258,6 +268,14 @@ def test_dropout_repeats():
     torch.manual_seed(3)
     first, second = run(*inputs), run(*inputs)
     assert not torch.equal(first, second)
+    zeros, identity = torch.zeros_like(inputs[0]), torch.eye(64, device="cuda").expand(1, 2, 64, 64)
+    weights = [
+        attend(zeros, zeros, identity.to(zeros.dtype), dropout_p=0.5).flatten() != 0
+        for _ in range(2)
+    ]
+    for shift in range(0, 4096, 64):  # of calls after each other neither is the other, shifted
+        alike = weights[0][shift:] == weights[1][: 8192 - shift]
+        assert alike.double().mean() < 0.6
     torch.manual_seed(3)
     assert torch.equal(first, run(*inputs))
     torch.manual_seed(3)
@@ -280,6 +298,121 @@ def test_dropout_twice_differentiable():
         assert (ours - exact).abs().max() <= 0.01 * exact.abs().max()
     total = sum(g.float().square().sum() for g in again)
     assert all(x.isfinite().all() for x in torch.autograd.grad(total, tensors))
+
+
+# ---- with the tools for the tape
+
+
+def layers(x, weights, dropout_p=0.0):
+    """Layers of attention whose heads are split off one projection."""
+    for weight in weights:
+        parts = (x @ weight).view(2, 48, 3, 2, 16).permute(2, 0, 3, 1, 4)
+        seen = attend(*parts, is_causal=True, dropout_p=dropout_p)
+        x = x + seen.transpose(1, 2).reshape(x.shape)
+    return x
+
+
+def run_layers(around, dropout_p, count):
+    torch.manual_seed(4)
+    x = torch.randn(2, 48, 32, device="cuda", dtype=torch.bfloat16)
+    weights = [torch.randn(32, 96, device="cuda", dtype=torch.bfloat16) / 6 for _ in range(count)]
+    weights = [weight.requires_grad_() for weight in weights]
+    torch.manual_seed(5)
+    with around:
+        loss = layers(x, weights, dropout_p).float().square().mean()
+        loss.backward()
+    return [weight.grad.double() for weight in weights]
+
+
+@pytest.fixture
+def in_order():
+    """The same bits each time."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+def test_budgets(in_order, dropout_p):
+    plain = run_layers(contextlib.nullcontext(), dropout_p, 6)
+    before = _C._cuda_dnn_attentions()
+    tight = run_layers(tape.budget("58 KiB"), dropout_p, 6)
+    after = _C._cuda_dnn_attentions()
+    assert after[0] - before[0] > 6, "nothing was computed again"
+    assert all(torch.equal(a, b) for a, b in zip(plain, tight, strict=True))
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+def test_compressed(dropout_p):
+    plain = run_layers(contextlib.nullcontext(), dropout_p, 2)
+    small = run_layers(tape.compress("int8"), dropout_p, 2)
+    for ours, exact in zip(small, plain, strict=True):
+        assert (ours - exact).abs().max() <= 0.1 * exact.abs().max()
+
+
+def test_a_program(in_order):
+    torch.manual_seed(4)
+    x = torch.randn(2, 48, 32, device="cuda", dtype=torch.bfloat16)
+    weight = (torch.randn(32, 96, device="cuda", dtype=torch.bfloat16) / 6).requires_grad_()
+
+    def step(x):
+        return torch.autograd.grad(layers(x, [weight]).float().square().mean(), weight)[0]
+
+    with tape.record(replay=True, inputs=x) as t:
+        step(x)
+    other = x * 2
+    wanted = step(other)
+    before = _C._cuda_dnn_attentions()
+    assert torch.equal(t.replay(other), wanted)
+    assert _C._cuda_dnn_attentions() == (before[0] + 1, before[1] + 1)
+
+
+def test_autocast():
+    x = torch.randn(1, 2, 40, 16, device="cuda", requires_grad=True)
+    before = _C._cuda_dnn_attentions()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        result = attend(x, x, x, is_causal=True)
+    result.float().sum().backward()
+    assert result.dtype == torch.bfloat16
+    assert x.grad.dtype == torch.float32
+    assert _C._cuda_dnn_attentions() == (before[0] + 1, before[1] + 1)
+
+
+def test_other_streams():
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(1, 2, 64, 64, 64)]
+    wanted = attend(*inputs, is_causal=True)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        found = attend(*inputs, is_causal=True)
+        torch.autograd.grad(found.float().sum(), inputs)
+    torch.cuda.current_stream().wait_stream(stream)
+    assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.4])
+def test_graphs(in_order, dropout_p):
+    """Replays draw the numbers that the program would draw."""
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(1, 2, 40, 40, 16)]
+
+    def run():
+        result = attend(*inputs, is_causal=True, dropout_p=dropout_p)
+        return [result, *torch.autograd.grad(result.float().square().sum(), inputs)]
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.manual_seed(9)
+    wanted = [[x.clone() for x in run()] for _ in range(3)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    torch.manual_seed(9)
+    for step in wanted:
+        graph.replay()
+        assert all(torch.equal(a, b) for a, b in zip(captured, step, strict=True))
 
 
 # ---- the choice
@@ -308,11 +441,39 @@ def test_the_choice():
 
 
 def test_rows_that_are_not_aligned():
-    """Go to the kernels of our own."""
-    x = torch.randn(1, 2, 40, 17, device="cuda", dtype=torch.bfloat16)[..., 1:]
-    assert Backend(torch._fused_sdp_choice(x, x, x)) == Backend.FLASH_ATTENTION
-    exact = composed(*[x.cpu().double()] * 3)
-    assert (attend(x, x, x).cpu().double() - exact).abs().max() < 0.05
+    """Are copied where cuDNN takes the size, else they go to the kernels of our own."""
+    wide = torch.randn(1, 2, 40, 17, device="cuda", dtype=torch.bfloat16)
+    repeated = torch.randn(1, 1, 40, 16, device="cuda", dtype=torch.bfloat16).expand(1, 2, 40, 16)
+    across = torch.randn(1, 2, 16, 40, device="cuda", dtype=torch.bfloat16).transpose(2, 3)
+    for x, backend in (
+        (wide[..., 1:], Backend.CUDNN_ATTENTION),
+        (repeated, Backend.CUDNN_ATTENTION),
+        (across, Backend.CUDNN_ATTENTION),
+        (wide, Backend.FLASH_ATTENTION),
+        (wide[..., 2:], Backend.FLASH_ATTENTION),
+    ):
+        assert Backend(torch._fused_sdp_choice(x, x, x)) == backend
+        leaf, exact = x.detach().requires_grad_(), x.cpu().double().requires_grad_()
+        found, wanted = attend(leaf, leaf, leaf), composed(exact, exact, exact)
+        assert (found.cpu().double() - wanted).abs().max() < 0.05
+        found.float().square().sum().backward()
+        wanted.square().sum().backward()
+        assert (leaf.grad.cpu().double() - exact.grad).abs().max() < 0.05 * exact.grad.abs().max()
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.2])
+def test_gradients_that_repeat(dropout_p):
+    """Those of a sum over one dimension are copied, and cuDNN has them."""
+    inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(2, 2, 64, 64, 64)]
+    before = _C._cuda_dnn_attentions()
+    result = attend(*inputs, is_causal=True, dropout_p=dropout_p)
+    weights = torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16)
+    found = torch.autograd.grad(result, inputs, weights.expand(2, 2, 64, 64), retain_graph=True)
+    wanted = torch.autograd.grad(result, inputs, weights.expand(2, 2, 64, 64).contiguous())
+    after = _C._cuda_dnn_attentions()
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 2)
+    for ours, exact in zip(found, wanted, strict=True):
+        assert (ours - exact).abs().max() <= 0.02 * exact.abs().max()
 
 
 def test_the_backward_of_results_of_our_own_kernels():

@@ -231,6 +231,27 @@ def test_the_same_bits_in_every_run(how):
         torch.use_deterministic_algorithms(before)
 
 
+@pytest.mark.parametrize("benchmark", [False, True])
+def test_graphs(monkeypatch, benchmark):
+    """Plans are made while a graph is captured, and none is timed: that would be a part of it."""
+    monkeypatch.setattr(cudnn, "benchmark", benchmark)
+    monkeypatch.setattr(cudnn, "deterministic", True)
+    x = torch.randn(2, 3, 9 + benchmark, 8, device="cuda")
+    w = torch.randn(4, 3, 3, 3, device="cuda", requires_grad=True)
+
+    def step():
+        y = F.conv2d(x, w, padding=1)
+        return [y.detach(), *torch.autograd.grad(y.square().sum(), w)]
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    for _ in range(2):
+        x.mul_(2)
+        graph.replay()
+        assert all(map(torch.allclose, found, step()))
+
+
 def test_streams():
     x, w = (t.cuda() for t in tensors((2, 4, 8, 8), (8, 4, 3, 3)))
     wanted = F.conv2d(x, w)

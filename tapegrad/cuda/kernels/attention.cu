@@ -22,7 +22,8 @@ struct AttentionArguments {
   int64 batch, heads, key_heads, shared, queries, keys, width, value_width;
   int64 row_blocks, slices;
   double scale;
-  uint64 seed, offset, threshold;  // of dropout, where the threshold is not zero
+  RandomSource source;  // of dropout, where the threshold is not zero
+  uint64 threshold;
   double kept_scale;
   int causal, mask_kind;
 };
@@ -155,7 +156,7 @@ template <class T>
 __device__ T kept(const AttentionArguments& a, int64 batch, int64 head, int64 query, int64 key) {
   if (a.threshold == 0 || query >= a.queries || key >= a.keys) return T(1);
   const uint64 number = ((batch * a.heads + head) * a.queries + query) * a.keys + key;
-  const PhiloxBlock block = philox(a.seed, a.offset + number / 64 * 16 + number % 16);
+  const PhiloxBlock block = philox(a.source.seed(), a.source.offset() + number / 64 * 16 + number % 16);
   return block.words[number % 64 / 16] < a.threshold ? T(0) : T(a.kept_scale);
 }
 
@@ -319,13 +320,13 @@ __device__ void attention_backward_key(const AttentionArguments& a) {
 
 struct SeedArguments {
   void* place;
-  uint64 seed, offset;
+  RandomSource source;
 };
 
 __device__ inline void attention_seed(const SeedArguments& a) {
   if (threadIdx.x != 0) return;
-  static_cast<uint64*>(a.place)[0] = a.seed;
-  static_cast<uint64*>(a.place)[2] = a.offset;
+  static_cast<uint64*>(a.place)[0] = a.source.seed();
+  static_cast<uint64*>(a.place)[2] = a.source.offset();
 }
 
 struct BiasArguments {
@@ -365,30 +366,40 @@ struct UnseenArguments {
   void* out;
   void* log_sums;
   int64 mask_strides[3], out_strides[3];
-  int64 heads, queries, keys, width, rows;
+  int64 mask_sizes[3];  // one where the mask is the same for all
+  int64 sizes[3];
+  int64 keys, width, rows;
 };
 
-// A warp has a query. Only where its sum is no number the mask has to be looked at.
+// A warp has a row of the mask, which several queries may share.
 template <class S, class M>
 __device__ void attention_unseen(const UnseenArguments& a) {
   const int64 row = int64(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= a.rows) return;
-  float* log_sum = static_cast<float*>(a.log_sums) + row;
-  const float sum = *log_sum;
-  if (sum - sum == 0.0f) return;
-  const int64 query = row % a.queries, head = row / a.queries % a.heads;
-  const int64 batch = row / a.queries / a.heads;
-  const M* mask = static_cast<const M*>(a.mask) + batch * a.mask_strides[0] +
-                  head * a.mask_strides[1] + query * a.mask_strides[2];
-  int sees = 0;
-  for (int64 key = lane; key < a.keys; key += 32)
-    if (added_by(mask[key]) != -infinity<float>()) sees = 1;
-  for (int distance = 16; distance > 0; distance /= 2)
-    sees |= __shfl_xor_sync(kWholeWarp, sees, distance);
-  if (sees) return;
-  S* out = static_cast<S*>(a.out) + batch * a.out_strides[0] + head * a.out_strides[1] +
-           query * a.out_strides[2];
-  for (int64 i = lane; i < a.width; i += 32) out[i] = Storage<S>::store(0.0f);
-  if (lane == 0) *log_sum = infinity<float>();
+  const int64 own[3] = {row / a.mask_sizes[2] / a.mask_sizes[1],
+                        row / a.mask_sizes[2] % a.mask_sizes[1], row % a.mask_sizes[2]};
+  const M* mask = static_cast<const M*>(a.mask) + own[0] * a.mask_strides[0] +
+                  own[1] * a.mask_strides[1] + own[2] * a.mask_strides[2];
+  for (int64 first = 0; first < a.keys; first += 32) {
+    const bool sees =
+        first + lane < a.keys && added_by(mask[first + lane]) != -infinity<float>();
+    if (__any_sync(kWholeWarp, sees)) return;
+  }
+  int64 from[3], to[3];
+  for (int d = 0; d < 3; ++d) {
+    const bool is_shared = a.mask_sizes[d] == 1;
+    from[d] = is_shared ? 0 : own[d];
+    to[d] = is_shared ? a.sizes[d] : own[d] + 1;
+  }
+  for (int64 batch = from[0]; batch < to[0]; ++batch)
+    for (int64 head = from[1]; head < to[1]; ++head)
+      for (int64 query = from[2]; query < to[2]; ++query) {
+        S* out = static_cast<S*>(a.out) + batch * a.out_strides[0] + head * a.out_strides[1] +
+                 query * a.out_strides[2];
+        for (int64 i = lane; i < a.width; i += 32) out[i] = Storage<S>::store(0.0f);
+        if (lane == 0)
+          static_cast<float*>(a.log_sums)[(batch * a.sizes[1] + head) * a.sizes[2] + query] =
+              infinity<float>();
+      }
 }
