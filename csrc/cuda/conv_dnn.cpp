@@ -194,7 +194,9 @@ dnn::Plan plan_of(const Call& c, bool with_bias, const dnn::Key& key) {
   dnn::Choice choice;
   choice.family = "conv";
   choice.key = &key;
-  choice.avoids_compiling = true;  // which takes seconds
+  // It takes a second or two. For groups there may be no other fast engine, and for plans with a bias there is
+  // another way.
+  choice.avoids_compiling = with_bias;
   choice.avoided.push_back(dnn::kReducesInLessPrecision);
   if (must_repeat(c.part)) choice.avoided.push_back(dnn::kNondeterministic);
   if (c.dtype == DType::Float32) {
@@ -238,8 +240,9 @@ bool convolve_with_dnn(ConvPart part, const OpCall& call) {
   if (!goes_to_dnn()) return false;
   const Call c(part, call);
   if (!is_supported(c)) return false;
-  if (c.bias && part == ConvPart::Forward &&
-      dnn_adds_bias) {  // of gradients the library has none with a bias
+  // Of gradients the library has none with a bias, and of groups slow ones.
+  const bool is_grouped = c.x.sizes[1] != c.w.sizes[1];
+  if (c.bias && part == ConvPart::Forward && !is_grouped && dnn_adds_bias) {
     const dnn::Plan& fused = find_plan(c, true);
     if (fused.is_usable()) {
       fused.run(call.op.name, c.device, {c.x.data, c.w.data, c.y.data, c.bias->data()});

@@ -269,7 +269,13 @@ void batch_norm(const OpCall& call) {
   put_shape(arguments, x);
   if (!given) {
     static auto& cache = *new KernelCache;
-    Reduction moments{x, kAllButChannels, "reduce.cu", "Moments", 0, channel_dtype(x.dtype())};
+    const bool is_half = is_reduced_float(x.dtype());
+    Reduction moments{x,
+                      kAllButChannels,
+                      is_half ? "batch_norm.cu" : "reduce.cu",
+                      is_half ? "HalfMoments" : "Moments",
+                      0,
+                      channel_dtype(x.dtype())};
     moments.outs[0] = call.out(2).data();
     moments.outs[1] = call.out(1).data();
     reduce(cache, moments, arguments.channels);

@@ -106,3 +106,24 @@ def test_other_numbers_than_float32_are_refused():
     x = torch.ones(2, 3, 4, dtype=torch.bfloat16, device="cuda")
     with pytest.raises(RuntimeError, match="batch_norm: expected weight, bias and statistics of"):
         torch._C._batch_norm(x, None, None, x[0, :, 0].contiguous(), None, 1e-5)
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_numbers_far_from_zero(form):
+    """Deviations are summed, not squares: those would be all that is left of these."""
+    torch.manual_seed(0)
+    x = (torch.randn(64, 8, 16, 16) * 0.5 + 200).half().contiguous(memory_format=form)
+    mean, variance = torch.zeros(8).cuda(), torch.zeros(8).cuda()
+    y = F.batch_norm(x.cuda(), mean, variance, training=True, momentum=1.0)
+    exact = x.double()
+    assert torch.allclose(mean.cpu().double(), exact.mean((0, 2, 3)), rtol=1e-6)
+    assert torch.allclose(variance.cpu().double(), exact.var((0, 2, 3)), rtol=1e-4)
+    wanted = F.batch_norm(exact, None, None, training=True)
+    assert (y.cpu().double() - wanted).abs().max() <= 4e-3
+
+
+def test_a_nan_is_one_of_its_channel():
+    x = torch.randn(2, 8, 3, 3).bfloat16().contiguous(memory_format=torch.channels_last)
+    x[0, 5, 1, 1] = float("nan")
+    y = F.batch_norm(x.cuda(), None, None, training=True).cpu()
+    assert y[:, 5].isnan().all() and not y[:, :5].isnan().any() and not y[:, 6:].isnan().any()

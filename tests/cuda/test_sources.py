@@ -389,7 +389,13 @@ INSTANCES = {
         *each(
             "ReduceArguments<1>",
             *(f"reduce_columns<BatchSums<{s}, {s}>, 2>" for s in FLOATS),
-            *(f"reduce_columns<BatchSums<{s}, float>, 4>" for s in HALVES),
+            *(
+                f"reduce_{walk}<{rule}<{s}, float>, 4>"
+                for walk in ("rows", "columns")
+                for rule in ("BatchSums", "HalfMoments")
+                for s in HALVES
+            ),
+            *(f"reduce_parts<HalfMoments<{s}, float>>" for s in HALVES),
         ),
         *each(
             "BatchArguments",

@@ -19,6 +19,66 @@ struct BatchArguments {
   int given, lanes;      // whether mean and variance were; channels last: threads beside each other
 };
 
+// ---- mean and variance of halves
+
+// As Moments of reduce.cu, in float: sums of a thread are short, and the fewer registers it takes the more threads
+// read at a time.
+template <class S, class P>
+struct HalfMoments {
+  static constexpr bool kLooksAhead = true;
+  using Value = float;
+  struct State {
+    float count, shift, sum, squares;  // of x - shift
+  };
+  template <int n>
+  struct Piece {
+    Vector<S, n> x;
+    __device__ Value at(int k) const { return Storage<S>::load(x.elements[k]); }
+  };
+  template <int n, class Arguments>
+  __device__ static Piece<n> read(const Arguments& a, int64 offset) {
+    return {*reinterpret_cast<const Vector<S, n>*>(static_cast<const S*>(a.in) + offset)};
+  }
+  template <class Arguments>
+  __device__ static State start(const Arguments&, int64) {
+    return {0, 0, 0, 0};
+  }
+  __device__ static void look_ahead(State& state, Value x) { state.shift = x - x == 0 ? x : 0; }
+  template <int n, class PlaceOf>
+  __device__ static void fold(State& state, const Value (&values)[n], PlaceOf) {
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const float difference = values[k] - state.shift;
+      sum += difference;
+      squares = fmaf(difference, difference, squares);
+    }
+    state.count += n;
+    state.sum += sum;
+    state.squares += squares;
+  }
+  // Moves b's sums to a's shift by way of the means.
+  __device__ static State combine(State a, State b) {
+    if (a.shift == b.shift)
+      return {a.count + b.count, a.shift, a.sum + b.sum, a.squares + b.squares};
+    if (b.count == 0) return a;
+    if (a.count == 0) return b;
+    const float a_mean = a.sum / a.count, b_mean = b.sum / b.count, total = a.count + b.count;
+    const float gap = (b.shift - a.shift) + (b_mean - a_mean);
+    const float deviation = (a.squares - a.sum * a_mean) + (b.squares - b.sum * b_mean) +
+                            gap * gap * (a.count * (b.count / total));
+    return {total, a.shift + (a_mean + gap * (b.count / total)), 0, deviation};
+  }
+  template <class Arguments>
+  __device__ static void finish(const Arguments& a, State state, int64 channel) {
+    const float residue = state.sum / state.count;
+    const float deviation = state.squares - state.sum * residue;
+    static_cast<P*>(a.outs[0])[channel] =
+        Storage<P>::store((deviation < 0 ? 0 : deviation) / static_cast<float>(a.count));
+    static_cast<P*>(a.outs[1])[channel] = Storage<P>::store(state.shift + residue);
+  }
+};
+
 // ---- sums for the derivative
 
 template <class S, class P>

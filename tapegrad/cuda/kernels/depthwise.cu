@@ -35,7 +35,8 @@ __device__ inline Two load_two(const S* from) {
 // A place of a row of two channels, and zero beside it.
 template <class S>
 __device__ inline Two load_place(const S* row, int place, int width, int64 channels) {
-  return place >= 0 && place < width ? load_two(row + place * channels) : Two{0, 0};
+  const bool is_inside = unsigned(place) < unsigned(width);
+  return is_inside ? load_two(row + place * channels) : Two{0, 0};
 }
 
 template <class S, int K>
