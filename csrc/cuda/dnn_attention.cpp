@@ -134,6 +134,9 @@ struct Problem {
         out(Layout::heads(
             DimVector{query.sizes[0], query.sizes[1], query.sizes[2], value.sizes[3]})),
         grad(out),
+        grad_query(Layout::heads(query.sizes)),
+        grad_key(Layout::heads(key.sizes)),
+        grad_value(Layout::heads(value.sizes)),
         bias(call.mask ? bias_layout(*call.mask) : out),
         bias_type(data_type(bias_dtype(call))),
         has_bias(call.mask != nullptr),
@@ -155,12 +158,13 @@ struct Problem {
       numbers.put(bias_type);
       bias.put_to(numbers);
     }
-    if (is_backward) grad.put_to(numbers);
+    if (is_backward)
+      for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value}) each->put_to(numbers);
     return numbers;
   }
 
   DataType type;
-  Layout query, key, value, out, grad, bias;
+  Layout query, key, value, out, grad, grad_query, grad_key, grad_value, bias;
   DataType bias_type;
   bool has_bias, causal;
   double scale, dropout;
@@ -203,9 +207,9 @@ class Builder {
     const int64_t query = given(problem_.query), key = given(problem_.key.transposed());
     const int64_t value = given(problem_.value.transposed()), out = given(problem_.out);
     const int64_t grad = given(problem_.grad), log_sums = rows(false);
-    const int64_t grad_query = given(Layout::heads(problem_.query.sizes));
-    const int64_t grad_key = given(Layout::heads(problem_.key.sizes));
-    const int64_t grad_value = given(Layout::heads(problem_.value.sizes));
+    const int64_t grad_query = given(problem_.grad_query);
+    const int64_t grad_key = given(problem_.grad_key);
+    const int64_t grad_value = given(problem_.grad_value);
     const int64_t deltas = rows(false);
     const Layout& q = problem_.query;
     const int64_t width = q.sizes[3];
@@ -575,7 +579,11 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
   if (plain_refusal(call)) return false;
   Problem problem(call);
   problem.grad = Layout(grad);
-  if (!lies_for_dnn(grad)) return false;
+  problem.grad_query = Layout(grad_query);
+  problem.grad_key = Layout(grad_key);
+  problem.grad_value = Layout(grad_value);
+  for (const TensorImpl* x : {&grad, &grad_query, &grad_key, &grad_value})
+    if (!lies_for_dnn(*x)) return false;
   const Device device = out.device();
   const Plan& plan = plan_of(problem, device.index, true);
   if (!plan.is_usable()) return false;

@@ -101,12 +101,36 @@ struct AttentionBackward final : Entry<kind> {
     auto [seen, sums] = results(query, key, value);
     std::vector<Tensor> inputs{incoming(grads[0]), query, key, value, with_rows(seen), sums};
     if (how.masked) inputs.push_back(saved(5));
-    const Tensor outputs[] = {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
-                              empty_heads(value.sizes(), value)};
+    const std::vector<Tensor> outputs = gradients(query, key, value);
     dispatch(how.drops() ? dropout_backward_op : attention_backward_op, inputs, how.attributes(),
              outputs);
     for (size_t i = 0; i < 3; ++i)
       if (needs(i)) grad_inputs[i] = narrowed(outputs[i], grads[0].dtype());
+  }
+
+  // In the order of heads; those of query, key and value that lie side by side in one projection do so as well, and so
+  // the gradient of the projection needs no copy (SplitBackward in ops/view.cpp). With dropout that is left out: cuDNN
+  // was asked about the other order.
+  std::vector<Tensor> gradients(const Tensor& query, const Tensor& key, const Tensor& value) const {
+    const Tensor* all[] = {&query, &key, &value};
+    const int64_t batch = query.size(0), heads = query.size(1), length = query.size(2);
+    const int64_t width = query.size(3), part = heads * width;
+    const DimVector strides{length * 3 * part, width, 3 * part, 1};
+    bool is_packed = !how.drops() && needs(0) && needs(1) && needs(2);
+    for (int64_t i = 0; i < 3; ++i)
+      is_packed = is_packed && &(*all[i])->storage() == &query->storage() &&
+                  same_sizes(all[i]->sizes(), query.sizes()) &&
+                  same_sizes(all[i]->strides(), strides) &&
+                  (*all[i])->offset() == query->offset() + i * part;
+    if (!is_packed)
+      return {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
+              empty_heads(value.sizes(), value)};
+    const Tensor memory = empty("attention", DimVector{batch, length, 3, heads, width},
+                                query.dtype(), query->device());
+    std::vector<Tensor> parts;
+    for (int64_t i = 0; i < 3; ++i)
+      parts.push_back(alias(memory, query.sizes(), strides, i * part));
+    return parts;
   }
 
   // cuDNN takes gradients in an order that heads have, and not those that are one number repeated.

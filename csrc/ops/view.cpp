@@ -91,7 +91,30 @@ struct SplitBackward final : VariantEntry {
   bool keeps_dim;
 };
 
+// Parts that lie in one memory as they do in the whole: attention leaves the gradients of a projection so. Undefined where
+// they do not.
+Tensor seen_as_whole(Gradients grads, const DimVector& sizes, size_t dim, bool keeps_dim) {
+  if (is_differentiating() || grads.size() < 2) return {};
+  for (const Tensor& g : grads)
+    if (!g.defined() || &g->storage() != &grads[0]->storage() || g->storage().is_batched())
+      return {};
+  const int64_t first = grads[0]->offset(), step = grads[1]->offset() - first;
+  DimVector strides(grads[0].strides());
+  if (!keeps_dim) strides.insert(dim, step);
+  if (step <= 0 ||
+      step != (keeps_dim ? grads[0].size(static_cast<int64_t>(dim)) : 1) * strides[dim])
+    return {};
+  for (size_t i = 0; i < grads.size(); ++i)
+    if (!same_sizes(grads[i].sizes(), grads[0].sizes()) ||
+        !same_sizes(grads[i].strides(), grads[0].strides()) ||
+        grads[i]->offset() != first + static_cast<int64_t>(i) * step)
+      return {};
+  return alias(grads[0], sizes, strides, first);
+}
+
 void SplitBackward::vjp(Gradients grads, Gradients grad_inputs) {
+  grad_inputs[0] = seen_as_whole(grads, sizes, static_cast<size_t>(dim), keeps_dim);
+  if (grad_inputs[0].defined()) return;
   std::vector<Tensor> parts;
   DType dtype = output_dtype(0);
   for (size_t i = 0; i < grads.size(); ++i) {
