@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/launch.h"
 #include "cuda/profile.h"
@@ -192,7 +193,7 @@ class ActivityTimes final : public CudaTimes {
     if (has_started()) is_used_[current_device()] = true;
     for (int device = 0; device < kMostDevices; ++device) {
       const AskedWait asked;
-      if (is_used_[device]) synchronize(device);
+      if (is_used_[device] && !capture_underway) synchronize(device);
     }
     {
       const BlockingSection others_run;

@@ -357,19 +357,21 @@ class Search {
       best.reason_ = concat("the graph: ", text_of(operations_.status()));
       return best;
     }
+    // Nothing can be timed while a graph is captured: runs would become a part of it.
+    const int64_t timed = capture_underway ? 1 : choice_.timed;
     float best_time = 0;
     int64_t count = 0;
     for (const int mode : {kHeuristicA, kHeuristicFallback}) {
       for (const Descriptor& configuration : configurations(mode)) {
         Plan plan = plan_of(configuration);
         if (!plan.is_usable()) continue;
-        if (choice_.timed == 1) return plan;
+        if (timed == 1) return plan;
         const float time = time_of(plan);
         if (count++ == 0 || time < best_time) {
           best = std::move(plan);
           best_time = time;
         }
-        if (count == choice_.timed) return best;
+        if (count == timed) return best;
       }
     }
     if (!best.is_usable())
@@ -540,7 +542,7 @@ Plan make_plan(const Graph& graph, int device, const Choice& choice) {
   if (plan.is_usable()) return plan;
   ++plans_made;
   plan = Search(graph, device, choice).find();
-  shelf.keep(plan);
+  if (!capture_underway || choice.timed == 1) shelf.keep(plan);
   return plan;
 }
 

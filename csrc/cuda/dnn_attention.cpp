@@ -95,16 +95,20 @@ struct Layout {
   }
   void put_to(Key& key) const {
     for (int64_t size : sizes) key.put(size);
+    put_strides_to(key);
+  }
+  void put_strides_to(Key& key) const {
     for (int i = 0; i < 3; ++i) key.put(strides[i]);
   }
 };
 
 int64_t padded(int64_t row) { return (row + kUnit - 1) / kUnit * kUnit; }
 
-// A mask as it is before it is expanded, with rows of a multiple of 16 bytes.
+// A mask as it is before it is expanded over batch and heads, with rows of a multiple of 16 bytes. Of a bias of one row
+// for all queries the library finds wrong gradients (seen with 9.19).
 Layout bias_layout(const TensorImpl& mask) {
   int64_t sizes[4];
-  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 3 && mask.stride(i) == 0 ? 1 : mask.size(i);
+  for (size_t i = 0; i < 4; ++i) sizes[i] = i < 2 && mask.stride(i) == 0 ? 1 : mask.size(i);
   const int64_t row = padded(sizes[3]);
   const int64_t strides[4] = {sizes[1] * sizes[2] * row, sizes[2] * row, row, 1};
   return {sizes, strides};
@@ -121,7 +125,7 @@ bool is_bias(const DnnAttention& call) {
   if (mask.dtype() != bias_dtype(call) || alignment_of(mask.data()) < 16) return false;
   const Layout own = bias_layout(mask);
   for (size_t i = 0; i < 4; ++i)
-    if (mask.size(i) > 1 && mask.stride(i) != 0 && mask.stride(i) != own.strides[i]) return false;
+    if (own.sizes[i] > 1 && mask.stride(i) != own.strides[i]) return false;
   return true;
 }
 
@@ -159,7 +163,8 @@ struct Problem {
       bias.put_to(numbers);
     }
     if (is_backward)
-      for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value}) each->put_to(numbers);
+      for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value})
+        each->put_strides_to(numbers);
     return numbers;
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/allocator.h"
+#include "cuda/capturing.h"
 #include "cuda/profile.h"
 #include "cuda/stream.h"
 
@@ -40,6 +41,7 @@ class EventTimes final : public CudaTimes {
 
   std::vector<DeviceActivity> finish() override {
     std::vector<DeviceActivity> found;
+    if (capture_underway) return found;  // the host cannot wait
     for (int device = 0; device < kMostDevices; ++device)
       if (origins_[device].event) wait_for(device);
     for (const Timed& timed : calls_) {
@@ -88,7 +90,7 @@ class EventTimes final : public CudaTimes {
 
   void origin_of(int device) {
     Origin& origin = origins_[device];
-    if (origin.event) return;
+    if (origin.event || capture_underway) return;
     wait_for(device);
     auto event = std::make_unique<Event>(Event::kDefault);
     event->record(device, current_stream(device));

@@ -24,6 +24,14 @@ constexpr int kStateWords = 3;
 Graph* capturing_graph = nullptr;
 uint64_t last_capture = 0, last_pool = 0;
 
+// What the driver does not destroy while a graph is captured. Never destroyed.
+auto& discarded = *new std::vector<GraphExecHandle>();
+
+void destroy_discarded() noexcept {
+  for (GraphExecHandle exec : discarded) driver().destroy_graph_exec(exec);
+  discarded.clear();
+}
+
 }  // namespace
 
 PoolId new_pool_id() { return {0, ++last_pool}; }
@@ -56,7 +64,7 @@ struct Sources {
       return {seed, offset, nullptr, nullptr};
     }
     const Graph::Source& source = find(op, offset);
-    return {seed - source.seed, offset % Generator::kMark, source.state, source.state + word};
+    return {seed - source.seed, offset % Generator::kMark, source.word(0), source.word(word)};
   }
 };
 
@@ -81,17 +89,19 @@ void Graph::begin_sources() {
   for (Generator* each : registered_)
     if (each->device() == device && each != sources_[0].generator)
       sources_.push_back({.generator = each});
+  // Ordinary memory: that of the graph is used by kernels that run before those which read the state, or is theirs
+  // to fill.
+  const LaneScope lane(0);
+  const int64_t words[] = {kStateWords};
+  for (Source& source : sources_)
+    source.state = TensorImpl::empty(DType::Int64, words, kStateWords, device);
+}
+
+void Graph::mark_generators() noexcept {
   for (size_t i = 0; i < sources_.size(); ++i) {
     sources_[i].seed = sources_[i].generator->initial_seed();
     sources_[i].generator->begin_capture((i + 1) * Generator::kMark);
   }
-}
-
-// Before anything is captured: memory that is handed out later may have been used by kernels that run before those
-// that read the state.
-void Graph::allocate_states() {
-  for (Source& source : sources_)
-    source.state = static_cast<uint64_t*>(allocate(device_, kStateWords * sizeof(uint64_t)));
 }
 
 void Graph::end_sources() {
@@ -105,9 +115,10 @@ void Graph::write_sources(StreamHandle stream) {
     if (!source.is_read) continue;
     const uint64_t words[kStateWords] = {state.seed, state.offset, aside.offset};
     // Ordinary memory: the driver reads so few bytes at once.
-    check(driver().copy(reinterpret_cast<DevicePointer>(source.state),
+    check(driver().copy(reinterpret_cast<DevicePointer>(source.word(0)),
                         reinterpret_cast<DevicePointer>(words), sizeof words, stream),
           "CUDAGraph.replay");
+    note_use(source.state->storage(), stream);
   }
 }
 
@@ -129,25 +140,20 @@ void Graph::begin_capture(PoolId pool, CaptureMode mode) {
                  "(However, after capture, it's ok to replay them on the default stream.)");
   for (const Generator* each : registered_)
     TAPEGRAD_CHECK(!each->is_captured(), "internal error: a generator is captured twice");
+  begin_sources();
   const DeviceGuard guard(device_);
   check(driver().begin_capture(stream_, static_cast<int>(mode)), "CUDAGraph.capture_begin");
   pool_ = pool == PoolId{} ? new_pool_id() : pool;
   number_ = ++last_capture;
   thread_ = std::this_thread::get_id();
   begin_pool(device_, pool_);
-  begin_sources();
+  mark_generators();
   list_captured_calls(&calls_);
   is_capturing_ = capture_underway = lanes_are_captured = true;
   capturing_device = device_;
   capture_has_joins = false;
   capturing_graph = this;
   last_op = nullptr;
-  try {
-    allocate_states();
-  } catch (...) {
-    abort_capture();
-    throw;
-  }
 }
 
 // Everything but the driver goes back to its ordinary ways.
@@ -159,6 +165,7 @@ void Graph::leave_capture() noexcept {
   end_sources();
   end_pool(device_);
   collect_foreign();
+  destroy_discarded();
 }
 
 void Graph::end_capture() {
@@ -213,7 +220,9 @@ void Graph::instantiate() {
   TAPEGRAD_CHECK(has_graph_ && graph_,
                  "CUDAGraph.instantiate: expected a graph that was captured with keep_graph=True");
   const DeviceGuard guard(device_);
-  if (exec_) driver().destroy_graph_exec(std::exchange(exec_, nullptr));
+  const RelaxedCapture relaxed;
+  if (exec_) discarded.push_back(std::exchange(exec_, nullptr));
+  if (!capture_underway) destroy_discarded();
   check(driver().instantiate_graph(&exec_, graph_, kUsePriority), "CUDAGraph.instantiate");
 }
 
@@ -226,11 +235,11 @@ void Graph::replay() {
   TAPEGRAD_CHECK(!cuda::is_capturing(device_, stream),
                  "CUDAGraph.replay: a graph cannot be replayed into another one that is captured");
   const DeviceGuard guard(device_);
-  if (has_run_ && last_stream_ != stream) order_streams(device_, last_stream_, stream);
+  const RelaxedCapture relaxed;
+  if (last_stream_ != stream) order_streams(device_, last_stream_, stream);
   write_sources(stream);
   check(driver().launch_graph(exec_, stream), "CUDAGraph.replay");
   last_stream_ = stream;
-  has_run_ = true;
 }
 
 void Graph::destroy_graph() noexcept {
@@ -240,16 +249,15 @@ void Graph::destroy_graph() noexcept {
 void Graph::reset() noexcept {
   abort_capture();
   if (!has_graph_) return;
-  has_graph_ = has_run_ = false;
+  has_graph_ = false;
+  last_stream_ = nullptr;
   try {
     const DeviceGuard guard(device_);
-    const RelaxedCapture relaxed;  // another graph may be captured when this one is collected
-    if (exec_) driver().destroy_graph_exec(std::exchange(exec_, nullptr));
+    if (exec_) discarded.push_back(std::exchange(exec_, nullptr));
+    if (!capture_underway) destroy_discarded();
     destroy_graph();
   } catch (...) {  // the process ends, or was forked
   }
-  for (const Source& source : sources_)
-    if (source.state) deallocate(device_, source.state);
   sources_.clear();
   release_captured_calls(device_, calls_);
   calls_.clear();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/tensor.h"
 #include "cuda/allocator.h"
 #include "cuda/capturing.h"
 #include "cuda/driver.h"
@@ -63,12 +64,16 @@ class Graph {
     Generator* generator;
     uint64_t seed = 0;  // when the capture began
     Generator::Used used;
-    uint64_t* state = nullptr;  // on the device
-    bool is_read = false;       // by some kernel
+    Ref<TensorImpl> state;  // on the device
+    bool is_read = false;   // by some kernel
+
+    const uint64_t* word(int place) const {
+      return static_cast<const uint64_t*>(state->storage().data()) + place;
+    }
   };
 
   void begin_sources();
-  void allocate_states();
+  void mark_generators() noexcept;
   void end_sources();
   void write_sources(StreamHandle stream);
   void leave_capture() noexcept;
@@ -77,12 +82,12 @@ class Graph {
 
   const bool keep_graph_;
   bool keep_for_debug_ = false;
-  bool is_capturing_ = false, has_graph_ = false, has_run_ = false;
+  bool is_capturing_ = false, has_graph_ = false;
   int device_ = -1;
   uint64_t number_ = 0;  // of the capture; zero before it
   size_t node_count_ = 0;
   StreamHandle stream_ = nullptr;  // that was captured
-  StreamHandle last_stream_ = nullptr;
+  StreamHandle last_stream_ = nullptr;  // that it ran on; at first that of the states' memory
   std::thread::id thread_;
   PoolId pool_;
   GraphHandle graph_ = nullptr;

@@ -95,16 +95,38 @@ bool shares_windows(const PoolWindows& windows, int64_t channels, int64_t result
 
 const char* index_type(bool narrow) { return narrow ? "int" : "int64"; }
 
-// Where they lie last, else zero.
-int64_t channels_last(const TensorImpl& x, const TensorImpl& y) {
-  return x.is_contiguous() && y.is_contiguous() ? 0 : x.size(1);
-}
+// How the channels of a call's tensors are taken where they lie last: so many pieces of `width`. Else none, of one.
+struct Pieces {
+  int64_t channels = 0;
+  int width = 1;
+
+  // Of elements, and places where there are any.
+  Pieces(const TensorImpl& x, const TensorImpl& y, const TensorImpl* places) {
+    if (x.is_contiguous() && y.is_contiguous()) return;
+    constexpr int kWidth = 4;
+    channels = x.size(1);
+    for (const TensorImpl* each : {&x, &y, places})
+      if (each && reinterpret_cast<uintptr_t>(each->data()) % (kWidth * itemsize(each->dtype())))
+        return;
+    if (channels % kWidth) return;
+    channels /= kWidth;
+    width = kWidth;
+  }
+};
 
 const char* text(bool is) { return is ? "true" : "false"; }
 
-uint64_t key_of(DType dtype, bool a = false, bool b = false, bool c = false, bool d = false) {
-  return static_cast<uint64_t>(dtype) << 4 | static_cast<uint64_t>(a) << 3 |
-         static_cast<uint64_t>(b) << 2 | static_cast<uint64_t>(c) << 1 | static_cast<uint64_t>(d);
+uint64_t key_of(DType dtype, bool a = false, bool b = false, bool c = false) {
+  return static_cast<uint64_t>(dtype) << 3 | static_cast<uint64_t>(a) << 2 |
+         static_cast<uint64_t>(b) << 1 | static_cast<uint64_t>(c);
+}
+uint64_t key_of(const Pieces& pieces, DType dtype, bool a = false, bool b = false, bool c = false) {
+  return key_of(dtype, a, b, c) << 4 | static_cast<uint64_t>(pieces.width) << 1 |
+         (pieces.channels > 0);
+}
+// The template's arguments.
+std::string text(const Pieces& pieces) {
+  return concat(text(pieces.channels > 0), ", ", pieces.width, ">");
 }
 
 // A thread for each of `count`, or a warp.
@@ -133,19 +155,20 @@ void max_pool(const OpCall& call) {
   const PoolWindows windows = windows_of_pool(call, x, y);
   const TensorImpl* found = call.outputs.size() > 1 ? call.outputs[1] : nullptr;
   const bool narrow = is_narrow(windows, std::max(x.numel(), y.numel()));
-  const int64_t channels = channels_last(x, y);
-  const bool warps = shares_windows(windows, channels, y.numel());
+  const Pieces pieces(x, y, found);
+  const bool warps = shares_windows(windows, pieces.channels, y.numel());
   const bool wide = found && found->dtype() == DType::Int64;
   static auto& cache = *new KernelCache;
   const int device = y.device().index;
-  const uint64_t key = key_of(x.dtype(), narrow, warps, wide, channels);
+  const uint64_t key = key_of(pieces, x.dtype(), narrow, warps, wide);
   const FunctionHandle kernel = cache.find(device, key, [&] {
     return concat("file pooling.cu\nPoolArguments\nmax_pool<", kernel_type(x.dtype()), ", ",
                   index_type(!wide), ", ", index_type(narrow), ", ", text(warps), ", ",
-                  text(channels), ">");
+                  text(pieces));
   });
-  launch_each(kernel, device, y.numel(), warps,
-              PoolArguments{y.numel(), channels, windows, x.data(), nullptr, y.data(),
+  const int64_t count = y.numel() / pieces.width;
+  launch_each(kernel, device, count, warps,
+              PoolArguments{count, pieces.channels, windows, x.data(), nullptr, y.data(),
                             found ? found->data() : nullptr});
 }
 
@@ -154,16 +177,17 @@ void avg_pool(const OpCall& call) {
   if (y.numel() == 0) return;
   const PoolWindows windows = windows_of_pool(call, x, y);
   const bool narrow = is_narrow(windows, std::max(x.numel(), y.numel()));
-  const int64_t channels = channels_last(x, y);
-  const bool warps = shares_windows(windows, channels, y.numel());
+  const Pieces pieces(x, y, nullptr);
+  const bool warps = shares_windows(windows, pieces.channels, y.numel());
   static auto& cache = *new KernelCache;
   const int device = y.device().index;
-  const FunctionHandle kernel = cache.find(device, key_of(x.dtype(), narrow, warps, channels), [&] {
+  const FunctionHandle kernel = cache.find(device, key_of(pieces, x.dtype(), narrow, warps), [&] {
     return concat("file pooling.cu\nPoolArguments\navg_pool<", kernel_type(x.dtype()), ", ",
-                  index_type(narrow), ", ", text(warps), ", ", text(channels), ">");
+                  index_type(narrow), ", ", text(warps), ", ", text(pieces));
   });
-  launch_each(kernel, device, y.numel(), warps,
-              PoolArguments{y.numel(), channels, windows, x.data(), nullptr, y.data(), nullptr});
+  const int64_t count = y.numel() / pieces.width;
+  launch_each(kernel, device, count, warps,
+              PoolArguments{count, pieces.channels, windows, x.data(), nullptr, y.data(), nullptr});
 }
 
 void avg_pool_backward(const OpCall& call) {
@@ -174,14 +198,15 @@ void avg_pool_backward(const OpCall& call) {
   const bool narrow = is_narrow(windows, std::max(grad.numel(), grad_x.numel()));
   static auto& cache = *new KernelCache;
   const int device = grad.device().index;
-  const int64_t channels = channels_last(grad_x, grad);
-  const FunctionHandle kernel = cache.find(device, key_of(grad.dtype(), narrow, channels), [&] {
+  const Pieces pieces(grad_x, grad, nullptr);
+  const FunctionHandle kernel = cache.find(device, key_of(pieces, grad.dtype(), narrow), [&] {
     return concat("file pooling.cu\nPoolArguments\navg_pool_backward<", kernel_type(grad.dtype()),
-                  ", ", index_type(narrow), ", ", text(channels), ">");
+                  ", ", index_type(narrow), ", ", text(pieces));
   });
-  launch_each(kernel, device, grad_x.numel(), false,
-              PoolArguments{grad_x.numel(), channels, windows, grad.data(), nullptr, grad_x.data(),
-                            nullptr});
+  const int64_t count = grad_x.numel() / pieces.width;
+  launch_each(
+      kernel, device, count, false,
+      PoolArguments{count, pieces.channels, windows, grad.data(), nullptr, grad_x.data(), nullptr});
 }
 
 // Where the places are those of windows, each place of the result asks the windows that cover it.
@@ -192,14 +217,15 @@ void max_pool_backward(const OpCall& call) {
   const bool wide = places.dtype() == DType::Int64;
   static auto& cache = *new KernelCache;
   const int device = grad.device().index;
-  const int64_t channels = channels_last(grad_x, grad);
-  const uint64_t key = key_of(grad.dtype(), narrow, wide, channels);
+  const Pieces pieces(grad_x, grad, &places);
+  const uint64_t key = key_of(pieces, grad.dtype(), narrow, wide);
   const FunctionHandle kernel = cache.find(device, key, [&] {
     return concat("file pooling.cu\nPoolArguments\nmax_pool_backward<", kernel_type(grad.dtype()),
-                  ", ", index_type(!wide), ", ", index_type(narrow), ", ", text(channels), ">");
+                  ", ", index_type(!wide), ", ", index_type(narrow), ", ", text(pieces));
   });
-  launch_each(kernel, device, grad_x.numel(), false,
-              PoolArguments{grad_x.numel(), channels, windows, grad.data(), places.data(),
+  const int64_t count = grad_x.numel() / pieces.width;
+  launch_each(kernel, device, count, false,
+              PoolArguments{count, pieces.channels, windows, grad.data(), places.data(),
                             grad_x.data(), nullptr});
 }
 

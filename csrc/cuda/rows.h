@@ -43,9 +43,14 @@ struct RowShape {
       // Threads of a block that hold few elements wait for each other more than they read.
       const bool by_block = elements >= std::min(least, most) && length <= elements * most_threads;
       if (!shape.by_warp && !by_block) continue;
-      shape.items = elements / width;
-      shape.threads = shape.by_warp ? kWarpThreads
-                                    : static_cast<int>(divide_up(length, elements * kWarp)) * kWarp;
+      int held = elements;
+      // Half of them where that leaves no lane without any.
+      if (!shape.by_warp && held >= 16 && held / 2 >= width && length % (held * kWarp) != 0 &&
+          length % (held / 2 * kWarp) == 0 && length <= held / 2 * most_threads)
+        held /= 2;
+      shape.items = held / width;
+      shape.threads =
+          shape.by_warp ? kWarpThreads : static_cast<int>(divide_up(length, held * kWarp)) * kWarp;
       return shape;
     }
     return shape;

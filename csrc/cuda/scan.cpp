@@ -16,8 +16,6 @@ constexpr int64_t kLeastPart = 8 * 1024, kLeastColumnPart = 64;
 constexpr int64_t kMostColumnParts = 256;  // every part adds up those before
 constexpr int64_t kStateBytes = 16;
 constexpr int kThreads = 256, kMostWidth = 4;
-constexpr int kPartSweeps = 8;            // pieces of a thread in scan_parts
-constexpr int64_t kMostPartsHeld = 4096;  // every part reads those before
 
 // As in tapegrad/cuda/kernels/scan.cu.
 struct ScanArguments {
@@ -29,11 +27,10 @@ struct ScanArguments {
   int64_t outer, length, inner;
   int64_t parts, part_length;
   int reverse, unused;
-  void* begun;
 };
 
 enum class Kind : uint8_t { Sum, Prod, LogSumExp, Max, Min, Recurrence };
-enum class Passes : uint8_t { Both, OnlyStates, OnlyResults, Parts };
+enum class Passes : uint8_t { Both, OnlyStates, OnlyResults };
 
 struct Scan {
   Kind kind;
@@ -54,9 +51,6 @@ FunctionHandle find_kernel(const Scan& scan, Passes passes) {
                                       "ScanMax", "ScanMin",  "ScanRecurrence"};
     constexpr const char* kPasses[] = {"kBoth", "kOnlyStates", "kOnlyResults"};
     const char* type = kernel_type(scan.dtype);
-    if (passes == Passes::Parts)
-      return concat("file scan.cu\nScanArguments\nscan_parts<", type, ", ",
-                    kRules[static_cast<int>(scan.kind)], "<", type, ">, ", scan.width, ">");
     const std::string start =
         concat("file scan.cu\nScanArguments\n", scan.by_columns ? "scan_columns<" : "scan_rows<",
                type, ", ", kRules[static_cast<int>(scan.kind)], "<", type, ">, ");
@@ -94,35 +88,12 @@ void run(const Scan& scan, ScanArguments& arguments) {
   launch_passes(Passes::OnlyResults);
 }
 
-// In one launch, where the parts are long enough to be many and few enough to be added up.
-bool run_parts(const Scan& scan, ScanArguments& arguments) {
-  const int64_t part = int64_t{kThreads} * scan.width * kPartSweeps;
-  const int64_t parts = divide_up(arguments.length, part);
-  if (scan.kind == Kind::Recurrence || scan.by_warp || parts < 2 || parts > kMostPartsHeld ||
-      arguments.outer >= kEnoughBlocks)
-    return false;
-  arguments.part_length = part;
-  arguments.parts = parts;
-  const int64_t count = arguments.outer * parts;
-  const Tensor states = empty("scan", DimVector{count * kStateBytes}, DType::UInt8, scan.device);
-  const Tensor begun = empty("scan", DimVector{count + 1}, DType::Int64, scan.device);
-  arguments.states = states->data();
-  arguments.begun = begun->data();
-  check(driver().fill_bytes(reinterpret_cast<DevicePointer>(arguments.begun), 0,
-                            static_cast<size_t>(count + 1) * sizeof(int64_t),
-                            current_stream(scan.device.index)),
-        "scan");
-  launch_with(find_kernel(scan, Passes::Parts), scan.device.index, count, kThreads, arguments);
-  return true;
-}
-
 void run_rows(Scan& scan, ScanArguments& arguments) {
   scan.by_columns = false;
   scan.by_warp = arguments.length <= kShortRow;
   const int width =
       row_width(arguments.length, scan.dtype, {arguments.in, arguments.second, arguments.out});
   scan.width = std::min(width, kMostWidth);
-  if (run_parts(scan, arguments)) return;
   const int64_t most = arguments.length / kLeastPart;
   cut(arguments, scan, std::min(kEnoughParts / arguments.outer, most));
   run(scan, arguments);

@@ -135,6 +135,7 @@ void synchronize(int device, StreamHandle stream) {
     fail_in_capture("Stream.synchronize", "the host cannot wait for a captured stream",
                     "wait after a replay");
   const DeviceGuard guard(device);
+  const RelaxedCapture relaxed;
   wait_by([&] { return driver().synchronize_stream(stream); }, "cuda: waiting for a stream");
   collect_foreign();
   throw_kernel_errors(device);

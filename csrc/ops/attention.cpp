@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -58,6 +59,40 @@ Tensor empty_heads(Sizes sizes, const Tensor& like) {
   return alias(memory, sizes, DimVector{length * heads * width, width, heads * width, 1}, 0);
 }
 
+// Whether query, key and value are the thirds of the rows of one tensor, as a projection into all three makes them.
+bool are_thirds(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const int64_t width = query.size(3), row = query.size(1) * width, length = query.size(2);
+  int64_t offset = query->offset();
+  for (const Tensor* x : {&query, &key, &value}) {
+    const bool is_next = x->impl()->offset() == offset && same_sizes(x->sizes(), query.sizes()) &&
+                         x->impl()->storage_ref() == query->storage_ref();
+    if (!is_next || x->stride(3) != 1 || x->stride(1) != width || x->stride(2) != 3 * row ||
+        x->stride(0) != 3 * row * length)
+      return false;
+    offset += row;
+  }
+  return true;
+}
+
+// What the gradients are written to. Those of thirds of one tensor are thirds as well, where all of them are wanted: side by
+// side they are its gradient (SplitBackward). Those who keep what calls give have an output each, and so has dropout, where
+// cuDNN was asked about that.
+std::array<Tensor, 3> empty_grads(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  bool is_whole) {
+  constexpr uint32_t kNotKept =
+      kOtherDevice | bit(Interceptor::Profile) | bit(Interceptor::Capture);
+  const bool is_kept = (intercepted_here | intercepted_everywhere) & ~kNotKept;
+  if (!is_whole || is_kept || !are_thirds(query, key, value))
+    return {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
+            empty_heads(value.sizes(), value)};
+  const int64_t row = query.size(1) * query.size(3);
+  const Tensor all = empty("attention", DimVector{query.size(0), query.size(2), 3 * row},
+                           query.dtype(), query->device());
+  return {alias(all, query.sizes(), query.strides(), 0),
+          alias(all, query.sizes(), query.strides(), row),
+          alias(all, query.sizes(), query.strides(), 2 * row)};
+}
+
 // What a call says beside its operands.
 struct How {
   double scale;
@@ -101,36 +136,12 @@ struct AttentionBackward final : Entry<kind> {
     auto [seen, sums] = results(query, key, value);
     std::vector<Tensor> inputs{incoming(grads[0]), query, key, value, with_rows(seen), sums};
     if (how.masked) inputs.push_back(saved(5));
-    const std::vector<Tensor> outputs = gradients(query, key, value);
+    const bool is_whole = needs(0) && needs(1) && needs(2) && !how.drops();
+    const std::array<Tensor, 3> outputs = empty_grads(query, key, value, is_whole);
     dispatch(how.drops() ? dropout_backward_op : attention_backward_op, inputs, how.attributes(),
              outputs);
     for (size_t i = 0; i < 3; ++i)
       if (needs(i)) grad_inputs[i] = narrowed(outputs[i], grads[0].dtype());
-  }
-
-  // In the order of heads; those of query, key and value that lie side by side in one projection do so as well, and so
-  // the gradient of the projection needs no copy (SplitBackward in ops/view.cpp). With dropout that is left out: cuDNN
-  // was asked about the other order.
-  std::vector<Tensor> gradients(const Tensor& query, const Tensor& key, const Tensor& value) const {
-    const Tensor* all[] = {&query, &key, &value};
-    const int64_t batch = query.size(0), heads = query.size(1), length = query.size(2);
-    const int64_t width = query.size(3), part = heads * width;
-    const DimVector strides{length * 3 * part, width, 3 * part, 1};
-    bool is_packed = !how.drops() && needs(0) && needs(1) && needs(2);
-    for (int64_t i = 0; i < 3; ++i)
-      is_packed = is_packed && &(*all[i])->storage() == &query->storage() &&
-                  same_sizes(all[i]->sizes(), query.sizes()) &&
-                  same_sizes(all[i]->strides(), strides) &&
-                  (*all[i])->offset() == query->offset() + i * part;
-    if (!is_packed)
-      return {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
-              empty_heads(value.sizes(), value)};
-    const Tensor memory = empty("attention", DimVector{batch, length, 3, heads, width},
-                                query.dtype(), query->device());
-    std::vector<Tensor> parts;
-    for (int64_t i = 0; i < 3; ++i)
-      parts.push_back(alias(memory, query.sizes(), strides, i * part));
-    return parts;
   }
 
   // cuDNN takes gradients in an order that heads have, and not those that are one number repeated.

@@ -123,8 +123,10 @@ struct AddmmBackward final : VariantEntry {
   }
   // Whether the product for b's gradient gives the bias's as well.
   bool sums_with_product(const Tensor& g) const {
+    constexpr int64_t kWorthALaunch = int64_t{1} << 21;  // elements, which a sum reads faster
     return has_bias && by_columns && needs(0) && needs(2) && g->device().type == DeviceType::CUDA &&
-           g.numel() > 0 && !is_differentiating() && !batched_storages && !is_vmap_running();
+           g.numel() > 0 && g.numel() < kWorthALaunch && !is_differentiating() &&
+           !batched_storages && !is_vmap_running();
   }
   void multiply_and_sum(const Tensor& g, Gradients grad_inputs) {
     const Tensor a = saved(0), factor = matrix_transpose(g);

@@ -91,29 +91,32 @@ struct SplitBackward final : VariantEntry {
   bool keeps_dim;
 };
 
-// Parts that lie in one memory as they do in the whole: attention leaves the gradients of a projection so. Undefined where
-// they do not.
-Tensor seen_as_whole(Gradients grads, const DimVector& sizes, size_t dim, bool keeps_dim) {
-  if (is_differentiating() || grads.size() < 2) return {};
-  for (const Tensor& g : grads)
-    if (!g.defined() || &g->storage() != &grads[0]->storage() || g->storage().is_batched())
-      return {};
-  const int64_t first = grads[0]->offset(), step = grads[1]->offset() - first;
-  DimVector strides(grads[0].strides());
-  if (!keeps_dim) strides.insert(dim, step);
-  if (step <= 0 ||
-      step != (keeps_dim ? grads[0].size(static_cast<int64_t>(dim)) : 1) * strides[dim])
+// The tensor whose parts along a dimension these are, in their order, if it is all that their memory holds; nothing
+// otherwise. Attention has its gradients so.
+Tensor whole_of(Gradients parts, Sizes sizes, int64_t dim, bool keeps_dim) {
+  const Tensor& first = parts[0];
+  if (is_differentiating() || parts.size() < 2 || !first.defined() || !parts[1].defined())
     return {};
-  for (size_t i = 0; i < grads.size(); ++i)
-    if (!same_sizes(grads[i].sizes(), grads[0].sizes()) ||
-        !same_sizes(grads[i].strides(), grads[0].strides()) ||
-        grads[i]->offset() != first + static_cast<int64_t>(i) * step)
+  if (first->offset() != 0 || first->storage().is_batched()) return {};
+  const int64_t step = parts[1]->offset();
+  DimVector strides(first.strides());
+  if (!keeps_dim) strides.insert(static_cast<size_t>(dim), step);
+  if (step != (keeps_dim ? first.size(dim) : 1) * strides[static_cast<size_t>(dim)]) return {};
+  int64_t offset = 0;
+  for (const Tensor& part : parts) {
+    if (!part.defined() || requires_grad(part) || part.dtype() != first.dtype() ||
+        part->storage_ref() != first->storage_ref() || part->offset() != offset ||
+        !same_sizes(part.sizes(), first.sizes()) || !same_sizes(part.strides(), first.strides()))
       return {};
-  return alias(grads[0], sizes, strides, first);
+    offset += step;
+  }
+  const Tensor whole = alias(first, sizes, strides, 0);
+  const auto nbytes = static_cast<size_t>(whole.numel()) * itemsize(whole.dtype());
+  return nbytes == whole->storage().nbytes() ? whole : Tensor();
 }
 
 void SplitBackward::vjp(Gradients grads, Gradients grad_inputs) {
-  grad_inputs[0] = seen_as_whole(grads, sizes, static_cast<size_t>(dim), keeps_dim);
+  grad_inputs[0] = whole_of(grads, sizes, dim, keeps_dim);
   if (grad_inputs[0].defined()) return;
   std::vector<Tensor> parts;
   DType dtype = output_dtype(0);

@@ -121,6 +121,26 @@ def test_an_error_that_is_caught_leaves_the_capture_whole():
     assert z.tolist() == [3.0] * 3
 
 
+def test_other_graphs_while_one_is_captured():
+    """One may go, and one may run, on a stream that is not captured."""
+    x = torch.ones(3, device="cuda")
+    old, _ = capture(lambda: x * 2)
+    running, y = capture(lambda: x * 3)
+    g, s = cuda.CUDAGraph(), cuda.Stream()
+    with cuda.graph(g):
+        z = x * 4
+        with pytest.raises(RuntimeError, match="cannot be replayed into another one"):
+            running.replay()
+        del old
+        with cuda.stream(s):
+            running.replay()
+        w = z + 1
+    s.synchronize()
+    assert y.tolist() == [3.0] * 3
+    g.replay()
+    assert w.tolist() == [5.0] * 3
+
+
 def test_exceptions_of_the_program():
     x = torch.ones(3, device="cuda")
     for error in (KeyError, KeyboardInterrupt):
@@ -243,6 +263,21 @@ def test_options_on_the_cpu():
     training.step()
     with pytest.raises(RuntimeError, match="Adam: lr is a tensor on the CPU"):
         capture(training.step)
+
+
+def test_codes_of_saved_values():
+    w = torch.linspace(0, 1, 4096, device="cuda").requires_grad_()
+
+    def step():
+        with torch.tape.compress():
+            y = (w * 2).sin().cos()
+        y.sum().backward()
+
+    step()
+    with pytest.raises(RuntimeError, match="the host cannot wait for values"):
+        capture(step)
+    assert_works()
+    step()
 
 
 def test_a_scaler_that_has_to_look():

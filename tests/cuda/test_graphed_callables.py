@@ -6,6 +6,14 @@ from library import torch
 cuda, nn, F = torch.cuda, torch.nn, torch.nn.functional
 
 
+@pytest.fixture(autouse=True)
+def deterministic():
+    """Sums in any order would round differently in each run; see Note [Any order]."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 def layers(seed=0, dropout=0.25):
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 6)).cuda()

@@ -16,6 +16,14 @@ STEPS = 5
 WARM = 2
 
 
+@pytest.fixture(autouse=True)
+def deterministic():
+    """Gradients of embeddings and of attention are added up in any order otherwise."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 def capture(function, **options):
     """Return a graph of what a function does, and what it returned."""
     g = cuda.CUDAGraph()
@@ -419,21 +427,28 @@ def test_second_derivatives_and_vmap():
 
 
 def test_a_program_in_a_graph():
+    """One that was recorded before runs in a capture, and one is recorded there."""
     w = torch.ones(3, device="cuda")
-
-    def function(x):
-        return (x * w).tanh()
-
     x = torch.linspace(0, 1, 3, device="cuda")
-    with torch.tape.record(replay=True) as record:
-        function(x)
-    g = cuda.CUDAGraph()
-    with cuda.graph(g), torch.tape.record() as inside:
-        y = function(x)
-    assert record is not None and inside is not None
+    with torch.tape.record(replay=True) as t:
+        y = (x * w).tanh()
+    program = t.program(names={"x": x, "w": w}, outputs={"y": y})
+    with torch.tape.record(replay=True) as t:
+        drawn = F.dropout(x)
+    random_program = t.program(names={"x": x}, outputs={"y": drawn})
+
+    def run():
+        with torch.tape.record(replay=True) as inside:
+            z = (x * w).sin()
+        return program.run({"x": x, "w": w})["y"], z, inside.program(outputs={"z": z})
+
+    g, (y, z, inside) = capture(run)
     x.fill_(0.25)
     g.replay()
-    assert torch.equal(y, function(x))
+    assert torch.equal(y, (x * w).tanh()) and torch.equal(z, (x * w).sin())
+    assert "sin(" in str(inside)
+    with pytest.raises(RuntimeError, match="random numbers of a generator that the graph does not"):
+        capture(lambda: random_program.run({"x": x}))
 
 
 def test_without_gradients_and_under_a_profiler():
@@ -448,6 +463,19 @@ def test_without_gradients_and_under_a_profiler():
     g.replay()
     assert torch.equal(y, model(x).detach())
     assert any("relu" in row.key for row in profile.key_averages())
+
+
+def test_a_profile_within_a_capture():
+    x = torch.ones(4, device="cuda")
+
+    def step():
+        with torch.profiler.profile() as profile:
+            y = x.sin()
+        return y, profile
+
+    g, (y, profile) = capture(step)
+    g.replay()
+    assert torch.equal(y, x.sin()) and any("sin" in row.key for row in profile.key_averages())
 
 
 def test_branches_on_other_streams():

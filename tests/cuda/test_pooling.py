@@ -143,3 +143,24 @@ def test_no_batch():
 def test_several_blocks():
     compare(lambda x: F.max_pool2d(x, 2, return_indices=True), torch.randn(3, 5, 20, 22))
     compare(lambda x: F.avg_pool2d(x, 3, 2, 1), torch.randn(3, 5, 20, 22))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("channels", [3, 8])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.max_pool2d(x, 3, 2, 1),
+        lambda x: F.avg_pool2d(x, 2, 1, 1, count_include_pad=False),
+        lambda x: F.adaptive_avg_pool2d(x, (1, 2)),
+        lambda x: F.adaptive_max_pool2d(x, 3),
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+    ],
+    ids=["max", "avg", "adaptive_avg", "adaptive_max", "unpool"],
+)
+def test_channels_last(pool, channels, dtype):
+    """Several channels are taken at a time where there are four of them."""
+    torch.manual_seed(0)
+    x = torch.randn(2, channels, 8, 6).to(dtype).contiguous(memory_format=torch.channels_last)
+    compare(pool, x, units=4)
+    assert pool(x.cuda()).is_contiguous(memory_format=torch.channels_last)

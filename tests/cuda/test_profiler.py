@@ -214,7 +214,7 @@ def check_arrows(content, host, on_device, launches):
         op = by_id[each["args"]["External id"]]
         assert (start["pid"], start["tid"]) == (op["pid"], op["tid"])
         assert op["ts"] - 200 <= start["ts"] <= op["ts"] + op["dur"] + 200
-        if launches:
+        if launches and each["args"]["Op"] != "matmul":  # libraries may launch by other calls
             assert any(launch["args"]["correlation"] == end["id"] for launch in launches)
 
 

@@ -8,7 +8,11 @@ from test_cuda_source import ARCHITECTURES, check_compiles, compile_program, nee
 from tapegrad.cuda import _kernels, pointwise_source
 
 FLOATS, HALVES = ("float", "double"), ("Half", "BFloat16")
-POOLED = (*((s, "false") for s in FLOATS), *((s, "true") for s in HALVES), ("int64", "true"))
+POOLED = (
+    *((s, "false, 1") for s in FLOATS),
+    *((s, "true, 4") for s in HALVES),
+    ("int64", "true, 1"),
+)
 NUMBERS = (*FLOATS, *HALVES, "unsigned char", "int", "int64")
 PLACES = [("int", "int"), ("int", "int64"), ("int64", "int64")]  # as stored, as computed
 CONVOLUTIONS = ("conv", "conv_grad_input", "conv_grad_weight")
@@ -369,6 +373,15 @@ INSTANCES = {
             f"layer_norm_{name}<{s}>"
             for name in ("long_rows", "backward_long_rows", "column_sums", "sums")
             for s in FLOATS
+        ),
+    ),
+    "depthwise.cu": each(
+        "DepthwiseArguments",
+        *(
+            f"{name}<{s}, {size}>"
+            for name in ("depthwise", "depthwise_weights", "depthwise_parts")
+            for s in ("float", *HALVES)
+            for size in (3, 5, 7)
         ),
     ),
     "batch_norm.cu": [

@@ -228,6 +228,7 @@ Result cuGraphDestroy(GraphHandle graph) {
 Result cuGraphExecDestroy(GraphExecHandle exec) {
   const Inside inside;
   if (!exec) return kInvalidHandle;
+  if (!captures().empty()) return invalidate(*captures().front(), kCaptureUnsupported);
   delete exec;  // work that waits holds the nodes
   return kSuccess;
 }

@@ -226,20 +226,8 @@ Result cuMemsetD8Async(DevicePointer data, unsigned char value, size_t count, St
   return kSuccess;
 }
 
-// For libraries that stand in for NVIDIA's: work of theirs that uses the memory of the device, and runs once.
-void tapegrad_emulator_enqueue(StreamHandle handle, void (*run)(void*), void* argument) {
-  const Inside inside;
-  StreamTag* stream = find_stream(handle);
-  if (!stream) return;
-  if (stream->capture) {
-    invalidate(*stream->capture, kCaptureUnsupported);
-    return;
-  }
-  const DriverCall call(kLaunchCall);
-  enqueue(*stream, call.reported({kKernelRecord, "of a library"}, *stream, [=] { run(argument); }));
-}
-
-// The same for work that may be captured, and run often; what it is about is freed when it cannot run any more.
+// For libraries that stand in for NVIDIA's: work of theirs that uses the memory of the device. It may be captured, and
+// run often; what it is about is freed when it cannot run any more.
 void tapegrad_emulator_enqueue_work(StreamHandle handle, void (*run)(void*), void* argument,
                                     void (*free_argument)(void*)) {
   const Inside inside;

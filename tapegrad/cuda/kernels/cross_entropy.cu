@@ -33,8 +33,9 @@ __device__ inline typename Storage<S>::Compute* losses_of(const LossArguments& a
 // ---- lines
 
 // The elements so far: exp(x - top) adds up to sum.
-template <class A>
+template <class S>
 struct ExpSum {
+  using A = typename Storage<S>::Compute;
   A top, sum;
 
   __device__ static ExpSum none() { return {lowest_number<A>(), A(0)}; }
@@ -51,7 +52,7 @@ struct ExpSum {
     for (int k = 1; k < n; ++k) most = Larger::combine(most, values[k]);
     if (most == lowest_number<A>()) return;
 #pragma unroll
-    for (int k = 0; k < n; ++k) exponentials += math::exp(values[k] - most);
+    for (int k = 0; k < n; ++k) exponentials += math::narrow_exp<S>(values[k] - most);
     *this = combine(*this, {most, exponentials});
   }
 };
@@ -92,10 +93,10 @@ struct Line {
 
   // Vectors of kWidth classes lie side by side.
   template <class Owner, int kWidth>
-  __device__ ExpSum<A> measure() const {
+  __device__ ExpSum<S> measure() const {
     constexpr int kPieces = kWidth > 1 ? 4 : 8;
     using Piece = Vector<S, kWidth>;
-    ExpSum<A> sum = ExpSum<A>::none();
+    ExpSum<S> sum = ExpSum<S>::none();
     const int64 step = int64(Owner::lanes()) * kWidth;
     int64 c = int64(Owner::lane()) * kWidth;
     for (; c + (kPieces - 1) * step < a.classes; c += kPieces * step) {
@@ -116,7 +117,7 @@ struct Line {
       for (int k = 0; k < kWidth; ++k) values[k] = Storage<S>::load(piece.elements[k]);
       sum.take(values);
     }
-    return Owner::template reduce<ExpSum<A>>(sum, ExpSum<A>::none());
+    return Owner::template reduce<ExpSum<S>>(sum, ExpSum<S>::none());
   }
 
   // The weighted surprises of all classes, which smoothing asks for.
@@ -171,7 +172,7 @@ __device__ inline typename Storage<S>::Compute loss_of_line(const LossArguments&
   using A = typename Storage<S>::Compute;
   const Line<S> line(a, number);
   const Target<S> target(line);
-  const ExpSum<A> sum = line.template measure<Owner, kWidth>();
+  const ExpSum<S> sum = line.template measure<Owner, kWidth>();
   const A log_sum = math::log(sum.sum);
   const A surprises = a.smoothing > 0 ? line.template surprises<Owner>(sum.top, log_sum) : A(0);
   return Owner::lane() == 0 ? target.loss(line, sum.top, log_sum, surprises) : A(0);
@@ -207,7 +208,7 @@ __device__ void loss_of_rows(const LossArguments& a) {
   const A shift = top == lowest_number<A>() ? A(0) : top;
   A sum = 0;
 #pragma unroll
-  for (int k = 0; k < Row::kCount; ++k) sum += math::exp(x.values[k] - shift);
+  for (int k = 0; k < Row::kCount; ++k) sum += math::narrow_exp<S>(x.values[k] - shift);
   const A log_sum = math::log(Owner::sum(sum));
   A surprises = 0;
   if (a.smoothing > 0) surprises = line.template surprises<Owner>(top, log_sum);
@@ -302,7 +303,7 @@ struct LineGrad {
   }
   __device__ A of(A x, int64 of_class) const {
     if (is_ignored) return 0;
-    A grad = math::exp(x - top - log_sum) * factor;
+    A grad = math::narrow_exp<S>(x - top - log_sum) * factor;
     if (base != A(0))
       grad -= a.weight ? base * static_cast<const A*>(a.weight)[of_class] : base;
     return of_class == target ? grad - peak : grad;

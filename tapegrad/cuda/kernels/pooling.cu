@@ -2,7 +2,8 @@
 // gathered too: a place of the input adds up what the windows that cover it owe it, always in one order.
 //
 // Planes lie one behind the other, or, where channels lie last (kLast), those of a sample element by element beside
-// each other. S is the type of elements; what is computed, is so in their Compute.
+// each other; a thread takes kWidth of them at a time then, and they count as one. S is the type of elements; what is
+// computed, is so in their Compute.
 
 struct PoolDim {
   int64 in, out, kernel, stride, padding, step;
@@ -15,7 +16,7 @@ struct PoolWindows {
 
 struct PoolArguments {
   int64 count;  // places of the result
-  int64 channels;  // where they lie last
+  int64 channels;  // where they lie last: pieces of kWidth of them
   PoolWindows windows;
   const void* x;
   const void* places;  // where the derivative of a maximum goes
@@ -161,8 +162,14 @@ struct Largest {
   }
 };
 
+// Pieces of kWidth elements.
+template <int kWidth, class S>
+__device__ const Vector<S, kWidth>& piece_of(const void* from, int64 piece) {
+  return static_cast<const Vector<S, kWidth>*>(from)[piece];
+}
+
 // P: what places are stored as; I: what they are computed in.
-template <class S, class P, class I, bool kWarp, bool kLast>
+template <class S, class P, class I, bool kWarp, bool kLast, int kWidth>
 __device__ void max_pool(const PoolArguments& a) {
   const int lane = kWarp ? threadIdx.x % 32 : 0;
   const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -171,22 +178,34 @@ __device__ void max_pool(const PoolArguments& a) {
   const PoolWindows& w = a.windows;
   const auto at = output_place<I, kLast>(a, I(element));
   const Span<I> spans[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
-  const S* x = static_cast<const S*>(a.x);
   const I size = plane_size<I>(w);
   const I first =
       (spans[0].begin * I(w.dim[1].in) + spans[1].begin) * I(w.dim[2].in) + spans[2].begin;
-  Largest<typename Storage<S>::Compute, I> best{lowest<S>(), first};
+  Largest<typename Storage<S>::Compute, I> best[kWidth];
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) best[k] = {lowest<S>(), first};
   for_covered<kWarp>(w, spans, lane, [&](I place) {
-    best.take(Storage<S>::load(x[at.offset(a, size, place)]), place);
+    const auto x = piece_of<kWidth, S>(a.x, at.offset(a, size, place));
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) best[k].take(Storage<S>::load(x.elements[k]), place);
   });
   if constexpr (kWarp) {
     for (int distance = 16; distance > 0; distance /= 2)
-      best.join(__shfl_xor_sync(0xffffffffu, best.value, distance),
-                __shfl_xor_sync(0xffffffffu, best.place, distance));
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        best[k].join(__shfl_xor_sync(0xffffffffu, best[k].value, distance),
+                     __shfl_xor_sync(0xffffffffu, best[k].place, distance));
     if (lane > 0) return;
   }
-  static_cast<S*>(a.y)[element] = Storage<S>::store(best.value);
-  if (a.found) static_cast<P*>(a.found)[element] = P(best.place);
+  Vector<S, kWidth> values;
+  Vector<P, kWidth> places;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    values.elements[k] = Storage<S>::store(best[k].value);
+    places.elements[k] = P(best[k].place);
+  }
+  static_cast<Vector<S, kWidth>*>(a.y)[element] = values;
+  if (a.found) static_cast<Vector<P, kWidth>*>(a.found)[element] = places;
 }
 
 template <class A, class I>
@@ -195,7 +214,7 @@ __device__ A divisor_of(const PoolWindows& w, const Span<I> (&spans)[3]) {
   return A(double(spans[0].extent) * double(spans[1].extent) * double(spans[2].extent));
 }
 
-template <class S, class I, bool kWarp, bool kLast>
+template <class S, class I, bool kWarp, bool kLast, int kWidth>
 __device__ void avg_pool(const PoolArguments& a) {
   using A = typename Storage<S>::Compute;
   const int lane = kWarp ? threadIdx.x % 32 : 0;
@@ -205,64 +224,82 @@ __device__ void avg_pool(const PoolArguments& a) {
   const PoolWindows& w = a.windows;
   const auto at = output_place<I, kLast>(a, I(element));
   const Span<I> spans[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
-  const S* x = static_cast<const S*>(a.x);
   const I size = plane_size<I>(w);
-  A sum = 0;
+  A sums[kWidth] = {};
   for_covered<kWarp>(w, spans, lane, [&](I place) {
-    sum += Storage<S>::load(x[at.offset(a, size, place)]);
+    const auto x = piece_of<kWidth, S>(a.x, at.offset(a, size, place));
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sums[k] += Storage<S>::load(x.elements[k]);
   });
   if constexpr (kWarp) {
     for (int distance = 16; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        sums[k] += __shfl_xor_sync(0xffffffffu, sums[k], distance);
     if (lane > 0) return;
   }
-  static_cast<S*>(a.y)[element] = Storage<S>::store(sum / divisor_of<A>(w, spans));
+  const A divisor = divisor_of<A>(w, spans);
+  Vector<S, kWidth> results;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) results.elements[k] = Storage<S>::store(sums[k] / divisor);
+  static_cast<Vector<S, kWidth>*>(a.y)[element] = results;
 }
 
-// Adds up take(where the output's place lies, the place) over the windows that may cover a place of the input.
-template <class A, class I, bool kLast, class Take>
-__device__ A sum_covering(const PoolArguments& a, const Place<I, kLast>& at, const Take& take) {
+// Calls take(where the output's piece lies, its place) for the windows that may cover a place of the input.
+template <class I, bool kLast, class Take>
+__device__ void for_covering(const PoolArguments& a, const Place<I, kLast>& at, const Take& take) {
   const PoolWindows& w = a.windows;
   const Covering<I> z(w, 0, at.z), y(w, 1, at.y), x(w, 2, at.x);
   const I height = I(w.dim[1].out), width = I(w.dim[2].out);
   const I size = I(w.dim[0].out) * height * width;
-  A sum = 0;
   for (I i = z.first; i < z.last; ++i)
     for (I j = y.first; j < y.last; ++j)
       for (I k = x.first; k < x.last; ++k)
-        sum += take(at.offset(a, size, (i * height + j) * width + k), i, j, k);
-  return sum;
+        take(at.offset(a, size, (i * height + j) * width + k), i, j, k);
 }
 
-template <class S, class I, bool kLast>
+template <class S, int kWidth, class A>
+__device__ void write_sums(const PoolArguments& a, int64 piece, const A (&sums)[kWidth]) {
+  Vector<S, kWidth> results;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) results.elements[k] = Storage<S>::store(sums[k]);
+  static_cast<Vector<S, kWidth>*>(a.y)[piece] = results;
+}
+
+template <class S, class I, bool kLast, int kWidth>
 __device__ void avg_pool_backward(const PoolArguments& a) {
   using A = typename Storage<S>::Compute;
   const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (element >= a.count) return;
   const PoolWindows& w = a.windows;
-  const S* grad = static_cast<const S*>(a.x);
-  const auto at = input_place<I, kLast>(a, I(element));
-  static_cast<S*>(a.y)[element] =
-      Storage<S>::store(sum_covering<A>(a, at, [&](I offset, I i, I j, I k) {
-        const Span<I> spans[3] = {{w, 0, i}, {w, 1, j}, {w, 2, k}};
-        return Storage<S>::load(grad[offset]) / divisor_of<A>(w, spans);
-      }));
+  A sums[kWidth] = {};
+  for_covering(a, input_place<I, kLast>(a, I(element)), [&](I piece, I i, I j, I k) {
+    const Span<I> spans[3] = {{w, 0, i}, {w, 1, j}, {w, 2, k}};
+    const A divisor = divisor_of<A>(w, spans);
+    const auto grad = piece_of<kWidth, S>(a.x, piece);
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) sums[e] += Storage<S>::load(grad.elements[e]) / divisor;
+  });
+  write_sums<S>(a, element, sums);
 }
 
-template <class S, class P, class I, bool kLast>
+template <class S, class P, class I, bool kLast, int kWidth>
 __device__ void max_pool_backward(const PoolArguments& a) {
   using A = typename Storage<S>::Compute;
   const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (element >= a.count) return;
   const PoolWindows& w = a.windows;
-  const S* grad = static_cast<const S*>(a.x);
-  const P* places = static_cast<const P*>(a.places);
   const auto at = input_place<I, kLast>(a, I(element));
   const I own = (at.z * I(w.dim[1].in) + at.y) * I(w.dim[2].in) + at.x;
-  static_cast<S*>(a.y)[element] =
-      Storage<S>::store(sum_covering<A>(a, at, [&](I offset, I, I, I) {
-        return I(places[offset]) == own ? Storage<S>::load(grad[offset]) : A(0);
-      }));
+  A sums[kWidth] = {};
+  for_covering(a, at, [&](I piece, I, I, I) {
+    const auto places = piece_of<kWidth, P>(a.places, piece);
+    const auto grad = piece_of<kWidth, S>(a.x, piece);
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e)
+      if (I(places.elements[e]) == own) sums[e] += Storage<S>::load(grad.elements[e]);
+  });
+  write_sums<S>(a, element, sums);
 }
 
 // ---- planes and places, with no windows known

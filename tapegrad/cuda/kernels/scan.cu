@@ -3,10 +3,9 @@
 //
 // Rows are taken in tiles by a warp or by a block: a lane folds the few neighbouring elements that it reads at a
 // time, lanes and warps scan those, and each element is then combined with what lies before it. Columns are walked by
-// a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts, and
-// each part begins with what those before it come to, added up in an order that does not depend on timing. A part of a
-// row is held in registers while its block waits for the blocks before it (scan_parts); of very long rows, and of
-// columns, one launch finds what the parts come to and a second reads them again.
+// a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts: one
+// launch finds what the parts come to, a second begins each part with those before. So results do not depend on
+// timing.
 
 struct ScanArguments {
   const void* in;
@@ -17,7 +16,6 @@ struct ScanArguments {
   int64 outer, length, inner;
   int64 parts, part_length;
   int reverse, unused;
-  uint64* begun;       // how many blocks have begun; then for each part whether it is in states
 };
 
 // ---- what is scanned: `of` an element, `combine` with a later one
@@ -307,73 +305,6 @@ __device__ void scan_rows(const ScanArguments& a) {
       scan_range<S, Rule, false, kWidth>(a, row, begin, end, carry);
     }
   }
-}
-
-// ---- rows whose parts are held in registers
-
-inline constexpr int kPartSweeps = 8;
-
-// What the parts before come to, in their order, each as soon as it is there.
-template <class Rule>
-__device__ inline typename Rule::State await_before_part(const ScanArguments& a, int64 row, int64 part) {
-  const int64 share = (part + blockDim.x - 1) / blockDim.x;
-  int64 end = (threadIdx.x + 1) * share;
-  if (end > part) end = part;
-  const volatile uint64* is_there = a.begun + 1 + row * a.parts;
-  for (int64 p = threadIdx.x * share; p < end; ++p)
-    while (is_there[p] == 0) {}
-  __threadfence();
-  typename Rule::State state = Rule::identity();
-  for (int64 p = threadIdx.x * share; p < end; ++p)
-    state = Rule::combine(state, states_of<Rule>(a, row)[p]);
-  return reduce_block<Rule>(state, Rule::identity());
-}
-
-// A part is what a block holds: kPartSweeps pieces of each thread. Parts are given to blocks in the order in which those
-// begin, so that nobody waits for a block that has not begun.
-template <class S, class Rule, int kWidth>
-__device__ void scan_parts(const ScanArguments& a) {
-  using State = typename Rule::State;
-  using Piece = ScanPiece<S, Rule, kWidth>;
-  __shared__ uint64 number;
-  __shared__ State of_warps[kMostWarps];
-  if (threadIdx.x == 0) number = atomicAdd(a.begun, uint64(1));
-  __syncthreads();
-  const int64 row = int64(number) / a.parts, part = int64(number) - row * a.parts;
-  constexpr int kStep = kWarp * kWidth;
-  const int warps = blockDim.x / kWarp, warp = warp_number();
-  const int64 first =
-      part * a.part_length + int64(warp) * kStep * kPartSweeps + lane_number() * kWidth;
-  Piece pieces[kPartSweeps];
-#pragma unroll
-  for (int j = 0; j < kPartSweeps; ++j)
-    if (first + j * kStep < a.length) pieces[j].load(a, row, first + j * kStep);
-  State before[kPartSweeps], total = Rule::identity();
-#pragma unroll
-  for (int j = 0; j < kPartSweeps; ++j) {
-    const int64 at = first + j * kStep;
-    const State with_own = scan_warp<Rule>(at < a.length ? pieces[j].total(at) : Rule::identity());
-    const State in_warp = value_before(with_own, 1);
-    before[j] = lane_number() == 0 ? total : Rule::combine(total, in_warp);
-    total = Rule::combine(total, value_of_lane(with_own, kWarp - 1));
-  }
-  if (lane_number() == 0) of_warps[warp] = total;
-  __syncthreads();
-  const State sums =
-      scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
-  const State own = value_of_lane(sums, warps - 1);
-  const State before_warp = value_of_lane(sums, warp > 0 ? warp - 1 : 0);
-  if (threadIdx.x == 0) {
-    states_of<Rule>(a, row)[part] = own;
-    __threadfence();
-    *const_cast<volatile uint64*>(a.begun + 1 + row * a.parts + part) = 1;
-  }
-  State start = await_before_part<Rule>(a, row, part);
-  if (warp > 0) start = Rule::combine(start, before_warp);
-#pragma unroll
-  for (int j = 0; j < kPartSweeps; ++j)
-    if (first + j * kStep < a.length)
-      pieces[j].store(a, row, first + j * kStep, Rule::combine(start, before[j]));
 }
 
 // ---- columns
