@@ -274,7 +274,7 @@ def test_a_large_model_is_priced_without_memory():
             model = nn.TransformerEncoder(layer, num_layers=36, enable_nested_tensor=False)
             loss = model(torch.randn(4, 1024, 4096)).square().mean()
         assert sum(p.numel() for p in model.parameters()) > 7 * 10**9
-        assert tape.of(loss).total_bytes > 100 * 2**30
+        assert tape.of(loss).total_bytes > 40 * 2**30
         loss.backward()
         assert all(p.grad.is_meta for p in model.parameters())
         with open("/proc/self/status") as status:  # the peak, in KiB

@@ -138,9 +138,9 @@ struct Problem {
         out(Layout::heads(
             DimVector{query.sizes[0], query.sizes[1], query.sizes[2], value.sizes[3]})),
         grad(out),
-        grad_query(query),
-        grad_key(key),
-        grad_value(value),
+        grad_query(Layout::heads(query.sizes)),
+        grad_key(Layout::heads(key.sizes)),
+        grad_value(Layout::heads(value.sizes)),
         bias(call.mask ? bias_layout(*call.mask) : out),
         bias_type(data_type(bias_dtype(call))),
         has_bias(call.mask != nullptr),
@@ -162,9 +162,9 @@ struct Problem {
       numbers.put(bias_type);
       bias.put_to(numbers);
     }
-    if (!is_backward) return numbers;
-    for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value})
-      each->put_strides_to(numbers);
+    if (is_backward)
+      for (const Layout* each : {&grad, &grad_query, &grad_key, &grad_value})
+        each->put_strides_to(numbers);
     return numbers;
   }
 
@@ -212,7 +212,8 @@ class Builder {
     const int64_t query = given(problem_.query), key = given(problem_.key.transposed());
     const int64_t value = given(problem_.value.transposed()), out = given(problem_.out);
     const int64_t grad = given(problem_.grad), log_sums = rows(false);
-    const int64_t grad_query = given(problem_.grad_query), grad_key = given(problem_.grad_key);
+    const int64_t grad_query = given(problem_.grad_query);
+    const int64_t grad_key = given(problem_.grad_key);
     const int64_t grad_value = given(problem_.grad_value);
     const int64_t deltas = rows(false);
     const Layout& q = problem_.query;
@@ -586,7 +587,8 @@ bool run_dnn_attention_backward(const DnnAttention& call, const TensorImpl& grad
   problem.grad_query = Layout(grad_query);
   problem.grad_key = Layout(grad_key);
   problem.grad_value = Layout(grad_value);
-  if (!lies_for_dnn(grad)) return false;
+  for (const TensorImpl* x : {&grad, &grad_query, &grad_key, &grad_value})
+    if (!lies_for_dnn(*x)) return false;
   const Device device = out.device();
   const Plan& plan = plan_of(problem, device.index, true);
   if (!plan.is_usable()) return false;

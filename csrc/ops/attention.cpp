@@ -74,10 +74,15 @@ bool are_thirds(const Tensor& query, const Tensor& key, const Tensor& value) {
   return true;
 }
 
-// What the gradients are written to. Those of thirds of one tensor are thirds as well: side by side they are its gradient
-// (SplitBackward). Who stands between an op and its kernel has an output each.
-std::array<Tensor, 3> empty_grads(const Tensor& query, const Tensor& key, const Tensor& value) {
-  if (intercepted_here || intercepted_everywhere || !are_thirds(query, key, value))
+// What the gradients are written to. Those of thirds of one tensor are thirds as well, where all of them are wanted: side by
+// side they are its gradient (SplitBackward). Those who keep what calls give have an output each, and so has dropout, where
+// cuDNN was asked about that.
+std::array<Tensor, 3> empty_grads(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  bool is_whole) {
+  constexpr uint32_t kNotKept =
+      kOtherDevice | bit(Interceptor::Profile) | bit(Interceptor::Capture);
+  const bool is_kept = (intercepted_here | intercepted_everywhere) & ~kNotKept;
+  if (!is_whole || is_kept || !are_thirds(query, key, value))
     return {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),
             empty_heads(value.sizes(), value)};
   const int64_t row = query.size(1) * query.size(3);
@@ -131,7 +136,8 @@ struct AttentionBackward final : Entry<kind> {
     auto [seen, sums] = results(query, key, value);
     std::vector<Tensor> inputs{incoming(grads[0]), query, key, value, with_rows(seen), sums};
     if (how.masked) inputs.push_back(saved(5));
-    const std::array<Tensor, 3> outputs = empty_grads(query, key, value);
+    const bool is_whole = needs(0) && needs(1) && needs(2) && !how.drops();
+    const std::array<Tensor, 3> outputs = empty_grads(query, key, value, is_whole);
     dispatch(how.drops() ? dropout_backward_op : attention_backward_op, inputs, how.attributes(),
              outputs);
     for (size_t i = 0; i < 3; ++i)

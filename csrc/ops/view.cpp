@@ -91,19 +91,24 @@ struct SplitBackward final : VariantEntry {
   bool keeps_dim;
 };
 
-// The contiguous tensor whose parts along a dimension these are, in their order, if it is all that their memory holds;
-// nothing otherwise. Attention has its gradients so.
-Tensor whole_of(Gradients parts, Sizes sizes, int64_t dim) {
+// The tensor whose parts along a dimension these are, in their order, if it is all that their memory holds; nothing
+// otherwise. Attention has its gradients so.
+Tensor whole_of(Gradients parts, Sizes sizes, int64_t dim, bool keeps_dim) {
   const Tensor& first = parts[0];
-  if (!first.defined()) return {};
-  const DimVector strides = contiguous_strides(sizes);
+  if (is_differentiating() || parts.size() < 2 || !first.defined() || !parts[1].defined())
+    return {};
+  if (first->offset() != 0 || first->storage().is_batched()) return {};
+  const int64_t step = parts[1]->offset();
+  DimVector strides(first.strides());
+  if (!keeps_dim) strides.insert(static_cast<size_t>(dim), step);
+  if (step != (keeps_dim ? first.size(dim) : 1) * strides[static_cast<size_t>(dim)]) return {};
   int64_t offset = 0;
   for (const Tensor& part : parts) {
     if (!part.defined() || requires_grad(part) || part.dtype() != first.dtype() ||
         part->storage_ref() != first->storage_ref() || part->offset() != offset ||
-        !same_sizes(part.strides(), strides))
+        !same_sizes(part.sizes(), first.sizes()) || !same_sizes(part.strides(), first.strides()))
       return {};
-    offset += part.size(dim) * strides[dim];
+    offset += step;
   }
   const Tensor whole = alias(first, sizes, strides, 0);
   const auto nbytes = static_cast<size_t>(whole.numel()) * itemsize(whole.dtype());
@@ -111,10 +116,8 @@ Tensor whole_of(Gradients parts, Sizes sizes, int64_t dim) {
 }
 
 void SplitBackward::vjp(Gradients grads, Gradients grad_inputs) {
-  if (keeps_dim && !is_differentiating() && !intercepted_here && !intercepted_everywhere) {
-    grad_inputs[0] = whole_of(grads, sizes, dim);
-    if (grad_inputs[0].defined()) return;
-  }
+  grad_inputs[0] = whole_of(grads, sizes, dim, keeps_dim);
+  if (grad_inputs[0].defined()) return;
   std::vector<Tensor> parts;
   DType dtype = output_dtype(0);
   for (size_t i = 0; i < grads.size(); ++i) {

@@ -170,6 +170,27 @@ def test_not_numbers_stay():
     assert not found[0, 0, 7].any()
 
 
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_heads_of_one_projection(shared_memory):
+    """The gradients of its parts lie in one memory."""
+    x = torch.randn(2, 40, 3, 2, 16, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    before = _C._cuda_dnn_attentions()
+    parts = x.permute(2, 0, 3, 1, 4).unbind(0)
+    if not shared_memory:
+        parts = [part.clone() for part in parts]
+    result = attend(*parts, is_causal=True)
+    weights = result.detach().float().cos().to(torch.bfloat16)
+    with tape.record(replay=True) as t:
+        grad = torch.autograd.grad(result, x, weights)[0]
+    assert ("copy(" in str(t.program())) != shared_memory
+    after = _C._cuda_dnn_attentions()
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
+    exact = x.detach().cpu().double().requires_grad_()
+    composed(*exact.permute(2, 0, 3, 1, 4).unbind(0), causal=True).sin().sum().backward()
+    worst = (grad.cpu().double() - exact.grad).abs().max()
+    assert worst <= 0.03 * exact.grad.abs().max()
+
+
 def test_gradients_of_other_strides():
     """The gradient of a sum is one number, repeated."""
     inputs = [moved(x, torch.bfloat16).requires_grad_() for x in operands(1, 2, 64, 64, 64)]

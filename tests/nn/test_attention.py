@@ -126,6 +126,60 @@ def test_dropout_keeps_the_mean_and_drops_weights(torch):
     assert torch.allclose(attend(q, k, v), torch.tensor(1 / 40))
 
 
+def heads_of(torch, x, way):
+    if way == "unbind":
+        return x.view(2, 6, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+    parts = x.split(8, -1) if way == "split" else x.clone().chunk(3, -1)
+    return [part.view(2, 6, 2, 4).transpose(1, 2) for part in parts]
+
+
+@pytest.mark.parametrize("way", ["unbind", "split", "chunk"])
+def test_heads_of_one_projection(way):
+    """The gradients of its parts lie in one memory, and are not copied together."""
+    import tapegrad as torch
+    from tapegrad import tape
+
+    attend = torch.nn.functional.scaled_dot_product_attention
+    x = torch.randn(2, 6, 24, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(2, 2, 6, 4, dtype=torch.float64)
+    with tape.record(replay=True) as t:
+        found = torch.autograd.grad(attend(*heads_of(torch, x, way), is_causal=True), x, weights)[0]
+    text = str(t.program())
+    assert "attention_backward" in text
+    assert "cat(" not in text
+    assert text.count("copy(") == (way == "chunk")
+    plain = [part.clone() for part in heads_of(torch, x, way)]
+    wanted = torch.autograd.grad(attend(*plain, is_causal=True), x, weights)[0]
+    assert torch.allclose(found, wanted, atol=1e-14)
+    # Where more is to be done with the gradients of the parts.
+    parts = heads_of(torch, x, way)
+    for part in parts:
+        part.retain_grad()
+    result = attend(*parts) + parts[0] * 2
+    result.backward(weights, retain_graph=True)
+    result.backward(weights)
+    exact = [part.detach().clone().requires_grad_() for part in parts]
+    (attend(*exact) + exact[0] * 2).backward(weights * 2)
+    for part, other in zip(parts, exact, strict=True):
+        assert torch.allclose(part.grad, other.grad, atol=1e-14)
+    joined = torch.cat([other.grad.transpose(1, 2).reshape(2, 6, 8) for other in exact], -1)
+    assert torch.allclose(x.grad, joined, atol=1e-14)
+
+
+def test_heads_of_one_projection_under_vmap():
+    import tapegrad as torch
+
+    attend = torch.nn.functional.scaled_dot_product_attention
+    x = torch.randn(3, 2, 6, 24, dtype=torch.float64)
+
+    def loss(x):
+        return attend(*heads_of(torch, x, "unbind"), is_causal=True).sin().sum()
+
+    found = torch.vmap(torch.func.grad(loss))(x)
+    for ours, each in zip(found, x, strict=True):
+        assert torch.allclose(ours, torch.func.grad(loss)(each), atol=1e-14)
+
+
 @pytest.mark.parametrize("case", ["plain", "causal", "bool", "groups"])
 def test_derivatives_with_dropout(case):
     """Both directions and the second derivative drop the same weights."""
