@@ -98,8 +98,7 @@ void find_losses(const TensorImpl& x, const LossArguments& arguments) {
   if (arguments.inner == 1) {
     shape.width = row_width(arguments.classes, x.dtype(), {arguments.x});
     const int most = x.dtype() == DType::Float64 ? kMostDoubles : kMostFloats;
-    const RowShape held =
-        RowShape::of(arguments.classes, shape.width, most, kHoldingThreads, most);
+    const RowShape held = RowShape::of(arguments.classes, shape.width, most, kHoldingThreads, most);
     if (held.fits())
       return launch_with(find_kernel(x, LossKernel::Rows, held), device,
                          held.blocks(arguments.lines), held.threads, arguments);

@@ -86,7 +86,7 @@ class Graph {
   int device_ = -1;
   uint64_t number_ = 0;  // of the capture; zero before it
   size_t node_count_ = 0;
-  StreamHandle stream_ = nullptr;  // that was captured
+  StreamHandle stream_ = nullptr;       // that was captured
   StreamHandle last_stream_ = nullptr;  // that it ran on; at first that of the states' memory
   std::thread::id thread_;
   PoolId pool_;
