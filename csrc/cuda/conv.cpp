@@ -1,5 +1,6 @@
-// Convolution: csrc/cpu/conv.cpp tells what the ops are. cuDNN computes them (conv_dnn.h), and where it does not,
-// kernels/conv.cu; of those, kernels of one tap without stride are plain products.
+// Convolution: csrc/cpu/conv.cpp tells what the ops are. cuDNN computes them (conv_dnn.h), but for depthwise ones whose
+// channels lie last (depthwise.h), and where it does not, kernels/conv.cu; of those, kernels of one tap without
+// stride are plain products.
 //
 // All tensors of a call are in the usual order, or have their channels last. Kernels of our own know the
 // usual order, and float32 and float64, alone: copies are made for them.
@@ -8,6 +9,7 @@
 #include "core/registry.h"
 #include "core/tensor.h"
 #include "cuda/conv_dnn.h"
+#include "cuda/depthwise.h"
 #include "cuda/elements.h"
 #include "cuda/launch.h"
 #include "cuda/plain.h"
@@ -201,7 +203,8 @@ void conv_grad_weight_plain(const OpCall& call) {
 
 template <ConvPart part, Kernel plain>
 void convolve(const OpCall& call) {
-  if (call.out().numel() > 0 && !convolve_with_dnn(part, call)) run_plain(plain, call);
+  if (call.out().numel() > 0 && !convolve_depthwise(part, call) && !convolve_with_dnn(part, call))
+    run_plain(plain, call);
 }
 
 const KernelList<DeviceType::CUDA> kKernels = {
