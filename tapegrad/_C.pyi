@@ -4151,6 +4151,12 @@ def _cuda_current_stream(device: builtins.int) -> builtins.int:
 def _cuda_deallocate(device: builtins.int, address: builtins.int) -> None:
     """Takes back what _cuda_allocate() gave."""
 
+def _cuda_depthwise_convolutions() -> builtins.int:
+    """How many convolutions the kernels for depthwise ones have computed."""
+
+def _cuda_depthwise_many(many: builtins.int) -> builtins.int:
+    """How many elements are worth a kernel for their channels; returns how many were."""
+
 def _cuda_device_count() -> builtins.int:
     """How many devices can be used."""
 
@@ -4300,6 +4306,9 @@ def _cuda_unasked_waits() -> builtins.int:
 
 def _cuda_use_blas(use: builtins.bool) -> builtins.bool:
     """Whether matrix products go to cuBLASLt; returns whether they did."""
+
+def _cuda_use_depthwise(use: builtins.bool) -> builtins.bool:
+    """Whether depthwise convolutions go to kernels of our own; returns whether they did."""
 
 def _cuda_why_unavailable() -> str:
     """Why no CUDA device can be used; empty if one can."""

@@ -1,5 +1,5 @@
-// Convolution: csrc/cpu/conv.cpp tells what the ops are. Depthwise ones have kernels of their own (depthwise.h), cuDNN
-// computes the others (conv_dnn.h), and where it does not, kernels/conv.cu; of those, kernels of one tap without
+// Convolution: csrc/cpu/conv.cpp tells what the ops are. cuDNN computes them (conv_dnn.h), but for depthwise ones whose
+// channels lie last (depthwise.h), and where it does not, kernels/conv.cu; of those, kernels of one tap without
 // stride are plain products.
 //
 // All tensors of a call are in the usual order, or have their channels last. Kernels of our own know the
@@ -203,9 +203,8 @@ void conv_grad_weight_plain(const OpCall& call) {
 
 template <ConvPart part, Kernel plain>
 void convolve(const OpCall& call) {
-  if (call.out().numel() == 0 || convolve_depthwise(part, call) || convolve_with_dnn(part, call))
-    return;
-  run_plain(plain, call);
+  if (call.out().numel() > 0 && !convolve_depthwise(part, call) && !convolve_with_dnn(part, call))
+    run_plain(plain, call);
 }
 
 const KernelList<DeviceType::CUDA> kKernels = {

@@ -5,6 +5,7 @@
 
 #include "cuda/blas.h"
 #include "cuda/conv_dnn.h"
+#include "cuda/depthwise.h"
 #include "cuda/dnn.h"
 #include "cuda/launch.h"
 #include "python/binding.h"
@@ -98,6 +99,14 @@ void bind_cuda_kernels(Binder& b) {
              "How many convolutions cuDNN has computed.");
   b.function("_cuda_dnn_add_bias", [](bool add) { return std::exchange(cuda::dnn_adds_bias, add); },
              "add"_a, "Whether plans of cuDNN add biases; returns whether they did.");
+  b.function("_cuda_use_depthwise", [](bool use) {
+    return std::exchange(cuda::uses_depthwise, use);
+  }, "use"_a, "Whether depthwise convolutions go to kernels of our own; returns whether they did.");
+  b.function("_cuda_depthwise_many", [](int64_t many) {
+    return std::exchange(cuda::depthwise_many, many);
+  }, "many"_a, "How many elements are worth a kernel for their channels; returns how many were.");
+  b.function("_cuda_depthwise_convolutions", [] { return cuda::depthwise_convolutions; },
+             "How many convolutions the kernels for depthwise ones have computed.");
   b.function("_cuda_dnn_plans", [] {
     return cuda::dnn::plans_made;
   }, "How many plans cuDNN was asked for: one for each kind of call that none was kept for.");

@@ -13,6 +13,15 @@ pytestmark = pytest.mark.skipif(
     not cudnn.is_available(), reason="no cuDNN here: test_dnn.py runs these with a stand-in"
 )
 
+
+@pytest.fixture(autouse=True)
+def no_depthwise_kernels():
+    """Let cuDNN have all convolutions."""
+    were_used = _C._cuda_use_depthwise(False)
+    yield
+    _C._cuda_use_depthwise(were_used)
+
+
 # Sizes of input and weight, and options. Transposed ones take the weight's first as their channels.
 CASES = [
     ((2, 3, 11), (4, 3, 3), {}),

@@ -322,6 +322,40 @@ INSTANCES = {
         ),
         *each("PartsArguments", *(f"add_parts<{s}>" for s in FLOATS)),
     ],
+    "depthwise.cu": [
+        *each(
+            "DepthwiseArguments",
+            *(
+                f"depthwise<{s}, {side}, {stride}, {width}, {tile}, {channels}>"
+                for s, width in (("BFloat16", 2), ("Half", 1), ("float", 2), ("double", 1))
+                for side, stride, tile, channels in (
+                    (7, 1, "14, 2", 384),
+                    (7, 1, "7, 4", 0),
+                    (5, 1, "14, 2", 0),
+                    (3, 2, "7, 2", 96),
+                    (7, 2, "7, 2", 0),
+                )
+            ),
+            *(
+                f"depthwise_grad_weight<{s}, {side}, {stride}, {width}, {columns}, {channels}>"
+                for s, width in (("BFloat16", 2), ("Half", 1), ("float", 2), ("double", 1))
+                for side, stride, columns, channels in (
+                    (7, 1, 14, 384),
+                    (5, 1, 7, 0),
+                    (3, 2, 7, 96),
+                )
+            ),
+            *(
+                f"depthwise_any<{s}, {way}>"
+                for s in (*FLOATS, *HALVES)
+                for way in ("true", "false")
+            ),
+            *(f"depthwise_grad_weight_any<{s}>" for s in (*FLOATS, *HALVES)),
+        ),
+        *each(
+            "DepthwisePartsArguments", *(f"add_depthwise_parts<{s}>" for s in (*FLOATS, *HALVES))
+        ),
+    ],
     "compress.cu": list(compress()),
     "multinomial.cu": list(multinomial()),
     "nextafter.cu": each("NeighbourArguments", "neighbours<Half>", "neighbours<BFloat16>"),

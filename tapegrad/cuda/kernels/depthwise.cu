@@ -1,166 +1,334 @@
-// Depthwise convolution with its channels last: each channel has a square kernel of its own, of K x K taps, without
-// stride and dilation. A thread has two neighbouring channels, and kStrip neighbouring places of a row at a time, so that
-// what it reads serves several of them. The gradient of the input is the same sum, by the taps in reverse.
+// uses: multiply_add.cuh
+// uses: reduce.cuh
+//
+// Convolutions of two dimensions in which each channel has a window of its own, and their derivatives. Channels lie last:
+// neighbouring threads have neighbouring channels, kWidth each. The weights of a channel lie beside each other.
+//
+// Windows of kSide x kSide and a stride that is known are computed from registers: a thread makes kRows x kColumns
+// results of its channels, and reads each row of the input that a row of the window sees once. The number of
+// channels may be known as well (kChannels, else 0): steps between columns are parts of instructions then.
 
 struct DepthwiseArguments {
-  const void* x;     // [batch, height, width, channels]
-  const void* w;     // [channels, K, K]; for the gradient of weights the gradient of the output
-  const void* bias;  // null where there is none
-  void* y;           // [batch, out_height, out_width, channels], or parts [chunks, K, K, channels] of float
-  void* sums;        // the gradient of the weights
-  int64 channels;
-  int64 rows;        // of all outputs
-  int64 span;        // that a block takes
-  int64 chunks, tiles;
-  int height, width, out_height, out_width, padding, reversed;
+  int64 batch, channels;
+  int64 in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];  // height and width
+  const void *first, *second, *bias;  // the factors in the order of the op; bias may be null
+  void* result;
+  int64 strips, bands, rows;  // tiles of an image: beside each other, below each other, rows of a band
+  int64 parts;                // of the sums of weights' gradients, each with a result of its own
+  int lanes, chunks, groups;  // threads beside each other in channels, blocks of them, tiles at a time
+  int flipped;                // whether the window is turned by half a turn
 };
 
-inline constexpr int kLanes = 16, kChannels = 2 * kLanes;  // of a block: two of each thread
-inline constexpr int kStrip = 8, kThreads = 256, kPartRows = 8;
+inline constexpr int kMostLanes = 64;
 
-struct Two {
-  float a, b;
-  __device__ void add(const Two& x, const Two& by) {
-    a = fmaf(x.a, by.a, a);
-    b = fmaf(x.b, by.b, b);
+template <int kChannels>
+__device__ inline int64 channel_count(const DepthwiseArguments& a) {
+  return kChannels ? int64(kChannels) : a.channels;
+}
+
+// Which channels a thread has, and which of what its block does at a time.
+struct DepthwiseThread {
+  int lane, group;
+  int64 chunk, block;
+
+  __device__ explicit DepthwiseThread(const DepthwiseArguments& a)
+      : lane(int(threadIdx.x % unsigned(a.lanes))),
+        group(int(threadIdx.x / unsigned(a.lanes))),
+        chunk(blockIdx.x % unsigned(a.chunks)),
+        block(blockIdx.x / unsigned(a.chunks)) {}
+  __device__ int64 blocks(const DepthwiseArguments& a) const {
+    return gridDim.x / unsigned(a.chunks);
   }
 };
 
-template <class S>
-__device__ inline Two load_two(const S* from) {
-  const auto pair = *reinterpret_cast<const Vector<S, 2>*>(from);
-  return {Storage<S>::load(pair.elements[0]), Storage<S>::load(pair.elements[1])};
+// Tiles below each other have neighbouring numbers: they read the same rows.
+struct DepthwiseTile {
+  int64 image;
+  int row, column;
+
+  __device__ DepthwiseTile(const DepthwiseArguments& a, int64 number, int rows, int columns) {
+    const int64 above = quotient(number, a.bands);
+    image = quotient(above, a.strips);
+    row = int(number - above * a.bands) * rows;
+    column = int(above - image * a.strips) * columns;
+  }
+};
+
+__device__ inline int limited(int n, int most) { return n < 0 ? 0 : n < most ? n : most; }
+
+// Bits of the columns of a strip that are in a row of so many, if the strip begins at a column of it.
+__device__ inline unsigned columns_inside(int begin, int columns) {
+  const unsigned first = limited(-begin, 31), end = limited(columns - begin, 31);
+  unsigned bits = ((1u << end) - 1) & ~((1u << first) - 1);
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(bits));  // is not computed again for each column
+#endif
+  return bits;
 }
 
-// A place of a row of two channels, and zero beside it.
-template <class S>
-__device__ inline Two load_place(const S* row, int place, int width, int64 channels) {
-  const bool is_inside = unsigned(place) < unsigned(width);
-  return is_inside ? load_two(row + place * channels) : Two{0, 0};
+// Neighbouring columns of a row of a tensor, zero outside of it.
+template <class S, int kWidth, int kCount>
+struct DepthwiseStrip {
+  static_assert(kCount < 32, "bits of a word");
+  using A = typename Storage<S>::Compute;
+  static constexpr bool kIsWord = kSame<S, BFloat16> && kWidth == 2;  // one instruction for each element
+  using Piece = Either<kIsWord, unsigned, Vector<S, kWidth>>;
+  Piece pieces[kCount];
+
+  __device__ void read(const S* x, int64 first, int64 channels, unsigned inside) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      pieces[j] = Piece{};
+      if (inside >> j & 1u) pieces[j] = *reinterpret_cast<const Piece*>(x + (first + j * channels));
+    }
+  }
+  __device__ A at(int j, int k) const {
+    if constexpr (kIsWord)
+      return __uint_as_float(k ? pieces[j] & 0xffff0000u : pieces[j] << 16);
+    else return Storage<S>::load(pieces[j].elements[k]);
+  }
+};
+
+// ---- results, and gradients of inputs where the stride is 1
+
+// The windows of a block's channels in shared memory, [taps][channels].
+template <class S, int kTaps, int kRow>
+__device__ void read_windows(const DepthwiseArguments& a, typename Storage<S>::Compute* windows,
+                             int64 first, int64 channels) {
+  const int64 left = a.channels - first;
+  const int count = int(left < channels ? left : channels) * kTaps;
+  const S* w = static_cast<const S*>(a.second) + first * kTaps;
+  for (int e = threadIdx.x; e < count; e += blockDim.x) {
+    const int channel = e / kTaps, tap = e % kTaps;
+    windows[(a.flipped ? kTaps - 1 - tap : tap) * kRow + channel] = Storage<S>::load(w[e]);
+  }
 }
 
-template <class S, int K>
+template <class S, int kSide, int kStride, int kWidth, int kColumns, int kRows, int kChannels>
 __device__ void depthwise(const DepthwiseArguments& a) {
-  __shared__ Two taps[K * K][kLanes];
-  const int64 chunk = blockIdx.x / a.tiles, tile = blockIdx.x - chunk * a.tiles;
-  for (int e = threadIdx.x; e < K * K * kLanes; e += kThreads) {
-    const int tap = e / kLanes;
-    const int64 channel = tile * kChannels + 2 * (e % kLanes);
-    const int from = a.reversed ? K * K - 1 - tap : tap;
-    if (channel < a.channels) {
-      const S* w = static_cast<const S*>(a.w) + channel * (K * K) + from;
-      taps[tap][e % kLanes] = {Storage<S>::load(w[0]), Storage<S>::load(w[K * K])};
-    }
-  }
+  using A = typename Storage<S>::Compute;
+  constexpr int kInputs = (kColumns - 1) * kStride + kSide, kTaps = kSide * kSide;
+  constexpr int kRow = kMostLanes * kWidth + 2;  // so that few threads write to one bank
+  __shared__ Vector<A, kWidth> shared[kTaps * kRow / kWidth];
+  A* windows = shared[0].elements;
+  const DepthwiseThread thread(a);
+  const int64 in_block = int64(a.lanes) * kWidth;
+  read_windows<S, kTaps, kRow>(a, windows, thread.chunk * in_block, in_block);
   __syncthreads();
-  const int lane = threadIdx.x % kLanes;
-  const int64 channel = tile * kChannels + 2 * lane;
-  if (channel >= a.channels) return;
-  const Two bias = a.bias ? load_two(static_cast<const S*>(a.bias) + channel) : Two{0, 0};
-  const int strips = (a.out_width + kStrip - 1) / kStrip;
-  const int64 end = (a.rows < (chunk + 1) * a.span ? a.rows : (chunk + 1) * a.span) * strips;
-  for (int64 task = chunk * a.span * strips + threadIdx.x / kLanes; task < end;
-       task += kThreads / kLanes) {
-    const int64 row = task / strips, image = row / a.out_height;
-    const int begin = int(task - row * strips) * kStrip, top = int(row - image * a.out_height) - a.padding;
-    Two sums[kStrip];
+  const int64 channels = channel_count<kChannels>(a);
+  const int64 channel = thread.chunk * in_block + thread.lane * kWidth;
+  if (thread.group >= a.groups || channel >= channels) return;
+  const S* x = static_cast<const S*>(a.first) + channel;
+  const int64 tiles = a.batch * a.strips * a.bands, step = thread.blocks(a) * a.groups;
+  for (int64 number = thread.block * a.groups + thread.group; number < tiles; number += step) {
+    const DepthwiseTile tile(a, number, kRows, kColumns);
+    const int top = tile.row * kStride - int(a.padding[0]);
+    const int left = tile.column * kStride - int(a.padding[1]);
+    const unsigned inside = columns_inside(left, int(a.in[1]));
+    const int64 line = a.in[1] * channels;
+    int64 first = ((tile.image * a.in[0] + top) * a.in[1] + left) * channels;
+    A sums[kRows][kColumns][kWidth];
 #pragma unroll
-    for (int k = 0; k < kStrip; ++k) sums[k] = bias;
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) sums[r][c][k] = A(0);
 #pragma unroll 1
-    for (int i = 0; i < K; ++i) {
-      if (top + i < 0 || top + i >= a.height) continue;
-      const S* x = static_cast<const S*>(a.x) +
-                   (image * a.height + top + i) * a.width * a.channels + channel;
-      Two seen[kStrip + K - 1];
+    for (int i = 0; i < kSide; ++i, first += line) {
+      Vector<A, kWidth> taps[kSide];
 #pragma unroll
-      for (int k = 0; k < kStrip + K - 1; ++k)
-        seen[k] = load_place(x, begin - a.padding + k, a.width, a.channels);
+      for (int j = 0; j < kSide; ++j)
+        taps[j] = shared[((i * kSide + j) * kRow + thread.lane * kWidth) / kWidth];
 #pragma unroll
-      for (int j = 0; j < K; ++j) {
-        const Two tap = taps[i * K + j][lane];
+      for (int r = 0; r < kRows; ++r) {
+        if (unsigned(top + r * kStride + i) >= unsigned(a.in[0])) continue;
+        DepthwiseStrip<S, kWidth, kInputs> strip;
+        strip.read(x, first + r * kStride * line, channels, inside);
 #pragma unroll
-        for (int k = 0; k < kStrip; ++k) sums[k].add(seen[k + j], tap);
+        for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+          for (int j = 0; j < kSide; ++j)
+#pragma unroll
+            for (int k = 0; k < kWidth; ++k)
+              sums[r][c][k] = multiply_add(strip.at(c * kStride + j, k), taps[j].elements[k],
+                                           sums[r][c][k]);
       }
     }
-    S* y = static_cast<S*>(a.y) + (row * a.out_width + begin) * a.channels + channel;
+    S* y = static_cast<S*>(a.result) + channel +
+           ((tile.image * a.out[0] + tile.row) * a.out[1] + tile.column) * channels;
+    const int rows = int(a.out[0]) - tile.row, columns = int(a.out[1]) - tile.column;
+    A bias[kWidth];
 #pragma unroll
-    for (int k = 0; k < kStrip; ++k)
-      if (begin + k < a.out_width)
-        *reinterpret_cast<Vector<S, 2>*>(y + k * a.channels) = {Storage<S>::store(sums[k].a),
-                                                                Storage<S>::store(sums[k].b)};
+    for (int k = 0; k < kWidth; ++k)
+      bias[k] = a.bias ? Storage<S>::load(static_cast<const S*>(a.bias)[channel + k]) : A(0);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= rows) break;
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        if (c >= columns) break;
+        Vector<S, kWidth> piece;
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k)
+          piece.elements[k] = Storage<S>::store(sums[r][c][k] + bias[k]);
+        *reinterpret_cast<Vector<S, kWidth>*>(y + (r * a.out[1] + c) * channels) = piece;
+      }
+    }
   }
 }
 
-// The sums of a chunk of rows. A thread has a row of taps.
-template <class S, int K>
-__device__ void depthwise_weights(const DepthwiseArguments& a) {
-  constexpr int kGroups = kThreads / kLanes / K;  // rows at a time
-  __shared__ Two found[kGroups][K * K][kLanes];
-  const int64 chunk = blockIdx.x / a.tiles, tile = blockIdx.x - chunk * a.tiles;
-  const int lane = threadIdx.x % kLanes, i = threadIdx.x / kLanes % K;
-  const int group = threadIdx.x / (kLanes * K);
-  const int64 channel = tile * kChannels + 2 * lane;
-  const bool is_inside = channel < a.channels && group < kGroups;
-  Two sums[K];
-#pragma unroll
-  for (int j = 0; j < K; ++j) sums[j] = {0, 0};
-  const int64 end = a.rows < (chunk + 1) * a.span ? a.rows : (chunk + 1) * a.span;
-  for (int64 row = chunk * a.span + group; is_inside && row < end; row += kGroups) {
-    const int64 image = row / a.out_height;
-    const int from = int(row - image * a.out_height) - a.padding + i;
-    if (from < 0 || from >= a.height) continue;
-    const S* x = static_cast<const S*>(a.x) + (image * a.height + from) * a.width * a.channels + channel;
-    const S* grad = static_cast<const S*>(a.w) + row * a.out_width * a.channels + channel;
-    Two seen[kStrip + K - 1];
-#pragma unroll
-    for (int k = 0; k < K - 1; ++k) seen[k] = load_place(x, k - a.padding, a.width, a.channels);
-    for (int begin = 0; begin < a.out_width; begin += kStrip) {
-      Two grads[kStrip];
-#pragma unroll
-      for (int k = 0; k < kStrip; ++k) {
-        seen[K - 1 + k] = load_place(x, begin - a.padding + K - 1 + k, a.width, a.channels);
-        grads[k] = load_place(grad, begin + k, a.out_width, a.channels);
-      }
-#pragma unroll
-      for (int j = 0; j < K; ++j)
-#pragma unroll
-        for (int k = 0; k < kStrip; ++k) sums[j].add(seen[k + j], grads[k]);
-#pragma unroll
-      for (int k = 0; k < K - 1; ++k) seen[k] = seen[kStrip + k];
+// Any window, stride and dilation: each thread one result. kGradient: the gradient of the input, which reads the
+// outputs that saw it.
+template <class S, bool kGradient>
+__device__ void depthwise_any(const DepthwiseArguments& a) {
+  using A = typename Storage<S>::Compute;
+  const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64 place = quotient(element, a.channels), line = quotient(place, a.out[1]);
+  const int64 image = quotient(line, a.out[0]);
+  if (image >= a.batch) return;
+  const int64 channel = element - place * a.channels;
+  const int64 at[2] = {line - image * a.out[0], place - line * a.out[1]};
+  const S* x = static_cast<const S*>(a.first) + image * a.in[0] * a.in[1] * a.channels + channel;
+  const S* w = static_cast<const S*>(a.second) + channel * a.kernel[0] * a.kernel[1];
+  // Where a tap of dimension d reads, or -1.
+  const auto seen = [&](int d, int64 tap) {
+    int64 to = kGradient ? at[d] + a.padding[d] - tap * a.dilation[d]
+                         : at[d] * a.stride[d] + tap * a.dilation[d] - a.padding[d];
+    if (to < 0) return int64(-1);
+    if constexpr (kGradient) {
+      const int64 output = quotient(to, a.stride[d]);
+      if (output * a.stride[d] != to) return int64(-1);
+      to = output;
+    }
+    return to < a.in[d] ? to : int64(-1);
+  };
+  // Gradients without dilation: only each stride-th tap was on the place.
+  const auto first_tap = [&](int d) {
+    return kGradient && a.dilation[d] == 1 ? (at[d] + a.padding[d]) % a.stride[d] : 0;
+  };
+  const auto tap_step = [&](int d) { return kGradient && a.dilation[d] == 1 ? a.stride[d] : 1; };
+  A sum = a.bias ? Storage<S>::load(static_cast<const S*>(a.bias)[channel]) : A(0);
+  const int64 first = first_tap(1), step = tap_step(1);
+  for (int64 i = first_tap(0); i < a.kernel[0]; i += tap_step(0)) {
+    const int64 row = seen(0, i);
+    if (row < 0) continue;
+    for (int64 j = first; j < a.kernel[1]; j += step) {
+      const int64 column = seen(1, j);
+      if (column < 0) continue;
+      sum = multiply_add(Storage<S>::load(x[(row * a.in[1] + column) * a.channels]),
+                         Storage<S>::load(w[i * a.kernel[1] + j]), sum);
     }
   }
-  if (group < kGroups)
-#pragma unroll
-    for (int j = 0; j < K; ++j) found[group][i * K + j][lane] = sums[j];
-  __syncthreads();
-  for (int e = threadIdx.x; e < K * K * kLanes; e += kThreads) {
-    const int tap = e / kLanes;
-    const int64 to = tile * kChannels + 2 * (e % kLanes);
-    if (to >= a.channels) continue;
-    Two sum = found[0][tap][e % kLanes];
-    for (int g = 1; g < kGroups; ++g) {
-      sum.a += found[g][tap][e % kLanes].a;
-      sum.b += found[g][tap][e % kLanes].b;
-    }
-    *reinterpret_cast<Two*>(static_cast<float*>(a.y) + (chunk * (K * K) + tap) * a.channels + to) = sum;
-  }
+  static_cast<S*>(a.result)[element] = Storage<S>::store(sum);
 }
 
-// The sums of all chunks.
-template <class S, int K>
-__device__ void depthwise_parts(const DepthwiseArguments& a) {
-  constexpr int kColumns = kThreads / kPartRows;
-  __shared__ float found[kPartRows][kColumns];
-  const int column = threadIdx.x % kColumns, part = threadIdx.x / kColumns;
-  const int64 count = a.channels * (K * K), at = int64(blockIdx.x) * kColumns + column;
-  float sum = 0;
-  if (at < count)
-    for (int64 chunk = part; chunk < a.chunks; chunk += kPartRows)
-      sum += static_cast<const float*>(a.y)[chunk * count + at];
-  found[part][column] = sum;
+// ---- gradients of weights: a thread adds up a row of the window over its share of tiles. The parts are
+// [parts][taps][channels].
+
+template <class S, int kSide, int kStride, int kWidth, int kColumns, int kChannels>
+__device__ void depthwise_grad_weight(const DepthwiseArguments& a) {
+  using A = typename Storage<S>::Compute;
+  constexpr int kInputs = (kColumns - 1) * kStride + kSide;
+  const DepthwiseThread thread(a);
+  const int64 channels = channel_count<kChannels>(a);
+  const int64 channel = (thread.chunk * a.lanes + thread.lane) * kWidth;
+  const int i = thread.group % kSide, group = thread.group / kSide;
+  if (group >= a.groups || channel >= channels) return;
+  const S* x = static_cast<const S*>(a.first) + channel;
+  const S* grad = static_cast<const S*>(a.second) + channel;
+  A sums[kSide][kWidth];
+#pragma unroll
+  for (int j = 0; j < kSide; ++j)
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sums[j][k] = A(0);
+  const int64 tiles = a.batch * a.strips * a.bands, part = thread.block * a.groups + group;
+  for (int64 number = part; number < tiles; number += a.parts) {
+    const DepthwiseTile tile(a, number, int(a.rows), kColumns);
+    const int left = tile.column * kStride - int(a.padding[1]);
+    const unsigned inside = columns_inside(left, int(a.in[1]));
+    const unsigned graded = columns_inside(tile.column, int(a.out[1]));
+    const int top = i - int(a.padding[0]);
+    // Rows of the gradient whose window has its row i in the input.
+    int row = tile.row, stop = int(least(tile.row + a.rows, a.out[0]));
+    while (row < stop && row * kStride + top < 0) ++row;
+    while (row < stop && (stop - 1) * kStride + top >= int(a.in[0])) --stop;
+    int64 at = ((tile.image * a.in[0] + row * kStride + top) * a.in[1] + left) * channels;
+    int64 from = ((tile.image * a.out[0] + row) * a.out[1] + tile.column) * channels;
+#pragma unroll 1
+    for (; row < stop; ++row) {
+      DepthwiseStrip<S, kWidth, kColumns> grads;
+      grads.read(grad, from, channels, graded);
+      DepthwiseStrip<S, kWidth, kInputs> strip;
+      strip.read(x, at, channels, inside);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+        for (int j = 0; j < kSide; ++j)
+#pragma unroll
+          for (int k = 0; k < kWidth; ++k)
+            sums[j][k] = multiply_add(grads.at(c, k), strip.at(c * kStride + j, k), sums[j][k]);
+      at += kStride * a.in[1] * channels;
+      from += a.out[1] * channels;
+    }
+  }
+  A* result = static_cast<A*>(a.result) + (part * kSide + i) * kSide * channels + channel;
+#pragma unroll
+  for (int j = 0; j < kSide; ++j)
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) result[j * channels + k] = sums[j][k];
+}
+
+// Any window, stride and dilation: a thread has one tap of one channel. Bands are places of an image, a part of which
+// a thread adds up.
+template <class S>
+__device__ void depthwise_grad_weight_any(const DepthwiseArguments& a) {
+  using A = typename Storage<S>::Compute;
+  const DepthwiseThread thread(a);
+  const int64 channel = thread.chunk * a.lanes + thread.lane, taps = a.kernel[0] * a.kernel[1];
+  const int64 row_of_parts = quotient(thread.block, taps), tap = thread.block - row_of_parts * taps;
+  const int64 part = row_of_parts * a.groups + thread.group;
+  if (thread.group >= a.groups || channel >= a.channels) return;
+  const int64 i = quotient(tap, a.kernel[1]), j = tap - i * a.kernel[1];
+  const S* x = static_cast<const S*>(a.first) + channel;
+  const S* grad = static_cast<const S*>(a.second) + channel;
+  const int64 places = a.batch * a.out[0] * a.out[1];
+  A sum = 0;
+  for (int64 place = part; place < places; place += a.parts) {
+    const int64 line = quotient(place, a.out[1]), image = quotient(line, a.out[0]);
+    const int64 row = (line - image * a.out[0]) * a.stride[0] + i * a.dilation[0] - a.padding[0];
+    const int64 column = (place - line * a.out[1]) * a.stride[1] + j * a.dilation[1] - a.padding[1];
+    if (row < 0 || row >= a.in[0] || column < 0 || column >= a.in[1]) continue;
+    sum = multiply_add(
+        Storage<S>::load(grad[place * a.channels]),
+        Storage<S>::load(x[((image * a.in[0] + row) * a.in[1] + column) * a.channels]), sum);
+  }
+  static_cast<A*>(a.result)[(part * taps + tap) * a.channels + channel] = sum;
+}
+
+// The parts, added up in one order; the result is [channels][taps]. A warp has neighbouring elements, and each warp of a block its
+// share of the parts.
+struct DepthwisePartsArguments {
+  int64 channels, taps, parts;
+  const void* x;
+  void* y;
+};
+template <class S>
+__device__ void add_depthwise_parts(const DepthwisePartsArguments& a) {
+  using A = typename Storage<S>::Compute;
+  __shared__ A of_warps[kMostWarps][kWarp];
+  const int64 count = a.channels * a.taps, element = int64(blockIdx.x) * kWarp + lane_number();
+  const int warps = blockDim.x / kWarp;
+  A sum = 0;
+  if (element < count) {
+    const A* x = static_cast<const A*>(a.x) + element;
+#pragma unroll 4
+    for (int64 part = warp_number(); part < a.parts; part += warps) sum += x[part * count];
+  }
+  of_warps[warp_number()][lane_number()] = sum;
   __syncthreads();
-  if (part > 0 || at >= count) return;
-  for (int k = 1; k < kPartRows; ++k) sum += found[k][column];
-  const int64 tap = at / a.channels, channel = at - tap * a.channels;
-  static_cast<S*>(a.sums)[channel * (K * K) + tap] = Storage<S>::store(sum);
+  if (warp_number() > 0 || element >= count) return;
+  for (int warp = 1; warp < warps; ++warp) sum += of_warps[warp][lane_number()];
+  const int64 tap = quotient(element, a.channels), channel = element - tap * a.channels;
+  static_cast<S*>(a.y)[channel * a.taps + tap] = Storage<S>::store(sum);
 }
