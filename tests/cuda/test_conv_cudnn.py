@@ -82,13 +82,6 @@ def used(before, count):
     assert _C._cuda_dnn_convolutions() - before == count, _C._cuda_dnn_refusal()
 
 
-def has_own_kernels(x, w, options, dtype, last=True):
-    """Whether a convolution is one that test_depthwise.py is about."""
-    is_plain = len(x) == 4 and "stride" not in options and options.get("padding", 0) < w[2]
-    is_depthwise = options.get("groups") == x[1] == w[0] and w[2] == w[3] in (3, 5, 7)
-    return is_plain and is_depthwise and dtype != torch.float64 and (last or x[1] >= 16)
-
-
 def tensors(x, w, biases=None):
     torch.manual_seed(0)
     return [torch.randn(x), torch.randn(w), *([torch.randn(biases)] if biases else [])]
@@ -126,7 +119,7 @@ def test_channels_last(x, w, options, biased, dtype):
         for t in tensors(x, w, w[0] if biased else None)
     ]
     found = check(lambda *given: F.conv2d(*given, **options), operands, dtype)
-    used(before, 0 if has_own_kernels(x, w, options, dtype) else 3)
+    used(before, 3)
     assert found[0].is_contiguous(memory_format=LAST)
     assert found[1].is_contiguous(memory_format=LAST)
 

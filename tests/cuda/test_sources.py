@@ -409,15 +409,6 @@ INSTANCES = {
             for s in FLOATS
         ),
     ),
-    "depthwise.cu": each(
-        "DepthwiseArguments",
-        *(
-            f"{name}<{s}, {size}>"
-            for name in ("depthwise", "depthwise_weights", "depthwise_parts")
-            for s in ("float", *HALVES)
-            for size in (3, 5, 7)
-        ),
-    ),
     "batch_norm.cu": [
         *each("ReduceArguments<4>", *(f"reduce_rows<BatchSums<{s}, {s}>, 2>" for s in FLOATS)),
         *each(
