@@ -151,8 +151,10 @@ void save_factors(Node& node, const Tensor& a, const Tensor& b) {
   if (node.needs(first)) node.save_input(1, b);
 }
 
-// a and b of equal rank >= 2; batch dimensions broadcast.
-Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Tensor& b) {
+// a and b of equal rank >= 2; batch dimensions broadcast. `by_columns` is whether b's gradient is to be in the order
+// of a transposed weight.
+Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Tensor& b,
+                bool by_columns = false) {
   check_dtypes(op, a, b);
   check_inner(op, a, b);
   DimVector sizes;
@@ -163,7 +165,7 @@ Tensor multiply(const char* op, const EntryKind& kind, const Tensor& a, const Te
   Tensor out = empty(op, sizes, a.dtype(), a->device());
   multiply_into(out, a, b, 1, 0);
   if (should_record(a, b))
-    save_factors(record<MatmulBackward>({&a, &b}, out, 2, kind, is_by_columns(b)), a, b);
+    save_factors(record<MatmulBackward>({&a, &b}, out, 2, kind, by_columns), a, b);
   return out;
 }
 
@@ -177,7 +179,7 @@ bool is_bias(const Tensor& x, const Tensor& out, Scalar beta, Scalar alpha) {
 }
 
 Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const Tensor& a,
-                   const Tensor& b, Scalar beta, Scalar alpha) {
+                   const Tensor& b, Scalar beta, Scalar alpha, bool by_columns = false) {
   check_dtypes(op, a, b);
   check_dtypes(op, x, a);
   check_inner(op, a, b);
@@ -204,8 +206,7 @@ Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const
   }
   if (should_record(x, a, b))
     save_factors(
-        record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha, has_bias, is_by_columns(b)),
-        a, b);
+        record<AddmmBackward>({&x, &a, &b}, out, 2, kind, beta, alpha, has_bias, by_columns), a, b);
   return out;
 }
 
@@ -217,11 +218,11 @@ DimVector without(Sizes sizes, size_t position) {
 
 // Leading dimensions of a fold into its rows when b is one matrix: one large product, and one for
 // each gradient, which is worth a copy of a.
-Tensor fold_rows(const Tensor& a, const Tensor& b) {
+Tensor fold_rows(const Tensor& a, const Tensor& b, bool by_columns = false) {
   DimVector sizes(a.sizes());
   sizes.back() = b.size(1);
   Tensor rows = reshape(a, DimVector{-1, a.size(a.dim() - 1)});
-  return unsafe_view(multiply("matmul", mm_entry, rows, b), sizes);
+  return unsafe_view(multiply("matmul", mm_entry, rows, b, by_columns), sizes);
 }
 
 Tensor align_rank(const Tensor& x, int64_t rank) {
@@ -352,17 +353,22 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     Tensor y = matmul(x, weight);
     return bias.defined() ? add(y, bias) : y;
   }
-  Tensor transposed = transpose(weight, 0, 1);
-  if (!bias.defined()) return matmul(x, transposed);
-  if (x.dim() == 2) return addmm(bias, x, transposed, 1, 1);
-  if (x.dim() > 2 && x.numel() > 0) {
-    check_inner("linear", x, transposed);
-    DimVector sizes(x.sizes());
-    sizes.back() = weight.size(0);
-    Tensor rows = reshape(x, DimVector{-1, x.size(x.dim() - 1)});
-    return unsafe_view(addmm(bias, rows, transposed, 1, 1), sizes);
+  const Tensor transposed = transpose(weight, 0, 1);
+  const bool is_folded = x.dim() > 2 && x.numel() > 0, by_columns = is_by_columns(transposed);
+  if (is_folded) check_inner("linear", x, transposed);
+  if (!bias.defined()) {
+    if (x.dim() == 2) return multiply("matmul", mm_entry, x, transposed, by_columns);
+    return is_folded ? fold_rows(x, transposed, by_columns) : matmul(x, transposed);
   }
-  return add(matmul(x, transposed), bias);
+  const auto add_to_bias = [&](const Tensor& rows) {
+    check_dtypes("addmm", rows, transposed);
+    return add_product("addmm", addmm_entry, bias, rows, transposed, 1, 1, by_columns);
+  };
+  if (x.dim() == 2) return add_to_bias(x);
+  if (!is_folded) return add(matmul(x, transposed), bias);
+  DimVector sizes(x.sizes());
+  sizes.back() = weight.size(0);
+  return unsafe_view(add_to_bias(reshape(x, DimVector{-1, x.size(x.dim() - 1)})), sizes);
 }
 
 }  // namespace tapegrad

@@ -44,7 +44,7 @@ REFUSALS = (
     ),
     refusal(
         ["vmap"],
-        "add: vmap: inplace arithmetic is not possible",
+        "lerp: vmap: inplace arithmetic is not possible",
         "batch norm updates its running statistics, which are not vmapped over",
         models=["residual"],
     ),
