@@ -239,7 +239,9 @@ void reduce_blocks(const Plan& plan, const Blocks& blocks, int64_t begin, int64_
 
 // Few results, each of many elements: every thread folds a part of the line of every result.
 void reduce_parts(const Plan& plan, const Blocks& blocks, int64_t parts, int64_t factor) {
-  const int64_t slots = blocks.width * factor;
+  // With a gap between the states of two parts: threads that write to one cache line wait for each other.
+  constexpr int64_t kGap = 128;
+  const int64_t slots = blocks.width * factor + kGap / plan.kernel->state_bytes + 1;
   States states(*plan.kernel, parts * slots);
   // Parts begin at multiples of the factor, so that wide rows have whole numbers.
   const int64_t units = plan.line.size / factor;
