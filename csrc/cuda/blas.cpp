@@ -191,7 +191,7 @@ struct Kind {
   static int64_t flags(const Product& p) {
     int64_t flags = static_cast<int64_t>(p.dtype) << 8 | compute_type(p.dtype);
     for (bool flag : {p.a.transposed, p.b.transposed, p.bias != nullptr, p.row_sums != nullptr,
-                      allows_narrow_reduction(p.dtype)})
+                      allows_narrow_reduction(p.dtype), p.is_wide})
       flags = flags << 1 | flag;
     for (const void* data : {p.a.data, p.b.data, static_cast<const void*>(p.c)})
       flags = flags << 4 | std::countr_zero(alignment_of(data));
@@ -237,11 +237,11 @@ void set_preference(PreferenceHandle preference, int attribute, T value) {
 }
 
 // Of a matrix of rows x columns that is seen by columns.
-LayoutHandle create_layout(const Product& p, int64_t rows, int64_t columns, int64_t leading,
-                           int64_t batch_stride) {
+LayoutHandle create_layout(const Product& p, DType dtype, int64_t rows, int64_t columns,
+                           int64_t leading, int64_t batch_stride) {
   LayoutHandle layout;
   check_status(
-      library().functions.create_layout(&layout, element_type(p.dtype), static_cast<uint64_t>(rows),
+      library().functions.create_layout(&layout, element_type(dtype), static_cast<uint64_t>(rows),
                                         static_cast<uint64_t>(columns), leading),
       "cublasLtMatrixLayoutCreate");
   if (p.batch > 1) {
@@ -253,8 +253,8 @@ LayoutHandle create_layout(const Product& p, int64_t rows, int64_t columns, int6
 
 // A factor of rows x columns; see Note [Products by columns].
 LayoutHandle create_layout(const Product& p, const Factor& factor, int64_t rows, int64_t columns) {
-  return create_layout(p, factor.transposed ? rows : columns, factor.transposed ? columns : rows,
-                       factor.leading, factor.batch_stride);
+  return create_layout(p, p.dtype, factor.transposed ? rows : columns,
+                       factor.transposed ? columns : rows, factor.leading, factor.batch_stride);
 }
 
 PreferenceHandle create_preference(const Product& p) {
@@ -288,7 +288,8 @@ Plan make_plan(const Product& p, int device) {
   }
   plan.first = create_layout(p, p.b, p.k, p.n);
   plan.second = create_layout(p, p.a, p.m, p.k);
-  plan.result = create_layout(p, p.n, p.m, p.c_leading, p.c_batch_stride);
+  plan.result = create_layout(p, p.is_wide ? DType::Float32 : p.dtype, p.n, p.m, p.c_leading,
+                              p.c_batch_stride);
   const PreferenceHandle preference = create_preference(p);
   Candidate found;
   int count = 0;

@@ -41,10 +41,11 @@ int per_thread(const Product& p) {
 void multiply_with_kernel(const Product& p, int device) {
   const int per = per_thread(p);
   static auto& cache = *new KernelCache;
-  const uint64_t key = static_cast<uint64_t>(p.dtype) << 4 | static_cast<uint64_t>(per);
+  const uint64_t key =
+      static_cast<uint64_t>(p.dtype) << 5 | uint64_t{p.is_wide} << 4 | static_cast<uint64_t>(per);
   const FunctionHandle kernel = cache.find(device, key, [&] {
     return concat("file matmul.cu\nProductArguments\nproduct<", kernel_type(p.dtype), ", ", per,
-                  ">");
+                  p.is_wide ? ", float>" : ">");
   });
   const int64_t tile = int64_t{kTileSide} * per;
   const int64_t tile_columns = tiles_in(p.n, tile), tiles = tiles_in(p.m, tile) * tile_columns;
@@ -188,14 +189,17 @@ Tensor copy_of_factor(const TensorImpl& x) {
 }
 
 // Output (..., m, n) is contiguous. Attributes: alpha, beta. A third input, of one product, is a contiguous row
-// to be added. A second output, of one product, takes the sums of the first input's rows.
+// to be added. A second output, of one product, takes the sums of the first input's rows. Outputs of float32 may
+// be of inputs of a half type, if there is no row to be added and they are no batch.
 void matmul(const OpCall& call) {
   const TensorImpl &a = call.in(0), &out = call.out();
   if (out.numel() == 0) return;
   const auto d = static_cast<size_t>(out.dim());
   const int64_t n = out.size(d - 1);
-  Product p{out.dtype(),           out.size(d - 2), n, a.size(d - 1),      factor_of(a),
-            factor_of(call.in(1)), out.data(),      n, call.attributes[0], call.attributes[1]};
+  Product p{a.dtype(),          out.size(d - 2),       n,          a.size(d - 1),
+            factor_of(a),       factor_of(call.in(1)), out.data(), n,
+            call.attributes[0], call.attributes[1]};
+  p.is_wide = out.dtype() != a.dtype();
   if (call.inputs.size() > 2) p.bias = call.in(2).data();
   if (call.outputs.size() > 1) p.row_sums = call.out(1).data();
   const int device = out.device().index;

@@ -49,7 +49,7 @@ struct LayerArguments {
   void* grad_bias;
   int64_t rows, length, groups;
   double eps;
-  int centred, lanes;
+  int centred, adds;
 };
 
 enum class LayerKernel : uint8_t {
@@ -62,9 +62,33 @@ enum class LayerKernel : uint8_t {
   Sums
 };
 
-FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const RowShape& shape) {
+// What kernels of the derivative are told beside the shape of a row, where it is unusual.
+struct Incoming {
+  DType dtype;  // of the gradient
+  bool adds;    // to what is there
+};
+
+std::string arguments_of(const Incoming& incoming, LayerKernel which, DType dtype) {
+  const bool is_usual = incoming.dtype == dtype;
+  const std::string type = concat(", ", kernel_type(incoming.dtype));
+  switch (which) {
+    case LayerKernel::BackwardRows:
+    case LayerKernel::BackwardRowsAndSums:
+      if (is_usual && !incoming.adds) return "";
+      return concat(incoming.adds ? ", true" : ", false", type);
+    case LayerKernel::BackwardLongRows:
+    case LayerKernel::ColumnSums:
+      return is_usual ? "" : type;
+    default:
+      return "";
+  }
+}
+
+FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const RowShape& shape,
+                                 const Incoming& incoming) {
   static auto& cache = *new KernelCache;
   uint64_t key = static_cast<uint64_t>(x.dtype()) << 4 | static_cast<uint64_t>(which);
+  key = key << 5 | static_cast<uint64_t>(incoming.dtype) << 1 | uint64_t{incoming.adds};
   if (shape.fits())
     key = key << 16 | static_cast<uint64_t>(shape.width) << 8 |
           static_cast<uint64_t>(shape.items) << 1 | shape.by_warp;
@@ -79,6 +103,7 @@ FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const R
           concat(", ", shape.by_warp ? "true" : "false", ", ", shape.width, ", ", shape.items);
     if (which == LayerKernel::BackwardRows) of_shape += ", false";
     if (which == LayerKernel::BackwardRowsAndSums) of_shape += ", true";
+    of_shape += arguments_of(incoming, which, x.dtype());
     // Its threads have few numbers to keep beside their row: fewer registers let more blocks run.
     const bool bounded = which == LayerKernel::BackwardRows && !shape.by_warp;
     return concat("file layer_norm.cu\nLayerArguments\n", kNames[static_cast<int>(which)], "<",
@@ -87,8 +112,10 @@ FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const R
 }
 
 void launch_layer(const TensorImpl& x, LayerKernel which, int64_t blocks, int threads,
-                  const LayerArguments& arguments, const RowShape& shape = {}) {
-  launch_with(find_layer_kernel(x, which, shape), x.device().index, blocks, threads, arguments);
+                  const LayerArguments& arguments, const Incoming& incoming,
+                  const RowShape& shape = {}) {
+  launch_with(find_layer_kernel(x, which, shape, incoming), x.device().index, blocks, threads,
+              arguments);
 }
 
 // Attributes: eps, whether centred, whether there is a weight, and a bias. Of x, weight, bias: y, mean, rstd.
@@ -114,14 +141,15 @@ void layer_norm(const OpCall& call) {
       RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 8 : 16);
   if (shape.fits())
     return launch_layer(x, LayerKernel::Rows, shape.blocks(arguments.rows), shape.threads,
-                        arguments, shape);
-  launch_layer(x, LayerKernel::LongRows, arguments.rows, kLongRowThreads, arguments);
+                        arguments, {x.dtype(), false}, shape);
+  launch_layer(x, LayerKernel::LongRows, arguments.rows, kLongRowThreads, arguments,
+               {x.dtype(), false});
 }
 
 // The gradients of weight and bias from the sums of groups.
 void add_up_groups(const TensorImpl& x, const LayerArguments& arguments) {
   launch_layer(x, LayerKernel::Sums, divide_up(arguments.length, kColumnLanes), kColumnThreads,
-               arguments);
+               arguments, {x.dtype(), false});
 }
 
 Tensor make_sums(const TensorImpl& x, LayerArguments& arguments) {
@@ -132,31 +160,37 @@ Tensor make_sums(const TensorImpl& x, LayerArguments& arguments) {
 }
 
 void backward_in_registers(const TensorImpl& x, LayerArguments& arguments, const RowShape& shape,
-                           bool wants_sums) {
+                           const Incoming& incoming, bool wants_sums) {
   int64_t blocks = shape.blocks(arguments.rows);
   if (!wants_sums)
-    return launch_layer(x, LayerKernel::BackwardRows, blocks, shape.threads, arguments, shape);
+    return launch_layer(x, LayerKernel::BackwardRows, blocks, shape.threads, arguments, incoming,
+                        shape);
   blocks = std::min(blocks, kEnoughThreads / shape.threads);
   arguments.groups = shape.by_warp ? blocks * (shape.threads / RowShape::kWarp) : blocks;
   const Tensor sums = make_sums(x, arguments);
-  launch_layer(x, LayerKernel::BackwardRowsAndSums, blocks, shape.threads, arguments, shape);
+  launch_layer(x, LayerKernel::BackwardRowsAndSums, blocks, shape.threads, arguments, incoming,
+               shape);
   add_up_groups(x, arguments);
 }
 
-void backward_of_long_rows(const TensorImpl& x, LayerArguments& arguments, bool wants_sums) {
+void backward_of_long_rows(const TensorImpl& x, LayerArguments& arguments, const Incoming& incoming,
+                           bool wants_sums) {
   if (arguments.out)
-    launch_layer(x, LayerKernel::BackwardLongRows, arguments.rows, kLongRowThreads, arguments);
+    launch_layer(x, LayerKernel::BackwardLongRows, arguments.rows, kLongRowThreads, arguments,
+                 incoming);
   if (!wants_sums) return;
   const int64_t strips = divide_up(arguments.length, kColumnLanes);
   arguments.groups =
       std::clamp<int64_t>(kEnoughBlocks / strips, 1, divide_up(arguments.rows, kLeastRows));
   const Tensor sums = make_sums(x, arguments);
-  launch_layer(x, LayerKernel::ColumnSums, strips * arguments.groups, kColumnThreads, arguments);
+  launch_layer(x, LayerKernel::ColumnSums, strips * arguments.groups, kColumnThreads, arguments,
+               incoming);
   add_up_groups(x, arguments);
 }
 
-// Attributes: whether centred, whether there is a weight, which gradients are wanted (of x, weight, bias). Of grad, x,
-// mean, rstd, weight: grad_x, grad_weight, grad_bias, those not wanted empty.
+// Attributes: whether centred, whether there is a weight, which gradients are wanted (of x, weight, bias), whether that
+// of x is added to what the first output holds, which is then the last input. Of grad, x, mean, rstd, weight: grad_x,
+// grad_weight, grad_bias, those not wanted empty.
 void layer_norm_backward(const OpCall& call) {
   check_dtype(call);
   const TensorImpl &grad = call.in(0), &x = call.in(1);
@@ -173,14 +207,16 @@ void layer_norm_backward(const OpCall& call) {
   arguments.rows = call.in(2).numel();
   arguments.length = x.numel() / arguments.rows;
   arguments.centred = call.integer(0) != 0;
+  arguments.adds = call.integer(5) != 0;
+  const Incoming incoming{grad.dtype(), arguments.adds != 0};
   const bool wants_sums = arguments.grad_weight || arguments.grad_bias;
   const int width = row_width(arguments.length, x.dtype(),
                               {arguments.x, arguments.grad, arguments.weight, arguments.out});
   constexpr int kMostThreads = 384;  // each takes up to 128 registers
   const RowShape shape =
       RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 4 : 16, kMostThreads);
-  if (shape.fits()) backward_in_registers(x, arguments, shape, wants_sums);
-  else backward_of_long_rows(x, arguments, wants_sums);
+  if (shape.fits()) backward_in_registers(x, arguments, shape, incoming, wants_sums);
+  else backward_of_long_rows(x, arguments, incoming, wants_sums);
 }
 
 // ---- channels -------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ struct Product {
   const void* bias = nullptr;
   int64_t batch = 1, c_batch_stride = 0;
   void* row_sums = nullptr;  // of a, m of them; with products that are no batch and have no bias
+  bool is_wide = false;      // c and the sums are of float32, the factors of a half type
 };
 
 // On the current stream of the device, by whatever is fastest.

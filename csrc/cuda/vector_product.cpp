@@ -107,23 +107,28 @@ Reading reading_of(const Product& p) {
   return r;
 }
 
-FunctionHandle find_kernel(const Reading& r, DType dtype, int device) {
+// What kernels have after their other arguments, of the type that they write.
+const char* result_type(const Product& p) { return p.is_wide ? ", float>" : ">"; }
+
+FunctionHandle find_kernel(const Reading& r, const Product& p, int device) {
   static auto& cache = *new KernelCache;
-  const uint64_t key = static_cast<uint64_t>(dtype) << 16 | static_cast<uint64_t>(r.group) << 6 |
-                       static_cast<uint64_t>(r.width) << 1 | static_cast<uint64_t>(r.along_depth);
+  const uint64_t key = static_cast<uint64_t>(p.dtype) << 17 | uint64_t{p.is_wide} << 16 |
+                       static_cast<uint64_t>(r.group) << 6 | static_cast<uint64_t>(r.width) << 1 |
+                       static_cast<uint64_t>(r.along_depth);
   return cache.find(device, key, [&] {
     const std::string group = r.along_depth ? concat(", ", r.group) : "";
     return concat("file vector_product.cu\nVectorArguments\n",
-                  r.along_depth ? "vector_rows<" : "vector_columns<", kernel_type(dtype), group,
-                  ", ", r.width, ">");
+                  r.along_depth ? "vector_rows<" : "vector_columns<", kernel_type(p.dtype), group,
+                  ", ", r.width, result_type(p));
   });
 }
 
-void add_parts(const VectorArguments& a, DType dtype, int device) {
+void add_parts(const VectorArguments& a, const Product& p, int device) {
   static auto& cache = *new KernelCache;
-  const FunctionHandle kernel = cache.find(device, static_cast<uint64_t>(dtype), [&] {
-    return concat("file vector_product.cu\nVectorArguments\nvector_parts<", kernel_type(dtype),
-                  ">");
+  const uint64_t key = static_cast<uint64_t>(p.dtype) << 1 | uint64_t{p.is_wide};
+  const FunctionHandle kernel = cache.find(device, key, [&] {
+    return concat("file vector_product.cu\nVectorArguments\nvector_parts<", kernel_type(p.dtype),
+                  result_type(p));
   });
   launch_with(kernel, device, divided(a.batches * a.outputs, kVectorThreads), kVectorThreads, a);
 }
@@ -146,14 +151,16 @@ void multiply_vector(const Product& p, int device) {
                   Device{DeviceType::CUDA, static_cast<uint8_t>(device)});
     a.parts = parts->data();
   }
-  launch_with(find_kernel(r, p.dtype, device), device, a.batches * a.blocks * a.splits,
-              kVectorThreads, a);
-  if (a.splits > 1) add_parts(a, p.dtype, device);
+  launch_with(find_kernel(r, p, device), device, a.batches * a.blocks * a.splits, kVectorThreads,
+              a);
+  if (a.splits > 1) add_parts(a, p, device);
 }
 
 void sum_rows(const Product& p, int device) {
   const Factor ones{nullptr, 1}, columns{p.a.data, p.a.leading, !p.a.transposed};
-  multiply_vector({p.dtype, 1, p.m, p.k, ones, columns, p.row_sums, p.m}, device);
+  Product sums{p.dtype, 1, p.m, p.k, ones, columns, p.row_sums, p.m};
+  sums.is_wide = p.is_wide;
+  multiply_vector(sums, device);
 }
 
 }  // namespace tapegrad::cuda

@@ -38,12 +38,23 @@ namespace tapegrad {
 
 namespace {
 
-// sum += term, in place where that is safe. `sum` may be undefined.
-void add_into(Tensor& sum, Tensor term) {
+// See Note [Dtypes of gradients].
+void widen(Tensor& a, Tensor& b, DType dtype) {
+  for (DType each : {a.dtype(), b.dtype()})
+    if (itemsize(each) > itemsize(dtype)) dtype = each;
+  a = cast(a, dtype);
+  b = cast(b, dtype);
+}
+
+// sum += term, in place where that is safe. `sum` may be undefined. They are gradients for an edge.
+void add_into(Tensor& sum, Tensor term, const Edge& edge) {
   if (!sum.defined()) {
     sum = std::move(term);
     return;
   }
+  const DType dtype = edge.node->output_dtype(edge.output_number);
+  if (sum.dtype() != dtype || term.dtype() != dtype) [[unlikely]]
+    widen(sum, term, dtype);
   bool plain = !is_differentiating() && !batched_storages && sum.dtype() == term.dtype() &&
                same_sizes(sum.sizes(), term.sizes());
   if (plain && is_sole_owner(sum)) {
@@ -148,6 +159,9 @@ uint64_t last_sweep = 0;
 
 }  // namespace
 
+Tensor take_from_running(const Node& node, size_t input);
+static const bool kTakesWaiting = (take_waiting = take_from_running, true);
+
 Sweep::Sweep(std::span<const Tensor> roots, Targets& targets, SweepOptions options)
     : roots_(roots),
       targets_(targets),
@@ -160,11 +174,12 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
   if (!edge.node || !targets_.is_useful(edge.node.get())) return;
   if (lanes_in_use) [[unlikely]]
     send_across(edge, std::move(grad), lane_);
-  else add_into(waiting_.buffer(edge), std::move(grad));
+  else add_into(waiting_.buffer(edge), std::move(grad), edge);
 }
 
 [[gnu::always_inline]] inline void Sweep::compute_here(Pending& pending, Gradients grad_inputs) {
   Node& node = *pending.node;
+  computing_ = &node;
   UnwantedScope scope(node, targets_);
   if (node.has_hooks() || sweep_watch || batched_storages) [[unlikely]]
     compute_watched(node, pending.buffers(), grad_inputs, options_.stepping);
@@ -173,12 +188,14 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
 
 [[gnu::always_inline]] inline void Sweep::send_here(Node& node, Gradients grad_inputs) {
   std::span<Edge> edges = node.edges();
+  const bool casts = options_.stepping || is_differentiating() || batched_storages;
   for (size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
     if (!edge.node || !grad_inputs[i].defined() || !targets_.is_useful(edge.node.get())) continue;
+    Tensor grad = validated(std::move(grad_inputs[i]), node, edge, casts);
     if (lanes_in_use) [[unlikely]]
-      send_across(edge, validated(std::move(grad_inputs[i]), node, edge), current_lane);
-    else add_into(waiting_.buffer(edge), validated(std::move(grad_inputs[i]), node, edge));
+      send_across(edge, std::move(grad), current_lane);
+    else add_into(waiting_.buffer(edge), std::move(grad), edge);
   }
 }
 
@@ -195,7 +212,7 @@ void Sweep::send_across(const Edge& edge, Tensor grad, Lane from) {
   if (to != lane_ && std::find(other_lanes_.begin(), other_lanes_.end(), to) == other_lanes_.end())
     other_lanes_.push_back(to);
   const LaneScope scope(to);
-  add_into(waiting_.buffer(edge), std::move(grad));
+  add_into(waiting_.buffer(edge), std::move(grad), edge);
 }
 
 void Sweep::join_lanes() {
@@ -218,8 +235,36 @@ void Sweep::join_lanes() {
   send_here(node, grad_inputs);
 }
 
+void Sweep::put_into_own_dtypes(Pending& pending) {
+  const Node& node = *pending.node;
+  if (!node.has_hooks() && !targets_.is_target(&node)) return;
+  const Gradients grads = pending.buffers();
+  for (size_t i = 0; i < grads.size(); ++i)
+    if (grads[i].defined()) grads[i] = cast(grads[i], node.output_dtype(i));
+}
+
+Tensor Sweep::give_waiting(const Node& node, size_t input) {
+  if (computing_ != &node || options_.stepping || options_.transposing || lanes_in_use) return {};
+  const Edge& edge = node.edges()[input];
+  Pending* const pending = waiting_.find(edge.node.get());
+  if (!pending) return {};
+  Tensor& sum = pending->buffers()[edge.output_number];
+  const bool is_usable = sum.defined() && is_sole_owner(sum) && sum.is_contiguous() &&
+                         sum.dtype() == edge.node->output_dtype(edge.output_number);
+  return is_usable ? std::exchange(sum, Tensor()) : Tensor();
+}
+
+Tensor take_from_running(const Node& node, size_t input) {
+  // Whether somebody looks at what the entry gives.
+  const bool is_seen = node.has_hooks() || (sweep_watch & kWatchAnomaly);
+  if (!running || is_seen || is_differentiating() || batched_storages) return {};
+  return running->sweep_.give_waiting(node, input);
+}
+
 [[gnu::always_inline]] inline void Sweep::run(Pending& pending) {
   Node& node = *pending.node;
+  if (node.takes_other_dtypes()) [[unlikely]]
+    put_into_own_dtypes(pending);
   if (node.has_hooks() || node.is_accumulator())
     annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
   if (node.has_hooks()) store_retained(node, pending.buffers(), targets_, options_.create_graph);
@@ -243,8 +288,9 @@ void Sweep::compute(Pending& pending, Gradients grad_inputs) {
 }
 void Sweep::send(Node& node, Gradients grad_inputs) { send_here(node, grad_inputs); }
 
-RunningScope::RunningScope(const Sweep& sweep)
-    : number_(sweep.number()),
+RunningScope::RunningScope(Sweep& sweep)
+    : sweep_(sweep),
+      number_(sweep.number()),
       roots_(sweep.roots()),
       targets_(&sweep.targets()),
       outer_(std::exchange(running, this)),
@@ -271,7 +317,7 @@ std::vector<bool> will_reach(std::span<Node* const> nodes) {
   return result;
 }
 
-Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
+Tensor validated(Tensor grad, const Node& consumer, const Edge& edge, bool casts) {
   const Node& producer = *edge.node;
   if (is_batched(grad)) [[unlikely]]
     grad = sum_finished_batches(grad, producer);
@@ -283,7 +329,9 @@ Tensor validated(Tensor grad, const Node& consumer, const Edge& edge) {
                    " for a value of shape ", to_string(sizes), "; recorded at ", consumer.line());
     grad = sum_to_size(grad, sizes);
   }
-  if (grad.dtype() != dtype) grad = cast(grad, dtype);
+  if (grad.dtype() != dtype &&
+      (casts || !producer.takes_gradient(grad.dtype(), edge.output_number, consumer)))
+    grad = cast(grad, dtype);
   if (device_storages) grad = to_device(grad, producer.output_device(edge.output_number));
   return grad;
 }

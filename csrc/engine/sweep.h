@@ -46,6 +46,8 @@ class Sweep {
   const Waiting& waiting() const { return waiting_; }
   std::span<const Tensor> roots() const { return roots_; }
   const Targets& targets() const { return targets_; }
+  // What waits for an edge of the entry that is running, if it may be added to in place: see take_waiting.
+  Tensor give_waiting(const Node& node, size_t input);
   // Makes the caller's lane wait for what was put into others, whose results it may use: see Note [Lanes].
   void join_lanes();
   uint64_t number() const { return number_; }
@@ -56,6 +58,8 @@ class Sweep {
   void send_here(Node& node, Gradients grad_inputs);
   void run_entry(Pending& pending);
   void send_across(const Edge& edge, Tensor grad, Lane from);
+  // Before somebody looks: see Note [Dtypes of gradients].
+  void put_into_own_dtypes(Pending& pending);
   // Where an entry runs: see Note [Lanes].
   Lane lane_of(const Node& node) const {
     return lanes_are_captured && node.is_accumulator() ? lane_ : node.lane();
@@ -67,14 +71,15 @@ class Sweep {
   SourceLine line_;  // where it was started
   uint64_t number_;
   Waiting waiting_;
-  Lane lane_ = current_lane;       // the caller's
-  std::vector<Lane> other_lanes_;  // in which entries have run
+  const Node* computing_ = nullptr;  // the entry whose gradients are being computed, or were last
+  Lane lane_ = current_lane;         // the caller's
+  std::vector<Lane> other_lanes_;    // in which entries have run
 };
 
 // While it lives, a sweep is the one that runs on this thread. Derivatives take operands as they are.
 class RunningScope {
  public:
-  explicit RunningScope(const Sweep& sweep);
+  explicit RunningScope(Sweep& sweep);
   ~RunningScope();
   RunningScope(const RunningScope&) = delete;
   RunningScope& operator=(const RunningScope&) = delete;
@@ -82,7 +87,9 @@ class RunningScope {
  private:
   friend uint64_t current_sweep();
   friend std::vector<bool> will_reach(std::span<Node* const> nodes);
+  friend Tensor take_from_running(const Node& node, size_t input);
 
+  Sweep& sweep_;
   uint64_t number_;
   std::span<const Tensor> roots_;
   const Targets* targets_;
@@ -99,9 +106,9 @@ uint64_t current_sweep();
 std::vector<bool> will_reach(std::span<Node* const> nodes);
 
 // A gradient must have the shape and dtype of the value it belongs to. Broadcast dimensions are
-// summed away, and so are batches of a vmap that the value knows nothing of; dtypes are cast.
-// Anything else is an error of the op that made it.
-Tensor validated(Tensor grad, const Node& consumer, const Edge& edge);
+// summed away, and so are batches of a vmap that the value knows nothing of; dtypes are cast, those that
+// the entry takes as they are only where `casts` is set. Anything else is an error of the op that made it.
+Tensor validated(Tensor grad, const Node& consumer, const Edge& edge, bool casts = true);
 
 // Runs one entry by itself: the gradients of its inputs for those of its outputs, undefined where there
 // is none. No hooks, and nothing is released. At a leaf's entry the gradient is accumulated.

@@ -125,6 +125,16 @@ void Node::stamp() {
     if (edge.node && edge.node->is_collected_) is_collected_ = true;
 }
 
+DType Node::leaf_dtype(size_t input) const {
+  const Edge* edge = &edges()[input];
+  const DType own = edge->node->output_dtype(edge->output_number);
+  while (edge->node && edge->node->gradient_dtypes() == GradientDtypes::Any &&
+         !edge->node->has_hooks())
+    edge = &edge->node->edges()[0];
+  const bool arrives = edge->node && edge->node->is_accumulator();
+  return arrives ? edge->node->output_dtype(edge->output_number) : own;
+}
+
 Tensor Node::saved(size_t i) const {
   TAPEGRAD_CHECK(
       !released_, "backward: trying to backward through the graph a second time: ", name(),

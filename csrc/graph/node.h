@@ -49,6 +49,9 @@ struct RunningPart {
   Node* output = nullptr;
 };
 inline thread_local RunningPart running_part;
+// Set by the engine: hands over what waits for an input of the entry that a sweep is running, to be added to in place
+// and given back as the gradient of that input. Undefined where nothing waits, or where others hold it as well.
+inline Tensor (*take_waiting)(const Node& node, size_t input) = nullptr;
 // How many sweeps are running on this thread, one inside the other.
 inline thread_local uint32_t sweeps_running = 0;
 
@@ -138,6 +141,36 @@ class Node {
     const Output& output = outputs()[i];
     return {reinterpret_cast<const int64_t*>(outputs().data()) + output.sizes_begin, output.rank};
   }
+
+  // Note [Dtypes of gradients]
+  // A gradient has the dtype of the value that it belongs to. Around casts, which mixed precision is full of,
+  // that would cost passes over memory: a product could write the gradient of a cast weight in the dtype of the
+  // weight at once, and a norm whose result was cast could read the gradient of that as it is. So some entries
+  // give or take other dtypes, and say so when they are recorded:
+  // - Widens: it gives gradients of float32 for inputs of a half type, where they go to a leaf of float32;
+  // - Halves: its derivative reads half types beside values of float32;
+  // - Any: it hands its gradient on with no more than another shape, like a cast or a transpose.
+  // A gradient that goes from the first or third kind to the second or third, or that is narrower than its value, is
+  // left as it is. All others are rounded to the dtype of their value, as PyTorch does. What adds up is added in the
+  // widest dtype, and whoever looks at the gradient of an entry (hooks, retain_grad, grad) gets that of the value. A
+  // sweep that is recorded, or that is run step by step, casts everything.
+  enum class GradientDtypes : uint8_t { Own, Widens, Halves, Any };
+  GradientDtypes gradient_dtypes() const { return gradient_dtypes_; }
+  void set_gradient_dtypes(GradientDtypes dtypes) { gradient_dtypes_ = dtypes; }
+  bool takes_other_dtypes() const { return gradient_dtypes_ >= GradientDtypes::Halves; }
+  // Whether a gradient of an output, given by a later entry, may be of this dtype, other than the output's.
+  bool takes_gradient(DType dtype, size_t output, const Node& from) const {
+    if (!takes_other_dtypes()) return false;
+    const DType own = output_dtype(output);
+    if (gradient_dtypes_ == GradientDtypes::Halves)
+      return is_reduced_float(dtype) && own == DType::Float32;
+    const bool is_given = from.gradient_dtypes_ == GradientDtypes::Widens ||
+                          from.gradient_dtypes_ == GradientDtypes::Any;
+    return is_floating(dtype) && is_floating(own) && (is_given || itemsize(dtype) < itemsize(own));
+  }
+  // The dtype in which the gradient of an input ends up in a leaf, if there are only entries in between that hand it
+  // on; else that of the input.
+  DType leaf_dtype(size_t input) const;
 
   // Whether there is something to look up in hooks.h.
   bool has_hooks() const { return has_hooks_; }
@@ -233,7 +266,8 @@ class Node {
   bool is_forward_only_ : 1 = false;
   bool is_collected_ : 1 = false;
   bool has_outer_vmaps_ : 1 = false;  // outputs differ over several batches
-  uint8_t spare_ : 5 = 0;             // so that the byte is written whole
+  GradientDtypes gradient_dtypes_ : 2 = GradientDtypes::Own;
+  uint8_t spare_ : 3 = 0;  // so that the byte is written whole
   Lane lane_ = 0;
 };
 

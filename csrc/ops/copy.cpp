@@ -40,7 +40,12 @@ struct RearrangedBackward final : Entry<clone_entry> {
 };
 
 struct ToCopyBackward final : Entry<to_copy_entry> {
-  void vjp(Gradients grads, Gradients grad_inputs) override { grad_inputs[0] = grads[0]; }
+  // A wider gradient is left to the sweep: see Note [Dtypes of gradients]. Others are rounded, whatever comes before x.
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    const Edge& edge = edges()[0];
+    const DType dtype = edge.node->output_dtype(edge.output_number);
+    grad_inputs[0] = itemsize(dtype) > itemsize(output_dtype(0)) ? grads[0] : cast(grads[0], dtype);
+  }
 };
 
 // self.copy_(from): what self held before is gone, and so is its gradient.
@@ -182,7 +187,8 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
   if (is_complex(dtype)) fail_unsupported_dtype("to", dtype);
   Tensor y = empty_like_layout(x, dtype, format);
   copy_into(y, x);
-  if (is_floating(dtype) && should_record(x)) record<ToCopyBackward>({&x}, y, 0);
+  if (is_floating(dtype) && should_record(x))
+    record<ToCopyBackward>({&x}, y, 0).set_gradient_dtypes(Node::GradientDtypes::Any);
   return y;
 }
 

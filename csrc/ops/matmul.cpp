@@ -20,7 +20,8 @@ namespace tapegrad {
 namespace {
 
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta. One product may
-// have a row to be added as its third input, and on CUDA a second output for the sums of a's rows.
+// have a row to be added as its third input, and on CUDA a second output for the sums of a's rows. Its
+// outputs may be of float32 there where its inputs are of a half type.
 const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts);
 
 // One factor is kept for the gradient of the other.
@@ -92,20 +93,39 @@ bool is_by_columns(const Tensor& x) {
          x.size(1) > 1;
 }
 
+// Whether the gradient of an input, for which the incoming one is g, is better written in float32 than in the half
+// type of g: it goes to a parameter that was cast. See Note [Dtypes of gradients].
+bool is_wide(const Node& node, size_t input, const Tensor& g) {
+  return is_reduced_float(g.dtype()) && g->device().type == DeviceType::CUDA && g.dim() == 2 &&
+         g.numel() > 0 && !is_differentiating() && !batched_storages && !is_vmap_running() &&
+         node.leaf_dtype(input) == DType::Float32;
+}
+
+// a @ b, of float32 where that is asked for.
+Tensor product(const Tensor& a, const Tensor& b, bool wide) {
+  if (!wide || a.numel() == 0) return matmul(a, b);
+  const Tensor out = empty_like(a, DimVector{a.size(0), b.size(1)}, DType::Float32);
+  multiply_into(out, a, b, 1, 0);
+  return out;
+}
+
 // a^T @ g, for b's gradient, in the order in which b lies: where it goes to the weight that b is the transpose
 // of, it is kept as it is.
-Tensor grad_of_second(const Tensor& a, const Tensor& g, bool by_columns) {
-  return by_columns ? matrix_transpose(matmul(matrix_transpose(g), a))
-                    : matmul(matrix_transpose(a), g);
+Tensor grad_of_second(const Tensor& a, const Tensor& g, bool by_columns, bool wide) {
+  return by_columns ? matrix_transpose(product(matrix_transpose(g), a, wide))
+                    : product(matrix_transpose(a), g, wide);
 }
 
 // The product's gradients: g @ b^T and a^T @ g, for matrices and batches alike.
 struct MatmulBackward final : VariantEntry {
   MatmulBackward(const EntryKind& kind, bool by_columns)
-      : VariantEntry(kind), by_columns(by_columns) {}
+      : VariantEntry(kind), by_columns(by_columns) {
+    set_gradient_dtypes(GradientDtypes::Widens);
+  }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     if (needs(0)) grad_inputs[0] = matmul(grads[0], matrix_transpose(saved(1)));
-    if (needs(1)) grad_inputs[1] = grad_of_second(saved(0), grads[0], by_columns);
+    if (needs(1))
+      grad_inputs[1] = grad_of_second(saved(0), grads[0], by_columns, is_wide(*this, 1, grads[0]));
   }
   bool by_columns;  // b
 };
@@ -113,13 +133,18 @@ struct MatmulBackward final : VariantEntry {
 // beta * x + alpha * (a @ b)
 struct AddmmBackward final : VariantEntry {
   AddmmBackward(const EntryKind& kind, Scalar beta, Scalar alpha, bool has_bias, bool by_columns)
-      : VariantEntry(kind), beta(beta), alpha(alpha), has_bias(has_bias), by_columns(by_columns) {}
+      : VariantEntry(kind), beta(beta), alpha(alpha), has_bias(has_bias), by_columns(by_columns) {
+    set_gradient_dtypes(GradientDtypes::Widens);
+  }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
     if (needs(1)) grad_inputs[1] = scaled(matmul(g, matrix_transpose(saved(1))), alpha);
-    if (sums_with_product(g)) return multiply_and_sum(g, grad_inputs);
-    if (needs(0)) grad_inputs[0] = scaled(g, beta);
-    if (needs(2)) grad_inputs[2] = scaled(grad_of_second(saved(0), g, by_columns), alpha);
+    const bool wide_bias = has_bias && needs(0) && is_wide(*this, 0, g);
+    const bool wide = needs(2) && is_wide(*this, 2, g);
+    if (sums_with_product(g) && wide_bias == wide) return multiply_and_sum(g, wide, grad_inputs);
+    if (needs(0))
+      grad_inputs[0] = wide_bias ? sum(g, DimVector{0}, false, DType::Float32) : scaled(g, beta);
+    if (needs(2)) grad_inputs[2] = scaled(grad_of_second(saved(0), g, by_columns, wide), alpha);
   }
   // Whether the product for b's gradient gives the bias's as well.
   bool sums_with_product(const Tensor& g) const {
@@ -128,10 +153,11 @@ struct AddmmBackward final : VariantEntry {
            g.numel() > 0 && g.numel() < kWorthALaunch && !is_differentiating() &&
            !batched_storages && !is_vmap_running();
   }
-  void multiply_and_sum(const Tensor& g, Gradients grad_inputs) {
+  void multiply_and_sum(const Tensor& g, bool wide, Gradients grad_inputs) {
     const Tensor a = saved(0), factor = matrix_transpose(g);
-    const Tensor product = empty_like(g, DimVector{g.size(1), a.size(1)}, g.dtype());
-    const Tensor sums = empty_like(g, DimVector{g.size(1)}, g.dtype());
+    const DType dtype = wide ? DType::Float32 : g.dtype();
+    const Tensor product = empty_like(g, DimVector{g.size(1), a.size(1)}, dtype);
+    const Tensor sums = empty_like(g, DimVector{g.size(1)}, dtype);
     dispatch(matmul_op, {readable(factor), readable(a)}, {1, 0}, {product, sums});
     grad_inputs[0] = sums;
     grad_inputs[2] = matrix_transpose(product);

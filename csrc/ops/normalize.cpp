@@ -17,14 +17,16 @@ namespace tapegrad {
 namespace {
 
 const Op layer_norm_op("layer_norm", {"eps", "centred", "has_weight", "has_bias"});
+// On CUDA its first input may be of a half type beside others of float32, and its last input may be a tensor that it
+// adds the gradient of x to, which is also its first output.
 const Op layer_norm_backward_op("layer_norm_backward",
                                 {"centred", "has_weight", "wants_input", "wants_weight",
-                                 "wants_bias"},
+                                 "wants_bias", "adds"},
                                 kUnrecorded);
 const Op batch_norm_op("batch_norm", {"eps", "given", "has_weight", "has_bias"}, kOverwrites);
 const Op batch_norm_backward_op("batch_norm_backward",
-                                {"given", "has_weight", "wants_input", "wants_weight",
-                                 "wants_bias"},
+                                {"given", "has_weight", "wants_input", "wants_weight", "wants_bias",
+                                 "unused"},
                                 kUnrecorded);
 
 const std::initializer_list<SavedName> kNormSaved = {"input", "weight", "mean", "rstd"};
@@ -83,11 +85,15 @@ struct NormNode : VariantEntry {
     if (x.numel() == 0) return fill_zeros(grad_inputs, given, w);
     std::vector<Tensor> inputs{g, x, saved(2), saved(3)};
     if (w.defined()) inputs.push_back(device_operand(w));
-    const Tensor& affine = w.defined() ? w : inputs[2];
+    const Tensor affine = w.defined() ? w : inputs[2];
     const DType of_affine = affine_dtype(x.dtype());
-    Tensor grads[] = {output(needs(0), x, x.dtype()), output(wants_weight(), affine, of_affine),
+    const Tensor waiting = needs(0) && adds_up(x) ? take_waiting(*this, 0) : Tensor();
+    if (waiting.defined()) inputs.push_back(waiting);
+    Tensor grads[] = {waiting.defined() ? waiting : output(needs(0), x, x.dtype()),
+                      output(wants_weight(), affine, of_affine),
                       output(wants_bias(), bias_like(affine), of_affine)};
-    const Scalar attributes[] = {kind, w.defined(), needs(0), wants_weight(), wants_bias()};
+    const Scalar attributes[] = {kind,           w.defined(),  needs(0),
+                                 wants_weight(), wants_bias(), waiting.defined()};
     dispatch(op, inputs, attributes, grads);
     for (size_t i = 0; i < 3; ++i)
       grads[i] = narrowed(grads[i], i == 0 ? given.dtype() : affine_dtype(given.dtype()));
@@ -106,6 +112,8 @@ struct NormNode : VariantEntry {
   }
   // Of weight and bias, beside an x of a dtype.
   virtual DType affine_dtype(DType dtype) const { return dtype; }
+  // Whether the kernel can add the gradient of x to another one.
+  virtual bool adds_up(const Tensor&) const { return false; }
   // A tensor of the bias's shape.
   virtual Tensor bias_like(const Tensor& affine) const { return affine; }
 
@@ -114,15 +122,19 @@ struct NormNode : VariantEntry {
 };
 
 struct LayerNormBackward final : NormNode {
-  LayerNormBackward(double eps, bool has_weight, bool has_bias, int64_t dims, bool centred)
+  LayerNormBackward(double eps, bool has_weight, bool has_bias, int64_t dims, bool centred,
+                    bool reads_halves)
       : NormNode(centred ? layer_norm_entry : rms_norm_entry, eps, has_weight, has_bias),
         dims(dims),
-        centred(centred) {}
+        centred(centred) {
+    if (reads_halves) set_gradient_dtypes(GradientDtypes::Halves);
+  }
   DimVector normalized() const {
     DimVector list;
     for (int64_t d = -dims; d < 0; ++d) list.push_back(d);
     return list;
   }
+  bool adds_up(const Tensor& x) const override { return x->device().type == DeviceType::CUDA; }
   Tensor bias_like(const Tensor& affine) const override {
     if (has_weight) return affine;
     return empty("layer_norm", output_sizes(0).last(dims), affine.dtype(), affine->device());
@@ -218,7 +230,7 @@ Tensor layer_norm(const Tensor& x, int64_t dims, const Tensor& weight, const Ten
   outputs[0] = narrowed(outputs[0], x.dtype());
   if (wants_record(x, weight, bias))
     record_norm<LayerNormBackward>(x, weight, bias, outputs[0], outputs[1], outputs[2], eps, dims,
-                                   centred);
+                                   centred, x->device().type == DeviceType::CUDA);
   return outputs[0];
 }
 

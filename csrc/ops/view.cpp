@@ -264,7 +264,9 @@ Tensor permute_as(const char* op, const EntryKind& kind, const Tensor& x, Sizes 
     inverse[order[i]] = static_cast<int64_t>(i);
   }
   Tensor y = make_view(x, sizes, strides, x->offset());
-  if (should_record(x)) record<PermuteBackward>({&x}, y, 0, kind, inverse);
+  if (should_record(x))
+    record<PermuteBackward>({&x}, y, 0, kind, inverse)
+        .set_gradient_dtypes(Node::GradientDtypes::Any);
   return y;
 }
 

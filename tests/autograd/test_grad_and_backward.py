@@ -318,6 +318,29 @@ def test_the_gradient_takes_the_dtype_of_the_leaf(torch):
     assert x.grad.dtype is torch.float32
 
 
+def test_a_gradient_is_rounded_to_the_dtype_of_each_value_on_its_way(torch):
+    """There and back through a narrower dtype: what it cannot hold is lost, as in the value."""
+    x = torch.ones(2, requires_grad=True)
+    x.half().float().backward(constant(torch, [1e6, 1.0 + 2.0**-12]))
+    assert x.grad.tolist() == [float("inf"), 1.0]
+    x.grad = None
+    (x.t().bfloat16().t() * torch.full((2,), 1.0 + 2.0**-12)).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    half = torch.ones(2, dtype=torch.float16, requires_grad=True)
+    half.mul(1).bfloat16().backward(torch.full((2,), 1e20, dtype=torch.bfloat16))
+    assert half.grad.tolist() == [float("inf")] * 2
+
+
+def test_gradients_of_a_narrower_dtype_add_up_in_that_of_the_value(torch):
+    x = torch.ones(2, requires_grad=True)
+    y = x.t()
+    torch.autograd.backward(
+        [y.bfloat16(), y.bfloat16()],
+        [torch.full((2,), value, dtype=torch.bfloat16) for value in (256.0, 1.0)],
+    )
+    assert x.grad.tolist() == [257.0, 257.0]
+
+
 def test_the_given_gradient_is_left_alone(torch):
     x, given = leaf(torch, [1.0]), constant(torch, [2.0])
     for _ in range(2):

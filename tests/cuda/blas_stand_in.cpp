@@ -91,9 +91,9 @@ bool fits(const ProductOf& p, const Layout& a, const Layout& b, const Layout& d)
                                                      : 68) &&
                      p.scale == (wide ? kReal64 : kReal32);
   for (const Layout* each : {&a, &b, &d})
-    if (each->leading < static_cast<int64_t>(each->rows) || each->batch != d.batch ||
-        each->type != d.type)
-      return false;
+    if (each->leading < static_cast<int64_t>(each->rows) || each->batch != d.batch) return false;
+  const bool widens = d.type == kReal32 && (a.type == kReal16 || a.type == kRealBrain16);
+  if (a.type != b.type || (a.type != d.type && !widens)) return false;
   if (p.epilogue == kSumsOfB && d.columns == 5) return false;
   return types && m == d.rows && n == d.columns && k == inner && k > 0 && m > 0 && n > 0;
 }
@@ -122,9 +122,9 @@ void multiply(const Task& t) {
           const int64_t left = product.transpose_a ? i + row * a.leading : row + i * a.leading;
           const int64_t right =
               product.transpose_b ? column + i * b.leading : i + column * b.leading;
-          sum_of_b += load(t.b, right, d.type);
-          sum += load(t.a, batch * a.stride + left, d.type) *
-                 load(t.b, batch * b.stride + right, d.type);
+          sum_of_b += load(t.b, right, b.type);
+          sum += load(t.a, batch * a.stride + left, a.type) *
+                 load(t.b, batch * b.stride + right, b.type);
         }
         if (product.epilogue == kSumsOfB && row == 0)
           store(const_cast<void*>(product.bias), column, d.type, sum_of_b);

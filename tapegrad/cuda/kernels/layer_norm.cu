@@ -4,7 +4,7 @@
 // Rows that fit into the registers of a block are read once. Where the gradients of weight and bias are wanted a
 // group of threads takes many rows, one after the other, and keeps its own sums, each thread for the elements that
 // it holds of every row; layer_norm_sums adds up those of the groups. Statistics and sums are of the type that is
-// computed in, everything else is of type S.
+// computed in, the incoming gradient is of type G, everything else is of type S.
 
 struct LayerArguments {
   const void* x;
@@ -21,7 +21,8 @@ struct LayerArguments {
   void* grad_bias;
   int64 rows, length, groups;
   double eps;
-  int centred, lanes;
+  int centred;
+  int adds;  // grad_x is added to what `out` holds
 };
 
 template <class A>
@@ -34,6 +35,12 @@ struct PlusPairs {
     return {a.first + b.first, a.second + b.second};
   }
 };
+
+// As it would be after being stored.
+template <class S, class A>
+__device__ inline A rounded(A value) {
+  return Storage<S>::load(Storage<S>::store(value));
+}
 
 // ---- rows in registers
 
@@ -80,7 +87,7 @@ __device__ void layer_norm_rows(const LayerArguments& a) {
 }
 
 // grad_x = rstd * (g - mean(g) - z * mean(g z)), where z is the normalised x and g counts the weight.
-template <class S, bool kByWarp, int kWidth, int kItems, bool kSums>
+template <class S, bool kByWarp, int kWidth, int kItems, bool kSums, bool kAdds = false, class G = S>
 __device__ void layer_norm_backward_rows(const LayerArguments& a) {
   using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
   using A = typename Row::A;
@@ -92,9 +99,11 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
   for (int k = 0; k < Row::kCount; ++k) weight_sums.values[k] = bias_sums.values[k] = 0;
 
   for (int64 row = Row::Owner::number(); row < a.rows; row += Row::Owner::count()) {
-    Row grad, z;
-    grad.load(static_cast<const S*>(a.grad) + row * a.length, a.length, A(0));
+    Row grad, z, before;
+    grad.load(static_cast<const G*>(a.grad) + row * a.length, a.length, A(0));
     z.load(static_cast<const S*>(a.x) + row * a.length, a.length, A(0));
+    if constexpr (kAdds)
+      before.load(static_cast<const S*>(a.out) + row * a.length, a.length, A(0));
     const A mean = static_cast<const A*>(a.given_mean)[row];
     const A rstd = static_cast<const A*>(a.given_rstd)[row];
     Pair<A> sums{0, 0};
@@ -124,6 +133,10 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
 #pragma unroll
     for (int k = 0; k < Row::kCount; ++k)
       grad.values[k] = rstd * (grad.values[k] - level - z.values[k] * along);
+    if constexpr (kAdds)
+#pragma unroll
+      for (int k = 0; k < Row::kCount; ++k)
+        grad.values[k] = before.values[k] + rounded<S>(grad.values[k]);
     grad.store(static_cast<S*>(a.out) + row * a.length, a.length);
   }
   if constexpr (kSums) {
@@ -168,16 +181,17 @@ __device__ void layer_norm_long_rows(const LayerArguments& a) {
   }
 }
 
-template <class S>
+template <class S, class G = S>
 __device__ void layer_norm_backward_long_rows(const LayerArguments& a) {
   using A = typename Storage<S>::Compute;
   const int64 row = blockIdx.x;
-  const S* grad = static_cast<const S*>(a.grad) + row * a.length;
+  const G* grad = static_cast<const G*>(a.grad) + row * a.length;
+  S* out = static_cast<S*>(a.out) + row * a.length;
   const S* x = static_cast<const S*>(a.x) + row * a.length;
   const A mean = static_cast<const A*>(a.given_mean)[row];
   const A rstd = static_cast<const A*>(a.given_rstd)[row];
   const auto weighted = [&](int64 i) {
-    const A g = Storage<S>::load(grad[i]);
+    const A g = Storage<G>::load(grad[i]);
     return a.weight ? g * Storage<S>::load(static_cast<const S*>(a.weight)[i]) : g;
   };
   Pair<double> sums{0, 0};
@@ -192,9 +206,11 @@ __device__ void layer_norm_backward_long_rows(const LayerArguments& a) {
   const A level = a.centred ? static_cast<A>(sums.first / count) : A(0);
   const A along = static_cast<A>(rstd * sums.second / count);
 #pragma unroll 4
-  for (int64 i = threadIdx.x; i < a.length; i += blockDim.x)
-    static_cast<S*>(a.out)[row * a.length + i] = Storage<S>::store(
-        rstd * (weighted(i) - level - (Storage<S>::load(x[i]) - mean) * rstd * along));
+  for (int64 i = threadIdx.x; i < a.length; i += blockDim.x) {
+    A value = rstd * (weighted(i) - level - (Storage<S>::load(x[i]) - mean) * rstd * along);
+    if (a.adds) value = Storage<S>::load(out[i]) + rounded<S>(value);
+    out[i] = Storage<S>::store(value);
+  }
 }
 
 // ---- sums down the rows
@@ -216,7 +232,7 @@ __device__ inline Pair<A> sum_down(Pair<A> sums) {
 }
 
 // Of the rows of a group, where rows are too long for registers.
-template <class S>
+template <class S, class G = S>
 __device__ void layer_norm_column_sums(const LayerArguments& a) {
   using A = typename Storage<S>::Compute;
   const int64 strips = (a.length + kColumnLanes - 1) / kColumnLanes;
@@ -228,7 +244,7 @@ __device__ void layer_norm_column_sums(const LayerArguments& a) {
   if (column < a.length)
 #pragma unroll 4
     for (int64 row = begin + threadIdx.x / kColumnLanes; row < end; row += kStep) {
-      const A g = Storage<S>::load(static_cast<const S*>(a.grad)[row * a.length + column]);
+      const A g = Storage<G>::load(static_cast<const G*>(a.grad)[row * a.length + column]);
       const A x = Storage<S>::load(static_cast<const S*>(a.x)[row * a.length + column]);
       const A mean = static_cast<const A*>(a.given_mean)[row];
       const A rstd = static_cast<const A*>(a.given_rstd)[row];

@@ -34,26 +34,27 @@ struct Product {
 };
 
 // What is written for a sum of products. Where beta is zero, what was there is not read.
-template <class S>
-__device__ void finish_product(const ProductArguments& p, S* c, int64 row, int64 column,
+// The factors are of type S, c is of type C.
+template <class S, class C>
+__device__ void finish_product(const ProductArguments& p, C* c, int64 row, int64 column,
                                typename Product<S>::T sum) {
   using T = typename Product<S>::T;
   if (row >= p.m || column >= p.n) return;
   const int64 at = row * p.c_row + column;
   T value = Product<S>::alpha(p) * sum;
   const T beta = Product<S>::beta(p);
-  if (beta != T(0)) value = multiply_add(beta, Product<S>::load(c, at), value);
+  if (beta != T(0)) value = multiply_add(beta, Product<C>::load(c, at), value);
   if (p.bias) value += Product<S>::load(static_cast<const S*>(p.bias), column);
-  Product<S>::store(c, at, value);
+  Product<C>::store(c, at, value);
 }
 
-template <class S, int kPer>
+template <class S, int kPer, class C = S>
 __device__ void product(const ProductArguments& p) {
   using T = typename Product<S>::T;
   const int64 matrix = blockIdx.x / p.tiles, tile = blockIdx.x % p.tiles;
   const S* a = static_cast<const S*>(p.a) + matrix * p.a_batch;
   const S* b = static_cast<const S*>(p.b) + matrix * p.b_batch;
-  S* c = static_cast<S*>(p.c) + matrix * p.c_batch;
+  C* c = static_cast<C*>(p.c) + matrix * p.c_batch;
   constexpr int kTile = kTileSide * kPer;
   multiply_tile<T, kPer>(
       tile / p.tile_columns * kTile, tile % p.tile_columns * kTile, 0, p.k, p.a_column == 1,
@@ -64,5 +65,5 @@ __device__ void product(const ProductArguments& p) {
       [&](int64 i, int64 column) {
         return column < p.n ? Product<S>::load(b, i * p.b_row + column * p.b_column) : T(0);
       },
-      [&](int64 row, int64 column, T sum) { finish_product<S>(p, c, row, column, sum); });
+      [&](int64 row, int64 column, T sum) { finish_product<S, C>(p, c, row, column, sum); });
 }

@@ -39,17 +39,19 @@ struct RowInRegisters {
   __device__ static int64 first(int item) {
     return (int64(item) * Owner::lanes() + Owner::lane()) * kWidth;
   }
-  __device__ void load(const S* row, int64 length, A fill) {
-    Vector<S, kWidth> pieces[kItems];
+  // Of type S, or of another that is computed with in the same type.
+  template <class F>
+  __device__ void load(const F* row, int64 length, A fill) {
+    Vector<F, kWidth> pieces[kItems];
 #pragma unroll
     for (int u = 0; u < kItems; ++u)
-      if (first(u) < length) pieces[u] = *reinterpret_cast<const Vector<S, kWidth>*>(row + first(u));
+      if (first(u) < length) pieces[u] = *reinterpret_cast<const Vector<F, kWidth>*>(row + first(u));
 #pragma unroll
     for (int u = 0; u < kItems; ++u)
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)
         values[u * kWidth + k] =
-            first(u) < length ? Storage<S>::load(pieces[u].elements[k]) : fill;
+            first(u) < length ? Storage<F>::load(pieces[u].elements[k]) : fill;
   }
   __device__ void store(S* row, int64 length) const {
 #pragma unroll

@@ -31,7 +31,8 @@ __device__ SumOf<S> vector_element(const VectorArguments& a, int64 batch, int64 
   return load_element<S>(a.vector, batch * a.vector_batch + i * a.vector_stride);
 }
 
-template <class S>
+// S is the type of what is read, C that of the result.
+template <class S, class C>
 __device__ void finish_element(const VectorArguments& a, int64 batch, int64 output, SumOf<S> sum) {
   using T = SumOf<S>;
   constexpr bool kFloating = Storage<S>::kFloating;
@@ -39,9 +40,9 @@ __device__ void finish_element(const VectorArguments& a, int64 batch, int64 outp
   const T beta = kFloating ? T(a.beta) : T(a.integer_beta);
   const int64 at = batch * a.result_batch + output * a.result_stride;
   T value = alpha * sum;
-  if (beta != T(0)) value = multiply_add(beta, load_element<S>(a.result, at), value);
+  if (beta != T(0)) value = multiply_add(beta, load_element<C>(a.result, at), value);
   if (a.bias) value += load_element<S>(a.bias, output * a.bias_stride);
-  static_cast<S*>(a.result)[at] = Storage<S>::store(typename Storage<S>::Compute(value));
+  static_cast<C*>(a.result)[at] = Storage<C>::store(typename Storage<C>::Compute(value));
 }
 
 // What a block has of the sum: begin <= i < end.
@@ -61,9 +62,9 @@ struct Share {
   }
 };
 
-template <class S>
+template <class S, class C>
 __device__ void give_sum(const VectorArguments& a, const Share& share, int64 output, SumOf<S> sum) {
-  if (a.splits == 1) return finish_element<S>(a, share.batch, output, sum);
+  if (a.splits == 1) return finish_element<S, C>(a, share.batch, output, sum);
   const int64 at = (share.split * a.batches + share.batch) * a.outputs;
   static_cast<SumOf<S>*>(a.parts)[at + output] = sum;
 }
@@ -72,7 +73,7 @@ constexpr int kVectorThreads = 256;
 
 // Rows of the matrix lie along the depth: a group of kGroup threads, a warp or the block, has one of them. Elements are
 // taken kWidth at a time.
-template <class S, int kGroup, int kWidth>
+template <class S, int kGroup, int kWidth, class C = S>
 __device__ void vector_rows(const VectorArguments& a) {
   using T = SumOf<S>;
   const Share share(a);
@@ -107,13 +108,13 @@ __device__ void vector_rows(const VectorArguments& a) {
     sum = T(0);
     for (int k = 0; k < kGroup / 32; ++k) sum += of_warps[k];
   }
-  if (lane == 0 && output < a.outputs) give_sum<S>(a, share, output, sum);
+  if (lane == 0 && output < a.outputs) give_sum<S, C>(a, share, output, sum);
 }
 
 constexpr int kColumnLanes = 32, kColumnRows = kVectorThreads / kColumnLanes;
 
 // Outputs lie side by side: a lane has kWidth of them, and the rows of threads share the depth.
-template <class S, int kWidth>
+template <class S, int kWidth, class C = S>
 __device__ void vector_columns(const VectorArguments& a) {
   using T = SumOf<S>;
   __shared__ T parts[kColumnRows][kColumnLanes * kWidth + 1];
@@ -138,12 +139,12 @@ __device__ void vector_columns(const VectorArguments& a) {
     const int64 output = share.block * kColumnLanes * kWidth + place;
     T sum = T(0);
     for (int k = 0; k < kColumnRows; ++k) sum += parts[k][place];
-    if (output < a.outputs) give_sum<S>(a, share, output, sum);
+    if (output < a.outputs) give_sum<S, C>(a, share, output, sum);
   }
 }
 
 // The parts of split sums, added up in their order.
-template <class S>
+template <class S, class C = S>
 __device__ void vector_parts(const VectorArguments& a) {
   using T = SumOf<S>;
   const int64 element = int64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -151,5 +152,5 @@ __device__ void vector_parts(const VectorArguments& a) {
   T sum = T(0);
   for (int64 split = 0; split < a.splits; ++split)
     sum += static_cast<const T*>(a.parts)[split * a.batches * a.outputs + element];
-  finish_element<S>(a, element / a.outputs, element % a.outputs, sum);
+  finish_element<S, C>(a, element / a.outputs, element % a.outputs, sum);
 }
