@@ -207,7 +207,8 @@ Tensor make_tensor(const ParsedArguments& a) {
   const CreationOptions options(a, 1, default_dtype());
   Tensor out = copy_of_data(a, "torch.tensor", given_dtype(a, 1));
   const Device device = given_device(a, 3, out, stays_where_it_is(out));
-  return options.finish(to_device(out, device));
+  if (device != out->device()) out = to_device(out, device);
+  return options.finish(std::move(out));
 }
 
 Tensor new_tensor(const ParsedArguments& a) {
