@@ -3,10 +3,10 @@
     python -m benchmarks.layouts ../former --case 'small/*' --layouts 8
 
 Where the linker puts functions moves the time of a small op by up to a third, at random, so one
-build of each says little about a change of a few percent. Here the objects of both builds are linked
-in random orders and the rows are measured for each pair. The figure is the ratio of medians over all
-layouts: above 1, this checkout is faster. The ranges are those of the layouts: where they overlap,
-the difference is less than what linking does.
+build of each says little about a change of a few percent. Here the objects of both builds are
+linked in random orders and the rows are measured for each pair. The figure is the ratio of medians
+over all layouts: above 1, this checkout is faster. The ranges are those of the layouts: where they
+overlap, the difference is less than what linking does.
 
 Both checkouts need a build by Ninja in their folder build/dev, with TAPEGRAD_IN_TREE.
 """

@@ -193,6 +193,20 @@ def test_scans_of_infinities():
                 assert_close(a, b)
 
 
+@pytest.mark.parametrize("length", [24, 1000, 40_000])
+def test_sums_that_neighbours_cannot_hold(length):
+    """Floats are added to their neighbours as floats where that is enough, else as doubles."""
+    x = drawn(length)
+    x[4:8] = torch.tensor([3e38, 3e38, -3e38, -3e38])
+    x[length - 9] = INF
+    assert_close(torch.cumsum(x.cuda(), 0), torch.cumsum(x, 0))
+    reverse = torch.cumsum(x.flip(0).cuda(), 0)
+    assert_close(reverse, torch.cumsum(x.flip(0), 0))
+    leaf = drawn(length).cuda().requires_grad_()
+    torch.cumsum(leaf, 0).backward(x.cuda())
+    assert_close(leaf.grad, torch.cumsum(x.flip(0), 0).flip(0))
+
+
 def test_gradient_of_a_product_that_overflows():
     """A recurrence that meets infinities runs in the order of its line."""
     x = torch.tensor([[2.0, 1e30, 1e30, 0.0, 3.0], [INF, 1.0, 0.0, 2.0, 1.0]])

@@ -445,12 +445,8 @@ INSTANCES = {
                 ("columns", "", "kBoth"),
             )
         ),
-        *(
-            f"scan_rows_once<{rule[rule.index('<') + 1 : -1]}, Scan{rule}, {width}>"
-            for rule in SCANS
-            for width in (1, 2)
-        ),
-        "scan_rows_once<float, ScanSum<float>, 4>",
+        *(f"scan_rows<{s}, ScanSum<{s}>, false, 4, kOnlyResults>" for s in ("float", "Half")),
+        "scan_rows<float, ScanSum<float>, true, 4, kBoth>",
         "scan_rows<float, ScanRecurrence<float>, false, 4, kBoth>",
         "scan_rows<double, ScanRecurrence<double>, true, 1, kBoth>",
         "scan_columns<Half, ScanRecurrence<Half>, kBoth>",

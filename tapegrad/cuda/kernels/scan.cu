@@ -26,12 +26,15 @@ struct OneInput {
   using Value = A;
   static constexpr bool kAnyOrder = true;
   static constexpr bool kPlaces = false;
+  static constexpr bool kAddsFloats = false;
   __device__ static Value load(S x, S) { return Storage<S>::load(x); }
 };
 
 template <class S>
 struct ScanSum : OneInput<S> {
   using State = Either<Storage<S>::kFloating, double, uint64>;
+  // A few neighbours are added as floats, and groups of them as doubles: conversions take longer than memory does.
+  static constexpr bool kAddsFloats = kSame<typename OneInput<S>::A, float>;
   __device__ static State identity() { return 0; }
   __device__ static State of(typename OneInput<S>::Value x, int64) { return static_cast<State>(x); }
   __device__ static State combine(State a, State b) { return a + b; }
@@ -97,6 +100,7 @@ struct ScanRecurrence {
   };
   static constexpr bool kAnyOrder = false;
   static constexpr bool kPlaces = false;
+  static constexpr bool kAddsFloats = false;
   __device__ static Value load(S factor, S term) {
     return {Storage<S>::load(factor), Storage<S>::load(term)};
   }
@@ -147,28 +151,57 @@ struct ScanPiece {
     }
   }
   __device__ typename Rule::State total(int64 position) const {
+    if constexpr (Rule::kAddsFloats) {
+      float sum = values[0];
+#pragma unroll
+      for (int k = 1; k < kWidth; ++k) sum += values[k];
+      if (is_finite(sum)) return sum;
+    }
     typename Rule::State state = Rule::of(values[0], position);
 #pragma unroll
     for (int k = 1; k < kWidth; ++k) state = Rule::combine(state, Rule::of(values[k], position + k));
     return state;
   }
-  __device__ void store(const ScanArguments& a, int64 row, int64 position,
-                        typename Rule::State state) const {
-    const int64 at = row * a.length + offset(a, position);
-    Vector<S, kWidth> results;
-    Vector<int64, kWidth> places;
+  // What was not finite as a float may be as a double.
+  __device__ static bool is_finite(float x) { return x - x == 0; }
+  // Neighbours are added to the state in two floats. Says no where that is not enough.
+  __device__ bool add_floats(double state, S* results) const {
+    const float high = float(state), low = float(state - high);
+    float sum = 0;
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) {
-      state = Rule::combine(state, Rule::of(values[k], position + k));
-      const S result = convert<S>(to_convert(Rule::result(state)));
-      if (a.reverse) results.elements[kWidth - 1 - k] = result;
-      else results.elements[k] = result;
-      if constexpr (Rule::kPlaces) places.elements[k] = state.place;
+      sum += values[k];
+      results[k] = convert<S>(high + (low + sum));
     }
-    *reinterpret_cast<Vector<S, kWidth>*>(static_cast<S*>(a.out) + at) = results;
+    return is_finite(high) && is_finite(sum);
+  }
+  __device__ void store(const ScanArguments& a, int64 row, int64 position,
+                        typename Rule::State state) const {
+    S results[kWidth];
+    int64 places[kWidth];
+    bool done = false;
+    if constexpr (Rule::kAddsFloats) done = add_floats(state, results);
+    if (!done) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        state = Rule::combine(state, Rule::of(values[k], position + k));
+        results[k] = convert<S>(to_convert(Rule::result(state)));
+        if constexpr (Rule::kPlaces) places[k] = state.place;
+      }
+    }
+    const int64 at = row * a.length + offset(a, position);
+    Vector<S, kWidth> ordered;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k)
+      ordered.elements[k] = a.reverse ? results[kWidth - 1 - k] : results[k];
+    *reinterpret_cast<Vector<S, kWidth>*>(static_cast<S*>(a.out) + at) = ordered;
     // Extremes are only scanned forwards.
-    if constexpr (Rule::kPlaces)
-      *reinterpret_cast<Vector<int64, kWidth>*>(a.places + at) = places;
+    if constexpr (Rule::kPlaces) {
+      Vector<int64, kWidth> vector;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) vector.elements[k] = places[k];
+      *reinterpret_cast<Vector<int64, kWidth>*>(a.places + at) = vector;
+    }
   }
   template <class T>
   __device__ static auto to_convert(T value) {
@@ -238,25 +271,28 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
   constexpr int kWarpTile = kWarp * kWidth * kSweeps;
   const int warps = kByWarp ? 1 : blockDim.x / kWarp, warp = kByWarp ? 0 : warp_number();
   for (int64 tile = begin; tile < end; tile += int64(warps) * kWarpTile) {
-    const int64 first = tile + int64(warp) * kWarpTile + lane_number() * kWidth;
+    // A lane has neighbouring pieces, so that one scan of lanes serves them all.
+    const int64 first = tile + int64(warp) * kWarpTile + lane_number() * (kWidth * kSweeps);
     Piece pieces[kSweeps];
-    State before[kSweeps];
+    State totals[kSweeps];
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j)
-      if (first + j * kWarp * kWidth < end) pieces[j].load(a, row, first + j * kWarp * kWidth);
-    State total = Rule::identity();
+      if (first + j * kWidth < end) pieces[j].load(a, row, first + j * kWidth);
+    State own = Rule::identity();
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
-      const int64 at = first + j * kWarp * kWidth;
-      const State with_own = scan_warp<Rule>(at < end ? pieces[j].total(at) : Rule::identity());
-      const State in_warp = value_before(with_own, 1);
-      before[j] = lane_number() == 0 ? total : Rule::combine(total, in_warp);
-      total = Rule::combine(total, value_of_lane(with_own, kWarp - 1));
+      const int64 at = first + j * kWidth;
+      totals[j] = at < end ? pieces[j].total(at) : Rule::identity();
+      own = Rule::combine(own, totals[j]);
     }
+    const State with_own = scan_warp<Rule>(own);
+    const State in_warp = value_before(with_own, 1);
+    State before = lane_number() == 0 ? Rule::identity() : in_warp;
+    const State total = value_of_lane(with_own, kWarp - 1);
     if constexpr (!Rule::kAnyOrder) {
-      bool is_finite = Rule::is_finite(total);
+      bool is_finite = Rule::is_finite(total) && Rule::is_finite(before);
 #pragma unroll
-      for (int j = 0; j < kSweeps; ++j) is_finite = is_finite && Rule::is_finite(before[j]);
+      for (int j = 0; j < kSweeps; ++j) is_finite = is_finite && Rule::is_finite(totals[j]);
       if (kByWarp ? __any_sync(kAllLanes, !is_finite) : __syncthreads_or(!is_finite)) {
         const int64 tile_end = tile + int64(warps) * kWarpTile;
         carry = scan_in_order<S, Rule>(a, row, tile, tile_end < end ? tile_end : end, carry,
@@ -278,10 +314,12 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
       if (warp > 0) start = Rule::combine(carry, before_warp);
       carry = Rule::combine(carry, value_of_lane(sums, warps - 1));
     }
+    before = Rule::combine(start, before);
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
-      const int64 at = first + j * kWarp * kWidth;
-      if (at < end) pieces[j].store(a, row, at, Rule::combine(start, before[j]));
+      const int64 at = first + j * kWidth;
+      if (at < end) pieces[j].store(a, row, at, before);
+      before = Rule::combine(before, totals[j]);
     }
   }
 }
