@@ -1,4 +1,4 @@
-// Norms over many tensors, and their scaling: all elements of all tensors in one parallel loop.
+// Norms over many tensors, their scaling and casts: all elements of all tensors in one parallel loop.
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cpu/clip_kernels.h"
+#include "cpu/convert.h"
 #include "spec/clip.h"
 
 namespace tapegrad::cpu {
@@ -85,6 +86,16 @@ void scale_tensors(const OpCall& call) {
   });
 }
 
+// All inputs are of one dtype, and so are all outputs; each is contiguous.
+void cast_tensors(const OpCall& call) {
+  const Convert convert = converter(call.in(0).dtype(), call.out().dtype());
+  const std::vector<Piece> from = pieces_of(call.inputs), to = pieces_of(call.outputs);
+  for_pieces(from, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      convert(from[i].data, 1, to[i].data, 1, from[i].numel);
+  });
+}
+
 auto* unscale_kernel(DType dtype) {
   const ClipTable& table = best_clip_table();
   if (is_reduced_float(dtype)) return table.unscale_half[dtype == DType::BFloat16];
@@ -124,10 +135,8 @@ void update_scale(const OpCall& call) {
 }
 
 const KernelList<DeviceType::CPU> kKernels = {
-    {"total_norm", total_norm},
-    {"scale_tensors", scale_tensors},
-    {"unscale", unscale},
-    {"update_scale", update_scale},
+    {"total_norm", total_norm}, {"scale_tensors", scale_tensors}, {"cast_tensors", cast_tensors},
+    {"unscale", unscale},       {"update_scale", update_scale},
 };
 
 }  // namespace

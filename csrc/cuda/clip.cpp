@@ -1,4 +1,4 @@
-// Norms over many tensors, and their scaling: a launch takes up to kMostTensors of them.
+// Norms over many tensors, their scaling and casts: a launch takes up to kMostTensors of them.
 #include <algorithm>
 
 #include "core/registry.h"
@@ -40,6 +40,10 @@ struct UnscaleArguments {
   const void* factor;
   void* found;
 };
+struct CastArguments {
+  ManyTensors tensors;
+  void* to[kMostTensors];
+};
 struct UpdateScaleArguments {
   void* scale;
   void* tracker;
@@ -51,24 +55,31 @@ struct UpdateScaleArguments {
 
 int64_t pieces_of(const TensorImpl& x) { return divide_up(x.numel(), kPiece); }
 
-// Calls body(tensors, pieces) for groups that fit into a launch.
-template <class Body>
-void for_groups(std::span<TensorImpl* const> all, ManyTensors& tensors, Body&& body) {
+// Calls body(pieces) for groups that fit into a launch, and before it place(k, i) for each tensor i that is number k there.
+template <class Body, class Place>
+void for_groups(std::span<TensorImpl* const> all, ManyTensors& tensors, Body&& body,
+                Place&& place) {
   tensors.count = tensors.first_piece[0] = 0;
   const auto flush = [&] {
     const int pieces = tensors.first_piece[tensors.count];
     if (pieces > 0) body(pieces);
     tensors.count = 0;
   };
-  for (const TensorImpl* x : all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const TensorImpl* x = all[i];
     if (x->numel() == 0) continue;
     const int k = tensors.count++;
+    place(k, i);
     tensors.data[k] = x->data();
     tensors.numel[k] = x->numel();
     tensors.first_piece[k + 1] = tensors.first_piece[k] + static_cast<int>(pieces_of(*x));
     if (tensors.count == kMostTensors) flush();
   }
   flush();
+}
+template <class Body>
+void for_groups(std::span<TensorImpl* const> all, ManyTensors& tensors, Body&& body) {
+  for_groups(all, tensors, body, [](int, size_t) {});
 }
 
 void check_dtype(const OpCall& call) {
@@ -129,6 +140,22 @@ void scale_tensors(const OpCall& call) {
              [&](int pieces) { launch_with(kernel, device, pieces, kThreads, arguments); });
 }
 
+// All inputs are of one dtype, and so are all outputs; each is contiguous.
+void cast_tensors(const OpCall& call) {
+  const DType from = call.in(0).dtype(), to = call.out().dtype();
+  const int device = call.out().device().index;
+  static auto& cache = *new KernelCache;
+  const uint64_t key = static_cast<uint64_t>(from) << 8 | static_cast<uint64_t>(to);
+  const FunctionHandle kernel = cache.find(device, key, [&] {
+    return concat("file clip.cu\nCastArguments\ncast_pieces<", kernel_type(from), ", ",
+                  kernel_type(to), ">");
+  });
+  CastArguments arguments;
+  for_groups(call.inputs, arguments.tensors, [&](int pieces) {
+    launch_with(kernel, device, pieces, kThreads, arguments);
+  }, [&](int k, size_t i) { arguments.to[k] = call.out(i).data(); });
+}
+
 // Inputs the factor, what was found before, and the tensors; outputs what is found, and the tensors.
 void unscale(const OpCall& call) {
   const std::span<TensorImpl* const> tensors = call.outputs.subspan(1);
@@ -156,10 +183,8 @@ void update_scale(const OpCall& call) {
 }
 
 const KernelList<DeviceType::CUDA> kKernels = {
-    {"total_norm", total_norm},
-    {"scale_tensors", scale_tensors},
-    {"unscale", unscale},
-    {"update_scale", update_scale},
+    {"total_norm", total_norm}, {"scale_tensors", scale_tensors}, {"cast_tensors", cast_tensors},
+    {"unscale", unscale},       {"update_scale", update_scale},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 
 #include "graph/forward.h"
 #include "graph/grad_mode.h"
@@ -38,6 +39,14 @@ struct AutogradExtras {
   HookList accumulate_hooks;    // of a leaf, after its gradient has arrived
   Ref<Tangents> tangents;       // of forward mode
   Tensor primal;  // shares its memory, but not what a write to this one does to its tangents
+  std::shared_ptr<TensorImpl*> self;  // for those who remember the tensor without holding it
+
+  AutogradExtras() = default;
+  AutogradExtras(const AutogradExtras&) = delete;
+  AutogradExtras& operator=(const AutogradExtras&) = delete;
+  ~AutogradExtras() {
+    if (self) *self = nullptr;
+  }
 };
 
 // Set by the binding layer: the tensor's history holds something of Python's, which may lead back to

@@ -1,5 +1,6 @@
 #include "ops/autocast.h"
 
+#include <memory>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -39,6 +40,17 @@ struct KeptCast {
 using KeptCasts = std::unordered_multimap<const TensorImpl*, KeptCast>;
 thread_local KeptCasts* kept_casts = nullptr;
 
+// See Note [Casts that are made together].
+using Remembered = std::shared_ptr<TensorImpl*>;
+using Group = std::vector<Remembered>;  // empty where two groups begin alike
+struct CastGroups {
+  Group leaves;  // of this block
+  std::unordered_map<const TensorImpl*, std::shared_ptr<Group>>
+      former;                                            // by their first two leaves
+  std::unordered_map<const TensorImpl*, KeptCast> made;  // and not asked for yet
+};
+thread_local CastGroups* cast_groups = nullptr;
+
 bool is_view(const Tensor& x) {
   const AutogradMeta* meta = x->meta();
   return meta && meta->extra && meta->extra->base.defined();
@@ -53,6 +65,70 @@ bool may_keep(const Tensor& x, DType dtype) {
          requires_grad(x) && is_leaf(x) && !is_view(x) && !is_seen() && !x->storage().is_batched();
 }
 
+KeptCast keep(const Tensor& x, Tensor result) {
+  const Tensor seen = alias(x, x.sizes(), x.strides(), x->offset());
+  return {x, seen, x->storage().version(), grad_enabled, std::move(result)};
+}
+
+// ---- casts that are made together
+
+bool may_join(const Tensor& x) {
+  constexpr uint32_t kLookers = bit(Interceptor::Tangents) | bit(Interceptor::Budget) |
+                                bit(Interceptor::Vmap) | bit(Interceptor::Capture) |
+                                bit(Interceptor::Reuse);
+  return x->device().type == DeviceType::CUDA && x.is_contiguous() && x.numel() > 0 &&
+         sweeps_running == 0 && !((intercepted_here | intercepted_everywhere) & kLookers);
+}
+
+// Those of a former block that began with x.
+void cast_former_leaves(const Tensor& x, DType dtype) {
+  const auto found = cast_groups->former.find(x.impl());
+  if (found == cast_groups->former.end()) return;
+  std::vector<Tensor> leaves;
+  for (const Remembered& each : *found->second) {
+    if (!*each || cast_groups->made.contains(*each)) continue;
+    const Tensor leaf(*each);
+    if (leaf->device() == x->device() && may_keep(leaf, dtype) && may_join(leaf))
+      leaves.push_back(leaf);
+  }
+  if (leaves.size() < 2) return;
+  const std::vector<Tensor> results = cast_together(leaves, dtype);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    cast_groups->made.emplace(leaves[i].impl(), keep(leaves[i], results[i]));
+}
+
+// One that was made, or an undefined tensor.
+Tensor take_made(const Tensor& x, DType dtype) {
+  if (!cast_groups) return {};
+  const auto made = cast_groups->made.extract(x.impl());
+  if (made.empty()) return {};
+  const KeptCast& cast = made.mapped();
+  return cast.result.dtype() == dtype && cast.is_valid() ? cast.result : Tensor();
+}
+
+void remember(const Tensor& x) {
+  std::shared_ptr<TensorImpl*>& self = ensure_extras(x).self;
+  if (!self) self = std::make_shared<TensorImpl*>(x.impl());
+  cast_groups->leaves.push_back(self);
+}
+
+void end_group() {
+  constexpr size_t kMostGroups = 32;
+  if (!cast_groups) return;
+  // What goes last may run Python, which may begin a block.
+  const auto made = std::exchange(cast_groups->made, {});
+  auto group = std::make_shared<Group>(std::exchange(cast_groups->leaves, {}));
+  std::erase_if(*group, [](const Remembered& leaf) { return !*leaf; });
+  if (group->size() < 3) return;
+  auto& former = cast_groups->former;
+  if (former.size() >= kMostGroups) former.clear();
+  // The first one may be the input of several models, or a new one each time.
+  std::shared_ptr<Group>& first = former[*group->front()];
+  const bool is_shared = first && (first->empty() || first->at(1) != group->at(1));
+  first = is_shared ? std::make_shared<Group>() : group;
+  former[*group->at(1)] = group;
+}
+
 KeptCasts::iterator find_kept(const Tensor& x, DType dtype) {
   auto [each, end] = kept_casts->equal_range(x.impl());
   for (; each != end; ++each)
@@ -65,14 +141,20 @@ Tensor kept_cast(const Tensor& x, DType dtype) {
     auto kept = find_kept(x, dtype);
     if (kept != kept_casts->end() && kept->second.is_valid()) return kept->second.result;
   }
-  const Tensor seen = alias(x, x.sizes(), x.strides(), x->offset());
-  const uint32_t version = x->storage().version();
-  Tensor result = cast(x, dtype);
+  if (may_join(x)) {
+    if (!cast_groups) cast_groups = new CastGroups;
+    if (!cast_groups->made.contains(x.impl())) cast_former_leaves(x, dtype);
+    remember(x);
+  }
+  KeptCast cast_of_x = keep(x, take_made(x, dtype));
+  if (cast_of_x.result.defined()) record_cast(x, cast_of_x.result);
+  else cast_of_x.result = cast(x, dtype);
+  const Tensor result = cast_of_x.result;
   // The op may have run Python, which may have dropped all of them; what goes last may, too.
   if (!kept_casts) kept_casts = new KeptCasts;
   KeptCasts::node_type stale;
   if (auto kept = find_kept(x, dtype); kept != kept_casts->end()) stale = kept_casts->extract(kept);
-  kept_casts->emplace(x.impl(), KeptCast{x, seen, version, grad_enabled, result});
+  kept_casts->emplace(x.impl(), std::move(cast_of_x));
   return result;
 }
 
@@ -147,6 +229,13 @@ std::optional<DType> total_dtype(const CastRule& rule, const Tensor& x,
   return sets ? DType::Float32 : dtype;
 }
 
-void clear_kept_casts() noexcept { delete std::exchange(kept_casts, nullptr); }
+void clear_kept_casts() noexcept {
+  delete std::exchange(kept_casts, nullptr);
+  try {
+    end_group();
+  } catch (const std::bad_alloc&) {
+    // Then the next block casts one by one.
+  }
+}
 
 }  // namespace tapegrad

@@ -10,6 +10,13 @@
 // kept until the outermost block is left. One that is kept is taken only where a new one would be the same:
 // not after the leaf was written, not one made with recording off where it is on, and not where somebody looks
 // at the cast itself: a program that listens, vmap, forward mode, a transform, a selective checkpoint.
+//
+// Note [Casts that are made together]
+// A model casts the same parameters in every step. On a device each cast is a launch, which for small models is what
+// takes the time. So the leaves whose casts a block kept are remembered, under the first two of them, without being held;
+// and when a later block casts one of these two, all of them are cast by one call. A function that asks for one of
+// these casts finds it made, if its leaf has not been written since, and records its entry, so that nothing else
+// can be told apart. A block inside of a sweep (a checkpoint that runs again) casts what it needs, one by one.
 #pragma once
 
 #include <array>

@@ -14,6 +14,7 @@
 namespace tapegrad {
 
 const Op copy_op("copy", {}, kAnyRank);
+const Op cast_tensors_op("cast_tensors", {}, kUnrecorded);
 const Op move_op("move", {"non_blocking"}, kUnrecorded | kMoves);
 
 namespace {
@@ -187,9 +188,21 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
   if (is_complex(dtype)) fail_unsupported_dtype("to", dtype);
   Tensor y = empty_like_layout(x, dtype, format);
   copy_into(y, x);
-  if (is_floating(dtype) && should_record(x))
-    record<ToCopyBackward>({&x}, y, 0).set_gradient_dtypes(Node::GradientDtypes::Any);
+  record_cast(x, y);
   return y;
+}
+
+void record_cast(const Tensor& x, const Tensor& result) {
+  if (is_floating(result.dtype()) && should_record(x))
+    record<ToCopyBackward>({&x}, result, 0).set_gradient_dtypes(Node::GradientDtypes::Any);
+}
+
+std::vector<Tensor> cast_together(std::span<const Tensor> tensors, DType dtype) {
+  std::vector<Tensor> results;
+  results.reserve(tensors.size());
+  for (const Tensor& x : tensors) results.push_back(empty_like(x, x.sizes(), dtype));
+  dispatch(cast_tensors_op, tensors, {}, results);
+  return results;
 }
 
 Tensor to_device(const Tensor& x, Device device, bool non_blocking, MemoryFormat format) {

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "core/layout.h"
 #include "core/op.h"
@@ -26,6 +27,10 @@ Tensor in_format_of(const Tensor& y, const Tensor& x);
 Tensor rearranged(const Tensor& x, Sizes strides);
 // x itself if it has that dtype and looks like that format.
 Tensor cast(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::Preserve);
+// The same for contiguous tensors of one dtype, of one device, in one call that is not recorded...
+std::vector<Tensor> cast_together(std::span<const Tensor> tensors, DType dtype);
+// ... and what makes one of the results the cast of x: its record.
+void record_cast(const Tensor& x, const Tensor& result);
 // x itself if it is there and looks like that format.
 Tensor to_device(const Tensor& x, Device device, bool non_blocking = false,
                  MemoryFormat format = MemoryFormat::Preserve);

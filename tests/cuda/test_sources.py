@@ -466,6 +466,7 @@ INSTANCES = {
         *each("NormOfPartsArguments", *(f"norm_of_parts<{s}, NormTwo<{s}>>" for s in FLOATS)),
         *each("ScaleArguments", "scale_pieces<float, float>", "scale_pieces<double, float>"),
         *each("UnscaleArguments", *(f"unscale_pieces<{s}>" for s in (*FLOATS, "Half", "BFloat16"))),
+        *each("CastArguments", "cast_pieces<float, Half>", "cast_pieces<float, BFloat16>"),
         *each("UpdateScaleArguments", "update_scale"),
     ],
 }

@@ -1,5 +1,5 @@
 // uses: block.cuh
-// Norms over many tensors, and their scaling: a launch takes the pieces of as many tensors as its arguments hold.
+// Norms over many tensors, their scaling and casts: a launch takes the pieces of as many tensors as its arguments hold.
 
 inline constexpr int kMostTensors = 128;
 inline constexpr int64 kPiece = 16384;  // elements that a block takes
@@ -36,6 +36,11 @@ struct UpdateScaleArguments {
   double growth_factor;
   double backoff_factor;
   int64 growth_interval;
+};
+
+struct CastArguments {
+  ManyTensors tensors;
+  void* to[kMostTensors];
 };
 
 // Which tensor the piece of this block belongs to, and where it is in there.
@@ -136,6 +141,37 @@ __device__ void scale_pieces(const ScaleArguments& a) {
   const Scaling<S> scaling{static_cast<S>(factor)};
   const Piece piece = find_piece(a.tensors);
   for_vectors(static_cast<S*>(a.tensors.data[piece.tensor]), piece.begin, piece.end, scaling);
+}
+
+// ---- casts
+
+template <class S, class D, int kWidth>
+__device__ inline void cast_vector(const S* from, D* to) {
+  const Vector<S, kWidth> given = *reinterpret_cast<const Vector<S, kWidth>*>(from);
+  Vector<D, kWidth> result;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) result.elements[k] = convert<D>(Storage<S>::load(given.elements[k]));
+  *reinterpret_cast<Vector<D, kWidth>*>(to) = result;
+}
+
+template <class S, class D>
+__device__ void cast_pieces(const CastArguments& a) {
+  constexpr int kWidth = 4;
+  const Piece piece = find_piece(a.tensors);
+  const S* from = static_cast<const S*>(a.tensors.data[piece.tensor]);
+  D* to = static_cast<D*>(a.to[piece.tensor]);
+  const bool aligned = reinterpret_cast<uint64>(from) % sizeof(Vector<S, kWidth>) == 0 &&
+                       reinterpret_cast<uint64>(to) % sizeof(Vector<D, kWidth>) == 0;
+  int64 begin = piece.begin;
+  if (aligned) {
+    const int64 whole = piece.end / kWidth * kWidth;  // a piece begins at a multiple
+#pragma unroll 4
+    for (int64 i = begin + int64(threadIdx.x) * kWidth; i < whole; i += int64(blockDim.x) * kWidth)
+      cast_vector<S, D, kWidth>(from + i, to + i);
+    begin = whole;
+  }
+  for (int64 i = begin + threadIdx.x; i < piece.end; i += blockDim.x)
+    cast_vector<S, D, 1>(from + i, to + i);
 }
 
 // ---- scaled losses
