@@ -1,5 +1,7 @@
 #include "cuda/held_calls.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -110,8 +112,16 @@ OpCall HeldOperands::call() const {
 
 // ---- all of them
 
-const bool HeldCalls::has_listener = add_storage_listener(
-    {Storage::kHeld, HeldCalls::destroyed, HeldCalls::used, HeldCalls::exposed});
+// A process that was forked has no device: nothing can be run there, and CPU calls are not to try.
+void HeldCalls::leave_to_parent() noexcept {
+  static auto& left = *new std::vector<HeldRef>();
+  left.swap(held_calls);
+  count_ = 0;
+}
+
+const bool HeldCalls::has_listener =
+    pthread_atfork(nullptr, nullptr, leave_to_parent) == 0 &&
+    add_storage_listener({Storage::kHeld, destroyed, used, exposed});
 
 void HeldCalls::run_oldest() {
   const HeldRef oldest = held_calls.front();
@@ -155,6 +165,8 @@ void HeldCalls::run(const HeldRef& held) {
   }
   if (!held->is_put_aside_ && note_single) note_single(*held);
   finish(*held);
+  // Whoever had it run may rely on its having run long ago, on a stream that the host has waited for since.
+  if (held->lane_ != current_lane) lane_calls.order(held->lane_, current_lane);
 }
 
 void HeldCalls::run_all(bool asides) {

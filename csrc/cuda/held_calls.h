@@ -122,6 +122,7 @@ class HeldCalls {
  private:
   static const bool has_listener;
   static void run_oldest();
+  static void leave_to_parent() noexcept;
   static void unmark(Storage& storage) noexcept;
   static void used(Storage& storage);
   static void exposed(Storage& storage);
