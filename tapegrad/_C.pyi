@@ -88,8 +88,14 @@ class CallCache:
     def _enter(self, replaying: builtins.bool) -> None:
         """Begins to keep results, or to use those kept."""
 
+    def _hide(self) -> None:
+        """Hides calls from whatever cache listens."""
+
     def _leave(self) -> None:
         """Ends what _enter began."""
+
+    def _show(self) -> None:
+        """Ends what _hide began."""
 
     def clear(self) -> None:
         """Lets go of all results."""
@@ -4196,6 +4202,9 @@ def _cuda_erase_stream(x: Tensor, stream: builtins.int) -> None:
 def _cuda_generator(device: builtins.int) -> Generator:
     """The default generator of a CUDA device."""
 
+def _cuda_held_calls() -> builtins.int:
+    """How many calls wait for another one, or for somebody who asks for their result."""
+
 def _cuda_is_capturing() -> builtins.bool:
     """Whether the current stream is captured."""
 
@@ -4204,6 +4213,9 @@ def _cuda_is_deterministic() -> builtins.bool:
 
 def _cuda_is_initialized() -> builtins.bool:
     """Whether a device has been used in this process."""
+
+def _cuda_least_held_product() -> builtins.int:
+    """How many elements a product has at least that waits for GELU."""
 
 def _cuda_limit_waiting(device: builtins.int, stream: builtins.int, most_bytes: builtins.int) -> None:
     """Hands out freed memory that waits for a stream, where there is more than this; what uses it next waits on the device."""
@@ -4222,6 +4234,12 @@ def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]
 
 def _cuda_memory_stats(device: builtins.int) -> dict:
     """The statistics of the allocator, in dicts of dicts."""
+
+def _cuda_merged_calls() -> builtins.int:
+    """How many calls were merged with one that came before."""
+
+def _cuda_merges_calls() -> builtins.bool:
+    """Whether one kernel may run several calls."""
 
 def _cuda_new_pool() -> tuple[builtins.int, builtins.int]:
     """A handle of a memory pool for graphs."""
@@ -4262,11 +4280,17 @@ def _cuda_set_device(device: builtins.int) -> None:
 def _cuda_set_dnn_settings(enabled: builtins.bool, benchmark: builtins.bool, benchmark_limit: builtins.int, deterministic: builtins.bool, allow_tf32: builtins.bool) -> None:
     """Set all of them."""
 
+def _cuda_set_least_held_product(elements: builtins.int) -> None:
+    """Sets how many elements a product has at least that waits for GELU."""
+
 def _cuda_set_matmul_settings(*, float32_precision: builtins.int, allow_fp16_reduced_precision_reduction: builtins.bool, allow_bf16_reduced_precision_reduction: builtins.bool, allow_fp16_accumulation: builtins.bool) -> None:
     """Sets how exact matrix products on CUDA are."""
 
 def _cuda_set_memory_fraction(device: builtins.int, fraction: builtins.float) -> None:
     """Sets the part of the memory that this process may use."""
+
+def _cuda_set_merges_calls(enabled: builtins.bool) -> None:
+    """Sets whether one kernel may run several calls."""
 
 def _cuda_set_stream(device: builtins.int, stream: builtins.int) -> None:
     """Chooses the stream this thread uses on a device."""

@@ -83,6 +83,17 @@ def test_table_compiles(dtype, architecture):
 
 
 @needs_nvrtc
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_columns_compile(dtype, architecture):
+    kernels = [
+        source.column_kernel(source.dense(source.line(name), dtype, role), f"{name}{role}")
+        for name, role in (("gelu", 0), ("gelu_tanh", 0), ("relu", None), ("leaky_relu", 0))
+    ]
+    check_compiles("\n".join([source.prelude(), *kernels]), architecture)
+
+
+@needs_nvrtc
 @pytest.mark.parametrize(
     "broken",
     [

@@ -5,8 +5,8 @@
 // that one belongs to installs it; the order is written here, outermost first, and each relies on it:
 // waiting tangents see operands before anything is overwritten; a budget brings evicted operands back for all that
 // follow; a profile times the whole call, batches included; vmap turns a call over a batch into plain calls, which
-// are what a program can run again; and a program captures a call also where its result was kept, since it
-// will have to compute it.
+// are what a program can run again; a program captures a call also where its result was kept, since it
+// will have to compute it; and a back end that runs two calls by one kernel does so behind all others, which see both.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ enum class Interceptor : uint8_t {
   Vmap,      // intercept/batch.h
   Capture,   // intercept/program.h
   Reuse,     // selective checkpoints (intercept/call_cache.h)
+  Merge,     // calls that one kernel runs (cuda/held_calls.h)
 };
 constexpr uint32_t bit(Interceptor which) { return uint32_t{1} << static_cast<int>(which); }
 
@@ -52,8 +53,7 @@ class Reasons {
   uint32_t count_ = 0;
 };
 
-// Calls with operands on other devices than the CPU leave the shortest way, too, though none of the
-// interceptors is meant.
-inline constexpr uint32_t kOtherDevice = uint32_t{1} << 31;
+// Calls with operands on other devices than the CPU leave the shortest way, too, and meet the back end's.
+inline constexpr uint32_t kOtherDevice = uint32_t{1} << 31 | bit(Interceptor::Merge);
 
 }  // namespace tapegrad

@@ -52,7 +52,7 @@ Kernel kernel_for(const OpCall& call) {
   return kernel;
 }
 
-constexpr int kInterceptors = static_cast<int>(Interceptor::Reuse) + 1;
+constexpr int kInterceptors = static_cast<int>(Interceptor::Merge) + 1;
 constexpr uint32_t kAllInterceptors = (uint32_t{1} << kInterceptors) - 1;
 Intercept interceptors[kInterceptors] = {};
 
@@ -78,7 +78,11 @@ void dispatch_intercepted(const OpCall& call) {
   Next(kernel, has_bytes ? 0 : bit(Interceptor::Capture) - 1)(call);
 }
 
-void run_without_interceptors(const OpCall& call) { run_kernel(kernel_for(call), call); }
+void run_without_interceptors(const OpCall& call) {
+  const Kernel kernel = kernel_for(call);
+  // Calls of the program that were put off come before it.
+  Next(kernel, ~bit(Interceptor::Merge))(call);
+}
 
 void dispatch(const Op& op, std::span<const Tensor> inputs, std::span<const Scalar> attributes,
               std::span<const Tensor> outputs) {

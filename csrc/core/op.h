@@ -104,6 +104,7 @@ class Next {
 
  private:
   friend void dispatch_intercepted(const OpCall& call);
+  friend void run_without_interceptors(const OpCall& call);
   Next(Kernel kernel, uint32_t passed) : kernel_(kernel), passed_(passed) {}
 
   Kernel kernel_;

@@ -67,6 +67,7 @@ class Storage {
     kLeft = 4096,    // a tensor that showed the bytes was given others
     kMade = 8192,    // made while a program listened on this thread, see intercept/program.h
     kVoid = 16384,   // there are no bytes: the meta device
+    kHeld = 32768,   // a call that was put off reads or writes the bytes, see cuda/held_calls.h
   };
 
   static Ref<Storage> allocate(size_t nbytes) {
@@ -137,6 +138,8 @@ class Storage {
   bool is_coded() const { return context_.flags & kCoded; }
   void set_coded() { set(kCoded); }
   void set_left() { set(kLeft); }
+  void set_held() { set(kHeld); }
+  void clear_held() { clear(kHeld); }
 
   void retain() { ++references_; }
   void release() noexcept {

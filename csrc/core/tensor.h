@@ -63,8 +63,8 @@ class TensorImpl {
   }
   // Where it is, for others.
   void* address() const {
-    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kVoid))
-        [[unlikely]]
+    if (storage_->has(Storage::kBatched | Storage::kEvicted | Storage::kFresh | Storage::kVoid |
+                      Storage::kHeld)) [[unlikely]]
       return used_data();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<int64_t>(itemsize(dtype_));
   }

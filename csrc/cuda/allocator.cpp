@@ -17,6 +17,7 @@
 #include "cuda/capturing.h"
 #include "cuda/context.h"
 #include "cuda/foreign.h"
+#include "cuda/held_calls.h"
 #include "cuda/stream.h"
 
 namespace tapegrad::cuda {
@@ -243,11 +244,24 @@ void DeviceMemory::keep_rest(Block* block, size_t size) {
   add_free(rest);
 }
 
+// Calls that are held keep their inputs.
+void run_keepers() {
+  try {
+    run_held_calls();
+  } catch (const OutOfMemoryError&) {  // of theirs; they stay held
+  }
+}
+
 // A free block where there is none yet: from the driver, or by waiting for those that were used on other streams.
 Block* DeviceMemory::find_or_fetch(StreamBlocks& own, PoolKind pool, size_t size, size_t nbytes) {
   settle();
   if (Block* block = find_free(own, pool, size)) return block;
   if (Block* block = fetch_segment(own, pool, size)) return block;
+  if (HeldCalls::any()) {
+    run_keepers();
+    settle();
+    if (Block* block = find_free(own, pool, size)) return block;
+  }
   if (capture_underway) fail_out_of_memory(nbytes);  // the host cannot wait
   ++statistics.retries;
   wait_for_events();

@@ -76,11 +76,19 @@ struct Functions {
 
 enum ElementType { kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBrain16 = 14 };
 enum ComputeType { kCompute32 = 68, kCompute64 = 70, kComputeTensor32 = 77 };
-enum ProductAttribute { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum ProductAttribute {
+  kTransposeA = 3,
+  kTransposeB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kAsidePointer = 11,
+  kAsideLeading = 12
+};
 enum LayoutAttribute { kBatchCount = 5, kBatchStride = 6 };
 enum PreferenceAttribute { kWorkspaceBytes = 1, kReductionSchemes = 3, kAlignmentOfA = 5 };
 constexpr int kTransposed = 1;
 constexpr int kEpilogueBias = 4, kEpilogueSumsOfSecond = 512;
+constexpr int kEpilogueGelu = 160, kEpilogueGeluBackward = 192;  // with the values aside
 constexpr uint32_t kReductionsInComputeType = 2;
 
 constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
@@ -193,7 +201,9 @@ struct Kind {
     for (bool flag : {p.a.transposed, p.b.transposed, p.bias != nullptr, p.row_sums != nullptr,
                       allows_narrow_reduction(p.dtype), p.is_wide})
       flags = flags << 1 | flag;
-    for (const void* data : {p.a.data, p.b.data, static_cast<const void*>(p.c)})
+    flags = flags << 2 | static_cast<int64_t>(p.epilogue);
+    for (const void* data :
+         {p.a.data, p.b.data, static_cast<const void*>(p.c), static_cast<const void*>(p.aside)})
       flags = flags << 4 | std::countr_zero(alignment_of(data));
     return flags;
   }
@@ -273,6 +283,12 @@ PreferenceHandle create_preference(const Product& p) {
 // What is added to each row of the result, or takes the sums of the rows of a.
 const void* row_of_epilogue(const Product& p) { return p.bias ? p.bias : p.row_sums; }
 
+int epilogue_of(const Product& p) {
+  if (p.epilogue == Epilogue::Gelu) return kEpilogueGelu | (p.bias ? kEpilogueBias : 0);
+  if (p.epilogue == Epilogue::GeluBackward) return kEpilogueGeluBackward;
+  return p.bias ? kEpilogueBias : kEpilogueSumsOfSecond;
+}
+
 Plan make_plan(const Product& p, int device) {
   const Functions& functions = library().functions;
   const bool wide = p.dtype == DType::Float64;
@@ -282,9 +298,12 @@ Plan make_plan(const Product& p, int device) {
       "cublasLtMatmulDescCreate");
   if (p.b.transposed) set_product(plan.product, kTransposeA, int32_t{kTransposed});
   if (p.a.transposed) set_product(plan.product, kTransposeB, int32_t{kTransposed});
-  if (const void* row = row_of_epilogue(p)) {
-    set_product(plan.product, kEpilogue, p.bias ? kEpilogueBias : kEpilogueSumsOfSecond);
-    set_product(plan.product, kBiasPointer, row);
+  const void* const row = row_of_epilogue(p);
+  if (row || p.aside) set_product(plan.product, kEpilogue, epilogue_of(p));
+  if (row) set_product(plan.product, kBiasPointer, row);
+  if (p.aside) {
+    set_product(plan.product, kAsidePointer, static_cast<const void*>(p.aside));
+    set_product(plan.product, kAsideLeading, p.c_leading);
   }
   plan.first = create_layout(p, p.b, p.k, p.n);
   plan.second = create_layout(p, p.a, p.m, p.k);
@@ -332,6 +351,7 @@ bool multiply_with_blas(const Product& p, int device) {
   const Plan& plan = plan_of(p, device);
   if (!plan.is_usable) return false;
   if (const void* row = row_of_epilogue(p)) set_product(plan.product, kBiasPointer, row);
+  if (p.aside) set_product(plan.product, kAsidePointer, static_cast<const void*>(p.aside));
   // Freed when this returns, and handed out again behind the product: memory is in the order of the stream.
   Tensor workspace;
   if (plan.workspace)

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "cuda/capturing.h"
 #include "cuda/foreign.h"
+#include "cuda/held_calls.h"
 #include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
@@ -172,6 +173,7 @@ void note_wait() {
 void synchronize(int device) {
   if (capture_underway && capturing_device == device) [[unlikely]]
     fail_in_capture("cuda.synchronize", "the host cannot wait for a device", "wait after a replay");
+  run_expected_calls();
   const DeviceGuard guard(device);
   wait_by([] { return driver().synchronize_context(); }, "cuda: waiting for a device");
   collect_foreign();

@@ -82,7 +82,7 @@ class EventTimes final : public CudaTimes {
   static void record(const Timed& timed, std::unique_ptr<Event>& event) noexcept {
     try {
       event = std::make_unique<Event>(Event::kDefault);
-      event->record(timed.device, timed.stream);
+      event->record_here(timed.device, timed.stream);
     } catch (...) {
       event.reset();
     }

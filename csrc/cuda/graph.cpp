@@ -7,6 +7,7 @@
 #include "core/lane.h"
 #include "cuda/context.h"
 #include "cuda/foreign.h"
+#include "cuda/held_calls.h"
 #include "cuda/kernel_errors.h"
 #include "cuda/random_source.h"
 #include "cuda/stream.h"
@@ -133,6 +134,7 @@ void Graph::begin_capture(PoolId pool, CaptureMode mode) {
       !capture_underway,
       "CUDAGraph.capture_begin: another CUDA graph is being captured; one is captured at a "
       "time");
+  run_held_calls();
   device_ = current_device();
   stream_ = current_stream(device_);
   TAPEGRAD_CHECK(stream_,
@@ -174,6 +176,7 @@ void Graph::end_capture() {
                  "CUDAGraph.capture_end: expected the thread that called capture_begin");
   TAPEGRAD_CHECK(current_stream(device_) == stream_,
                  "CUDAGraph.capture_end: Capture must end on the same stream it began on.");
+  run_held_calls();  // those of the graph are part of it
   const DeviceGuard guard(device_);
   const Result result = driver().end_capture(stream_, &graph_);
   leave_capture();
@@ -231,6 +234,7 @@ void Graph::replay() {
       has_graph_ && (exec_ || graph_),
       "CUDAGraph.replay: Called CUDAGraph::replay without a preceding successful capture.");
   if (!exec_) instantiate();
+  run_held_calls();
   const StreamHandle stream = current_stream(device_);
   TAPEGRAD_CHECK(!cuda::is_capturing(device_, stream),
                  "CUDAGraph.replay: a graph cannot be replayed into another one that is captured");

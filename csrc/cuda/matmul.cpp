@@ -188,12 +188,9 @@ Tensor copy_of_factor(const TensorImpl& x) {
   return copy;
 }
 
-// Output (..., m, n) is contiguous. Attributes: alpha, beta. A third input, of one product, is a contiguous row
-// to be added. A second output, of one product, takes the sums of the first input's rows. Outputs of float32 may
-// be of inputs of a half type, if there is no row to be added and they are no batch.
-void matmul(const OpCall& call) {
+// All but the batch, if the call is of one.
+Product product_of(const OpCall& call) {
   const TensorImpl &a = call.in(0), &out = call.out();
-  if (out.numel() == 0) return;
   const auto d = static_cast<size_t>(out.dim());
   const int64_t n = out.size(d - 1);
   Product p{a.dtype(),          out.size(d - 2),       n,          a.size(d - 1),
@@ -202,8 +199,18 @@ void matmul(const OpCall& call) {
   p.is_wide = out.dtype() != a.dtype();
   if (call.inputs.size() > 2) p.bias = call.in(2).data();
   if (call.outputs.size() > 1) p.row_sums = call.out(1).data();
+  return p;
+}
+
+// Output (..., m, n) is contiguous. Attributes: alpha, beta. A third input, of one product, is a contiguous row
+// to be added. A second output, of one product, takes the sums of the first input's rows. Outputs of float32 may
+// be of inputs of a half type, if there is no row to be added and they are no batch.
+void matmul(const OpCall& call) {
+  const TensorImpl &a = call.in(0), &out = call.out();
+  if (out.numel() == 0) return;
+  const Product p = product_of(call);
   const int device = out.device().index;
-  if (d == 2) return multiply(p, device);
+  if (out.dim() == 2) return multiply(p, device);
   Batch batch(call);
   if (batch.is_one()) return multiply(p, device);
   if (batch.outer_count() <= kFewLaunches || !has_own_factors(call))
@@ -218,6 +225,15 @@ const KernelList<DeviceType::CUDA> kKernels = {
 };
 
 }  // namespace
+
+bool multiply_with_gelu(const OpCall& call, Epilogue epilogue, const TensorImpl& result,
+                        const TensorImpl& aside) {
+  Product p = product_of(call);
+  p.epilogue = epilogue;
+  p.c = result.data();
+  p.aside = aside.data();
+  return multiply_with_blas(p, result.device().index);
+}
 
 void multiply(const Product& product, int device) {
   const bool has_vector = (product.m == 1 || product.n == 1) && product.k > 0;

@@ -7,6 +7,7 @@
 #include "cuda/context.h"
 #include "cuda/driver.h"
 #include "cuda/graph.h"
+#include "cuda/held_calls.h"
 #include "cuda/stream.h"
 
 namespace tapegrad::cuda {
@@ -86,6 +87,7 @@ void copy_aside(const TensorImpl& to, const TensorImpl& from, StreamHandle strea
                      nbytes == size_t(from.numel()) * itemsize(from.dtype()),
                  "copy_aside: expected as many bytes of a device and of the host, side by side");
   if (nbytes == 0) return;
+  run_held_calls();  // before the place in the stream that it is behind
   TAPEGRAD_CHECK(is_pinned(host.data()), "copy_aside: expected page-locked memory");
   const int device = there.device().index;
   if (is_capturing(device, stream) || is_capturing(device, after))

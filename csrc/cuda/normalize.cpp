@@ -6,6 +6,7 @@
 
 #include "core/registry.h"
 #include "cuda/launch.h"
+#include "cuda/normalize.h"
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
 
@@ -47,6 +48,9 @@ struct LayerArguments {
   void* sums;
   void* grad_weight;
   void* grad_bias;
+  const void* addend;
+  void* sum;
+  void* narrow;
   int64_t rows, length, groups;
   double eps;
   int centred, adds;
@@ -118,27 +122,37 @@ void launch_layer(const TensorImpl& x, LayerKernel which, int64_t blocks, int th
               arguments);
 }
 
+// Everything but x and y.
+LayerArguments forward_arguments(const OpCall& call) {
+  const bool has_weight = call.integer(2), has_bias = call.integer(3);
+  LayerArguments arguments{};
+  arguments.weight = has_weight ? call.in(1).data() : nullptr;
+  arguments.bias = has_bias ? call.in(1 + has_weight).data() : nullptr;
+  arguments.mean = call.out(1).data();
+  arguments.rstd = call.out(2).data();
+  arguments.rows = call.out(1).numel();
+  arguments.length = call.in(0).numel() / arguments.rows;
+  arguments.eps = call.real(0);
+  arguments.centred = call.integer(1) != 0;
+  return arguments;
+}
+
+RowShape forward_shape(const LayerArguments& arguments, DType dtype) {
+  const int width = row_width(arguments.length, dtype,
+                              {arguments.x, arguments.weight, arguments.bias, arguments.out,
+                               arguments.addend, arguments.sum, arguments.narrow});
+  return RowShape::of(arguments.length, width, dtype == DType::Float64 ? 8 : 16);
+}
+
 // Attributes: eps, whether centred, whether there is a weight, and a bias. Of x, weight, bias: y, mean, rstd.
 void layer_norm(const OpCall& call) {
   check_dtype(call);
   const TensorImpl& x = call.in(0);
   if (x.numel() == 0) return;
-  const bool has_weight = call.integer(2), has_bias = call.integer(3);
-  LayerArguments arguments{};
+  LayerArguments arguments = forward_arguments(call);
   arguments.x = x.data();
-  arguments.weight = has_weight ? call.in(1).data() : nullptr;
-  arguments.bias = has_bias ? call.in(1 + has_weight).data() : nullptr;
   arguments.out = call.out(0).data();
-  arguments.mean = call.out(1).data();
-  arguments.rstd = call.out(2).data();
-  arguments.rows = call.out(1).numel();
-  arguments.length = x.numel() / arguments.rows;
-  arguments.eps = call.real(0);
-  arguments.centred = call.integer(1) != 0;
-  const int width = row_width(arguments.length, x.dtype(),
-                              {arguments.x, arguments.weight, arguments.bias, arguments.out});
-  const RowShape shape =
-      RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 8 : 16);
+  const RowShape shape = forward_shape(arguments, x.dtype());
   if (shape.fits())
     return launch_layer(x, LayerKernel::Rows, shape.blocks(arguments.rows), shape.threads,
                         arguments, {x.dtype(), false}, shape);
@@ -370,5 +384,34 @@ const KernelList<DeviceType::CUDA> kKernels = {
 };
 
 }  // namespace
+
+bool run_merged_norm(const OpCall& call, const NormNeighbours& neighbours) {
+  const auto& [first, second, narrow, wants_result] = neighbours;
+  const TensorImpl& x = call.in(0);
+  LayerArguments arguments = forward_arguments(call);
+  arguments.x = first ? first->data() : x.data();
+  if (first) arguments.addend = second->data();
+  if (first) arguments.sum = x.data();
+  if (wants_result) arguments.out = call.out(0).data();
+  if (narrow) arguments.narrow = narrow->data();
+  const RowShape shape = forward_shape(arguments, x.dtype());
+  if (!shape.fits()) return false;
+  const DType addend = first ? second->dtype() : x.dtype();
+  const DType rounded = narrow ? narrow->dtype() : x.dtype();
+  static auto& cache = *new KernelCache;
+  uint64_t key = static_cast<uint64_t>(x.dtype()) << 8 | static_cast<uint64_t>(addend) << 4 |
+                 static_cast<uint64_t>(rounded);
+  key = key << 2 | uint64_t{first != nullptr} << 1 | uint64_t{narrow != nullptr};
+  key = key << 16 | static_cast<uint64_t>(shape.width) << 8 |
+        static_cast<uint64_t>(shape.items) << 1 | shape.by_warp;
+  const FunctionHandle kernel = cache.find(x.device().index, key, [&] {
+    return concat("file layer_norm.cu\nLayerArguments\nmerged_layer_norm_rows<",
+                  kernel_type(x.dtype()), ", ", shape.by_warp ? "true" : "false", ", ", shape.width,
+                  ", ", shape.items, ", ", first ? "true" : "false", ", ", kernel_type(addend),
+                  ", ", narrow ? "true" : "false", ", ", kernel_type(rounded), ">");
+  });
+  launch_with(kernel, x.device().index, shape.blocks(arguments.rows), shape.threads, arguments);
+  return true;
+}
 
 }  // namespace tapegrad::cuda

@@ -16,6 +16,8 @@
 #include "cuda/elements.h"
 #include "cuda/launch.h"
 #include "cuda/move.h"
+#include "cuda/pointwise.h"
+#include "cuda/rows.h"
 #include "cuda/transpose.h"
 
 namespace tapegrad::cuda {
@@ -241,7 +243,56 @@ void pointwise(const OpCall& call) {
 
 constexpr uint8_t kOnlySlot[] = {0};
 
+constexpr int kColumnThreads = 128;
+constexpr int64_t kLeastGroup = 16;  // rows
+
+// Of the values that a group of rows has in each column, of float32, into the sums of all.
+void add_up(const Tensor& groups, const TensorImpl& sums) {
+  static const Op& sum = *find_op("sum");
+  TensorImpl* const from[] = {groups.impl()};
+  TensorImpl* const to[] = {const_cast<TensorImpl*>(&sums)};
+  const Scalar first_dim[] = {int64_t{1}};
+  sum.kernels[static_cast<int>(DeviceType::CUDA)]({sum, from, first_dim, to});
+}
+
 }  // namespace
+
+bool run_with_column_sums(const OpCall& call, const TensorImpl& sums) {
+  auto& op = static_cast<const PointwiseOp&>(call.op);
+  const TensorImpl& out = call.out();
+  Plan plan = make_plan(call, {static_cast<int>(op.id), op.derivative},
+                        call.attributes[0].as_dtype(), own_params(call));
+  const int64_t columns = sums.numel();
+  if (plan.is_strided() || plan.width <= 1 || columns % plan.width) return false;
+  for (int k = 0; k <= plan.inputs; ++k) {
+    if (plan.operands[k].access != Access::Dense) return false;
+    if (k > 0)
+      plan.operands[k].through =
+          rounding_dtype(op, size_t(k) - 1, call.in(size_t(k) - 1), plan.dtype);
+  }
+  static auto& cache = *new KernelCache;
+  const int device = out.device().index;
+  const uint64_t key = key_of(plan) ^ static_cast<uint64_t>(op.id) << 52 ^
+                       static_cast<uint64_t>(op.derivative + 1) << 62;
+  const FunctionHandle kernel = cache.find(device, key, [&] {
+    constexpr std::string_view kFamily = "pointwise";
+    return concat("columns", describe(plan, op.slots).substr(kFamily.size()));
+  });
+  const int64_t rows = out.numel() / columns, vectors = columns / plan.width;
+  const int64_t strips = divide_up(vectors, kColumnThreads);
+  const int64_t groups =
+      std::clamp<int64_t>(2 * kEnoughBlocks / strips, 1, divide_up(rows, kLeastGroup));
+  const Tensor parts =
+      empty(call.op.name, DimVector{groups, columns}, DType::Float32, out.device());
+  Arguments arguments;
+  for (const int64_t number : {rows, vectors, strips, groups}) arguments.put(number);
+  for (int k = 0; k <= plan.inputs; ++k) put_operand(arguments, plan, k);
+  put_params(arguments, plan);
+  arguments.put(parts->data());
+  launch(kernel, device, strips * groups, kColumnThreads, arguments);
+  add_up(parts, sums);
+  return true;
+}
 
 void copy(const OpCall& call) {
   const TensorImpl &from = call.in(0), &to = call.out();

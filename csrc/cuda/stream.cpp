@@ -10,6 +10,7 @@
 #include "cuda/allocator.h"
 #include "cuda/capturing.h"
 #include "cuda/foreign.h"
+#include "cuda/held_calls.h"
 #include "cuda/kernel_errors.h"
 
 namespace tapegrad::cuda {
@@ -123,6 +124,7 @@ int stream_priority(int device, StreamHandle stream) {
 bool is_done(int device, StreamHandle stream) {
   if (is_capturing(device, stream)) [[unlikely]]
     fail_in_capture("Stream.query", "a captured stream is never done", "ask after a replay");
+  run_expected_calls();
   const DeviceGuard guard(device);
   const RelaxedCapture relaxed;
   const Result result = driver().query_stream(stream);
@@ -134,6 +136,7 @@ void synchronize(int device, StreamHandle stream) {
   if (is_capturing(device, stream)) [[unlikely]]
     fail_in_capture("Stream.synchronize", "the host cannot wait for a captured stream",
                     "wait after a replay");
+  run_expected_calls();
   const DeviceGuard guard(device);
   const RelaxedCapture relaxed;
   wait_by([&] { return driver().synchronize_stream(stream); }, "cuda: waiting for a stream");
@@ -161,6 +164,7 @@ void check_order(int device, bool earlier_is_captured, StreamHandle later) {
 
 void order_streams(int device, StreamHandle earlier, StreamHandle later) {
   if (earlier == later) return;
+  run_held_calls();
   if (capture_underway) [[unlikely]]
     check_order(device, is_capturing(device, earlier), later);
   const EventHandle event = record_pooled_event(device, earlier);
@@ -182,6 +186,11 @@ Event::~Event() {
 }
 
 void Event::record(int device, StreamHandle stream) {
+  run_held_calls();
+  record_here(device, stream);
+}
+
+void Event::record_here(int device, StreamHandle stream) {
   TAPEGRAD_CHECK(device_ < 0 || device_ == device, "Event.record: the event belongs to device ",
                  device_, ", the stream to device ", device, "; use an event for each device");
   const DeviceGuard guard(device);
@@ -195,6 +204,7 @@ void Event::record(int device, StreamHandle stream) {
 
 void Event::make_wait(int device, StreamHandle stream) const {
   if (!handle_) return;
+  run_held_calls();
   if (capture_underway) [[unlikely]]
     check_order(device, is_captured_, stream);
   const DeviceGuard guard(device);

@@ -48,6 +48,8 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(int device, StreamHandle stream);
+  // The same, but calls that are held (cuda/held_calls.h) stay so: for times of what is launched.
+  void record_here(int device, StreamHandle stream);
   // What is put into the stream from now on waits for the event. Does nothing before it is recorded, like
   // the following.
   void make_wait(int device, StreamHandle stream) const;

@@ -89,6 +89,21 @@ void leave(ChosenCalls& self) {
   intercept_here(Interceptor::Reuse, reusing != nullptr);
 }
 
+// No cache listens, as if there were none around.
+void hide(ChosenCalls& self) {
+  self.outer.push_back({std::exchange(reusing, nullptr), self.cache.start(CallCache::Mode::Off)});
+  intercept_here(Interceptor::Reuse, false);
+}
+
+void show(ChosenCalls& self) {
+  TAPEGRAD_CHECK(!self.outer.empty() && !reusing,
+                 "CallCache: blocks must end in the reverse order of their beginning");
+  reusing = self.outer.back().listened;
+  self.cache.resume(std::move(self.outer.back().run));
+  self.outer.pop_back();
+  intercept_here(Interceptor::Reuse, reusing != nullptr);
+}
+
 int64_t find_moved(const std::vector<Tensor>& tensors, const std::vector<Tensor>& aliases) {
   TAPEGRAD_CHECK_AS(ValueError, tensors.size() == aliases.size(),
                     "_find_moved: expected as many tensors as aliases");
@@ -113,6 +128,8 @@ void bind_call_cache(Binder& b) {
            "allow_mutation"_a = false)
       .def("_enter", enter, "replaying"_a, "Begins to keep results, or to use those kept.")
       .def("_leave", leave, "Ends what _enter began.")
+      .def("_hide", hide, "Hides calls from whatever cache listens.")
+      .def("_show", show, "Ends what _hide began.")
       .def("__len__", [](const ChosenCalls& self) {
     return self.cache.size();
   }).def("clear", [](ChosenCalls& self) { self.cache.clear(); }, "Lets go of all results.");

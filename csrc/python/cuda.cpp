@@ -3,6 +3,7 @@
 #include "cuda/allocator.h"
 #include "cuda/context.h"
 #include "cuda/driver.h"
+#include "cuda/held_calls.h"
 #include "cuda/move.h"
 #include "cuda/settings.h"
 #include "cuda/stream.h"
@@ -168,6 +169,7 @@ nb::dict memory_statistics(int device) {
       {"active_bytes", &PoolStatistics::active_bytes},
       {"inactive_split_bytes", &PoolStatistics::inactive_split_bytes},
       {"requested_bytes", &PoolStatistics::requested_bytes}};
+  cuda::run_expected_calls();  // they keep memory
   const AllocatorStatistics& all = cuda::statistics(device);
   nb::dict result;
   for (const Named& each : kStatistics) {
@@ -185,6 +187,7 @@ nb::dict memory_statistics(int device) {
 }
 
 nb::list snapshot_list() {
+  cuda::run_expected_calls();
   nb::list segments;
   for (const cuda::SegmentSnapshot& each : cuda::snapshot()) {
     nb::dict segment;
@@ -234,6 +237,7 @@ void bind_memory(Binder& b) {
   b.function("_cuda_snapshot", snapshot_list, "The segments of the allocator, and their blocks.");
   b.function("_cuda_empty_cache", [] {
     const cuda::AskedWait asked;
+    cuda::run_expected_calls();
     cuda::empty_cache();
   }, "Gives memory that holds no tensors back to the driver.");
   b.function("_cuda_memory_fraction", cuda::memory_fraction, "device"_a,
@@ -365,6 +369,22 @@ void bind_settings(Binder& b) {
   }, "enabled"_a, "Sets whether kernels on CUDA give the same bits in every run.");
 }
 
+void bind_merging(Binder& b) {
+  b.function("_cuda_merges_calls", [] { return cuda::merges_calls; },
+             "Whether one kernel may run several calls.");
+  b.function("_cuda_set_merges_calls", cuda::set_merges_calls, "enabled"_a,
+             "Sets whether one kernel may run several calls.");
+  b.function("_cuda_held_calls", [] { return cuda::HeldCalls::count(); },
+             "How many calls wait for another one, or for somebody who asks for their result.");
+  b.function("_cuda_merged_calls", [] { return cuda::merged_calls; },
+             "How many calls were merged with one that came before.");
+  b.function("_cuda_least_held_product", [] { return cuda::least_held_product; },
+             "How many elements a product has at least that waits for GELU.");
+  b.function("_cuda_set_least_held_product", [](int64_t elements) {
+    cuda::least_held_product = elements;
+  }, "elements"_a, "Sets how many elements a product has at least that waits for GELU.");
+}
+
 }  // namespace
 
 Tensor pinned(const Tensor& x) {
@@ -391,6 +411,7 @@ void bind_cuda(Binder& b) {
   bind_pinned(b);
   bind_waits(b);
   bind_settings(b);
+  bind_merging(b);
 }
 
 }  // namespace tapegrad::python

@@ -19,12 +19,14 @@ __all__ = [
     "enable_flash_sdp",
     "enable_math_sdp",
     "enable_mem_efficient_sdp",
+    "enable_merged_calls",
     "flash_sdp_enabled",
     "is_built",
     "is_flash_attention_available",
     "math_sdp_enabled",
     "matmul",
     "mem_efficient_sdp_enabled",
+    "merged_calls_enabled",
     "sdp_kernel",
 ]
 
@@ -98,6 +100,22 @@ class _Matmul:
 
 
 matmul = _Matmul()
+
+
+# ---- calls that one kernel runs: Note [Held calls] in csrc/cuda/held_calls.h
+
+
+def merged_calls_enabled() -> bool:
+    """Return whether one kernel may run several calls, such as a linear layer and its GELU."""
+    return _C._cuda_merges_calls()
+
+
+def enable_merged_calls(enabled: bool) -> None:
+    """Say whether one kernel may run several calls. It may, unless TAPEGRAD_MERGE_CALLS=0 is set.
+
+    Sums, norms and casts give the same bits either way; products with GELU are rounded once less.
+    """
+    _C._cuda_set_merges_calls(bool(enabled))
 
 
 # ---- attention: which backends may be chosen, the same state as torch.nn.attention.sdpa_kernel

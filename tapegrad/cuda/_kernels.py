@@ -15,16 +15,20 @@ _USES = "// uses: "
 def source(description: str) -> str:
     """Return the text of the kernel that csrc/cuda describes.
 
-    A description is a family and what the family needs to know: ``pointwise`` and what
-    `pointwise_source.described` reads, or ``file``, then in lines of their own the name of a file
-    of the folder ``kernels``, the struct of the kernel's arguments, the function to be called
-    with them, mostly an instance of a template, and perhaps the launch bounds: threads of a
-    block, and blocks that are to fit on a multiprocessor. A file may begin with lines
-    ``// uses: NAME``: files of that folder that come before it, each once.
+    A description is a family and what the family needs to know: ``pointwise``, or ``columns``
+    where columns are added up as well, and what `pointwise_source.described` reads; or ``file``,
+    then in lines of their own the name of a file of the folder ``kernels``, the struct of the
+    kernel's arguments, the function to be called with them, mostly an instance of a template, and
+    perhaps the launch bounds: threads of a block, and blocks that are to fit on a multiprocessor.
+    A file may begin with lines ``// uses: NAME``: files of that folder that come before it, each
+    once.
     """
     family, _, rest = description.partition(" ")
     if family == "pointwise":
         text = pointwise_source.kernel(pointwise_source.described(rest))
+        return pointwise_source.prelude() + text
+    if family == "columns":
+        text = pointwise_source.column_kernel(pointwise_source.described(rest))
         return pointwise_source.prelude() + text
     if family == "empty":
         return (

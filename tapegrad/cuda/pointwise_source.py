@@ -38,6 +38,7 @@ __all__ = [
     "Description",
     "Line",
     "Operand",
+    "column_kernel",
     "dense",
     "described",
     "kernel",
@@ -462,6 +463,77 @@ def _strided_vectors(of: Description) -> str:
     }}
     *reinterpret_cast<Vector<{out}, kWidth_>*>(arguments.out + to_[v_]) = out_;
   }}
+"""
+
+
+def column_kernel(of: Description, name: str = "kernel") -> str:
+    """Return the source of a kernel that adds up the columns of its result, a matrix, as well.
+
+    A thread takes a vector of columns through a group of rows. The sums of the groups are added up
+    by another launch: csrc/cuda/pointwise.cpp.
+
+    Args:
+        of: which one; all of its operands are dense.
+        name: what to call it.
+    """
+    scalar, out = f"Num<{DTYPES[of.dtype]}>", DTYPES[of.operands[0].dtype]
+    inputs = _inputs(of, "dense")
+    fields = ["int64 rows_", "int64 vectors_", "int64 strips_", "int64 groups_"]
+    fields += [f"{out}* out", *(f"const {DTYPES[each.dtype]}* {each.name}" for each in inputs)]
+    fields += [f"{PARAMETER_TYPES[of.dtype]} {param}" for param in of.line.params]
+    fields.append("float* sums_")
+    body = "".join(f"  {field};\n" for field in fields)
+    vectors = "".join(
+        f"    Vector<{DTYPES[each.dtype]}, kWidth_> {each.name}_[kVectors_];\n" for each in inputs
+    )
+    loads = "".join(
+        f"        {each.name}_[v_] = "
+        f"reinterpret_cast<const Vector<{DTYPES[each.dtype]}, kWidth_>*>("
+        f"arguments.{each.name})[(row_ + v_) * arguments.vectors_ + column_];\n"
+        for each in inputs
+    )
+    elements = "".join(
+        f"        const {scalar} {each.name} = "
+        f"{_read(of, each, f'{each.name}_[v_].elements[k_]')};\n"
+        for each in inputs
+    )
+    return f"""\
+// {of.line.name}: {of.text}
+struct {name}_arguments {{
+{body}}};
+TAPEGRAD_KERNEL({name}, {name}_arguments) {{
+  wait_for_earlier_work();
+{_constants(of)}  constexpr int kWidth_ = {of.width}, kVectors_ = {_VECTORS};
+  const int64 group_ = blockIdx.x / arguments.strips_;
+  const int64 column_ = (blockIdx.x - group_ * arguments.strips_) * blockDim.x + threadIdx.x;
+  if (column_ >= arguments.vectors_) return;
+  const int64 begin_ = arguments.rows_ * group_ / arguments.groups_;
+  const int64 end_ = arguments.rows_ * (group_ + 1) / arguments.groups_;
+  Vector<float, kWidth_> sums_;
+#pragma unroll
+  for (int k_ = 0; k_ < kWidth_; ++k_) sums_.elements[k_] = 0;
+  for (int64 row_ = begin_; row_ < end_; row_ += kVectors_) {{
+{vectors}#pragma unroll
+    for (int v_ = 0; v_ < kVectors_; ++v_)
+      if (row_ + v_ < end_) {{
+{loads}      }}
+#pragma unroll
+    for (int v_ = 0; v_ < kVectors_; ++v_) {{
+      if (row_ + v_ >= end_) break;
+      Vector<{out}, kWidth_> out_;
+#pragma unroll
+      for (int k_ = 0; k_ < kWidth_; ++k_) {{
+{elements}        out_.elements[k_] = {_result(of)};
+        sums_.elements[k_] += Storage<{out}>::load(out_.elements[k_]);
+      }}
+      reinterpret_cast<Vector<{out}, kWidth_>*>(
+          arguments.out)[(row_ + v_) * arguments.vectors_ + column_] = out_;
+    }}
+  }}
+  float* const to_ = arguments.sums_ + (group_ * arguments.vectors_ + column_) * kWidth_;
+#pragma unroll
+  for (int k_ = 0; k_ < kWidth_; ++k_) to_[k_] = sums_.elements[k_];
+}}
 """
 
 

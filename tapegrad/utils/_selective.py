@@ -114,11 +114,11 @@ class _Recording:
 def unseen_calls() -> Iterator[None]:
     """Hide calls from the selective checkpoint around them: they are not among those it counts."""
     cache = _C.CallCache(lambda op: False)
-    cache._enter(False)
+    cache._hide()
     try:
         yield
     finally:
-        cache._leave()
+        cache._show()
 
 
 class _Replaying:

@@ -2,6 +2,7 @@
 // shows that products are described to cuBLASLt as its documentation has it. Statuses are those of cuBLAS.
 #include <dlfcn.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -10,12 +11,16 @@
 namespace {
 
 constexpr int kSuccess = 0, kInvalidValue = 7, kNotSupported = 15;
-constexpr int kBias = 4, kSumsOfB = 512;
+constexpr int kBias = 4, kSumsOfB = 512, kGelu = 160, kGeluBackward = 192;
 enum { kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBrain16 = 14 };
 
 struct ProductOf {
   int compute, scale, transpose_a = 0, transpose_b = 0, epilogue = 1;
   const void* bias = nullptr;
+  void* aside = nullptr;  // EPILOGUE_AUX_POINTER
+  int64_t aside_leading = 0;
+  bool has_gelu() const { return epilogue == kGelu || epilogue == (kGelu | kBias); }
+  bool adds_bias() const { return epilogue == kBias || epilogue == (kGelu | kBias); }
 };
 struct Layout {
   int type;
@@ -95,7 +100,25 @@ bool fits(const ProductOf& p, const Layout& a, const Layout& b, const Layout& d)
   const bool widens = d.type == kReal32 && (a.type == kReal16 || a.type == kRealBrain16);
   if (a.type != b.type || (a.type != d.type && !widens)) return false;
   if (p.epilogue == kSumsOfB && d.columns == 5) return false;
+  if (p.has_gelu() || p.epilogue == kGeluBackward) {
+    const bool is_half = d.type == kReal16 || d.type == kRealBrain16;
+    if (!is_half || d.batch != 1 || !p.aside || p.aside_leading % 8 || d.columns == 7 ||
+        p.aside_leading < static_cast<int64_t>(d.rows))
+      return false;
+  }
   return types && m == d.rows && n == d.columns && k == inner && k > 0 && m > 0 && n > 0;
+}
+
+// Much, so that a test can see it missing.
+constexpr size_t kWorkspace = size_t{1} << 22;
+bool needs_workspace(const Layout& d) { return d.rows % 2 || d.rows == 24; }
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+double gelu_derivative(double x) {
+  const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
 // A product that waits in a stream.
@@ -131,7 +154,14 @@ void multiply(const Task& t) {
         const int64_t at = batch * d.stride + row + column * d.leading;
         double value = t.by * sum;
         if (t.kept != 0) value += t.kept * load(t.d, at, d.type);
-        if (product.epilogue == kBias) value += load(product.bias, row, d.type);
+        if (product.adds_bias()) value += load(product.bias, row, d.type);
+        const int64_t there = row + column * product.aside_leading;
+        if (product.has_gelu()) {
+          store(product.aside, there, d.type, value);
+          value = gelu(value);
+        }
+        if (product.epilogue == kGeluBackward)
+          value *= gelu_derivative(load(product.aside, there, d.type));
         store(t.d, at, d.type, value);
       }
 }
@@ -160,6 +190,10 @@ int cublasLtMatmulDescSetAttribute(ProductOf* product, int attribute, const void
       return put(product->epilogue, value, nbytes);
     case 8:
       return put(product->bias, value, nbytes);
+    case 11:
+      return put(product->aside, value, nbytes);
+    case 12:
+      return put(product->aside_leading, value, nbytes);
     default:
       return kInvalidValue;
   }
@@ -191,17 +225,18 @@ int cublasLtMatmulPreferenceDestroy(Preference* preference) {
   delete preference;
   return kSuccess;
 }
-// Some products need a workspace here, of matrices of 13 columns there is no product, and of 5 none with sums.
+// Some products need a workspace here, of matrices of 13 columns there is no product, of 5 none with sums, and of 7 rows
+// none with GELU.
 int cublasLtMatmulAlgoGetHeuristic(void*, ProductOf* product, Layout* a, Layout* b, Layout* c,
                                    Layout* d, Preference* preference, int wanted, Candidate* found,
                                    int* count) {
   *count = 0;
-  if (!fits(*product, *a, *b, *d) || c != d || wanted < 1 || preference->workspace < 64)
+  if (!fits(*product, *a, *b, *d) || c != d || wanted < 1 || preference->workspace < kWorkspace)
     return kInvalidValue;
   if (d->rows == 13) return kNotSupported;
   *found = {};
   found->algorithm[0] = 42;
-  found->workspace = d->rows % 2 ? 64 : 0;
+  found->workspace = needs_workspace(*d) ? kWorkspace : 0;
   *count = 1;
   return kSuccess;
 }
@@ -212,7 +247,7 @@ int cublasLtMatmul(void*, ProductOf* product, const void* alpha, const void* a, 
                    void* workspace, size_t nbytes, void* stream) {
   if (algorithm[0] != 42 || c != d || c_layout != d_layout ||
       !fits(*product, *a_layout, *b_layout, *d_layout) ||
-      (d_layout->rows % 2 && (!workspace || nbytes < 64)))
+      (needs_workspace(*d_layout) && (!workspace || nbytes < kWorkspace)))
     return kInvalidValue;
   using Enqueue =
       void (*)(void* stream, void (*run)(void*), void* argument, void (*free_argument)(void*));

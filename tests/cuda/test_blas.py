@@ -36,6 +36,15 @@ def test_products_are_described_by_columns(stand_in, emulator):
     assert "skipped" not in done.stdout
 
 
+def test_epilogues(stand_in, emulator):
+    """All tests of products that are merged with GELU, by the same library."""
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+    os.environ.setdefault("TAPEGRAD_TEST_CUDA", "all")
+    done = run(*command, str(HERE / "test_merged_products.py"), library=stand_in)
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout
+
+
 def test_a_library_that_is_missing(emulator):
     done = run(sys.executable, "-c", MULTIPLY, library="/no/such/library.so")
     assert done.returncode != 0

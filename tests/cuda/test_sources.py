@@ -44,6 +44,16 @@ LAYER_ROWS = tuple(
     f"layer_norm_rows<{s}, false, {shape}>"
     for s, shape in (("float", "4, 4"), ("float", "1, 8"), ("double", "2, 4"), ("double", "1, 4"))
 )
+MERGED_LAYER_ROWS = tuple(
+    f"merged_layer_norm_rows<{s}, false, {shape}, {adds}, {r}, {casts}, {h}>"
+    for s, shape, adds, r, casts, h in (
+        ("float", "4, 4", "true", "BFloat16", "true", "BFloat16"),
+        ("float", "4, 4", "true", "float", "true", "Half"),
+        ("float", "1, 8", "false", "float", "true", "Half"),
+        ("float", "4, 4", "true", "Half", "false", "float"),
+        ("BFloat16", "8, 2", "true", "BFloat16", "false", "BFloat16"),
+    )
+)
 LAYER_BACKWARD_ROWS = tuple(
     f"layer_norm_backward_rows<{s}, false, {shape}, {sums}>"
     for s, shape in (("float", "4, 4"), ("float", "1, 8"), ("double", "2, 2"), ("double", "1, 2"))
@@ -402,6 +412,7 @@ INSTANCES = {
     "layer_norm.cu": each(
         "LayerArguments",
         *LAYER_ROWS,
+        *MERGED_LAYER_ROWS,
         *LAYER_BACKWARD_ROWS,
         *(
             f"layer_norm_{name}<{s}>"
@@ -477,6 +488,7 @@ LARGE_BLOCKS = {
     "softmax": ("softmax.cu", "SoftmaxArguments", SOFTMAX_ROWS, 512),
     "cross_entropy": ("cross_entropy.cu", "LossArguments", LOSS_ROWS + LOSS_LINES, 512),
     "layer_norm": ("layer_norm.cu", "LayerArguments", LAYER_ROWS, 512),
+    "merged_layer_norm": ("layer_norm.cu", "LayerArguments", MERGED_LAYER_ROWS, 512),
     "layer_norm_backward": ("layer_norm.cu", "LayerArguments", LAYER_BACKWARD_ROWS, 384),
     "reduce_rows": (
         "reduce.cu",

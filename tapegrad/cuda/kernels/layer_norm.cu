@@ -19,6 +19,9 @@ struct LayerArguments {
   void* sums;              // [groups][2][length]: for weight and bias; null where neither is wanted
   void* grad_weight;
   void* grad_bias;
+  const void* addend;  // merged calls: x is the sum of `x` and this
+  void* sum;           // which is written here
+  void* narrow;        // y once more, of type H; null where it is not wanted
   int64 rows, length, groups;
   double eps;
   int centred;
@@ -44,15 +47,13 @@ __device__ inline A rounded(A value) {
 
 // ---- rows in registers
 
+// Makes y of x, and writes the statistics.
 template <class S, bool kByWarp, int kWidth, int kItems>
-__device__ void layer_norm_rows(const LayerArguments& a) {
+__device__ inline void normalize(RowInRegisters<S, kByWarp, kWidth, kItems>& x, int64 number,
+                                 const LayerArguments& a) {
   using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
   using A = typename Row::A;
-  const int64 number = Row::Owner::number();
-  if (number >= a.rows) return;
   const A count = static_cast<A>(a.length);
-  Row x;
-  x.load(static_cast<const S*>(a.x) + number * a.length, a.length, A(0));
   A mean = 0, square = 0;
   if (a.centred) {
 #pragma unroll
@@ -83,7 +84,41 @@ __device__ void layer_norm_rows(const LayerArguments& a) {
 #pragma unroll
     for (int k = 0; k < Row::kCount; ++k) x.values[k] += affine.values[k];
   }
+}
+
+template <class S, bool kByWarp, int kWidth, int kItems>
+__device__ void layer_norm_rows(const LayerArguments& a) {
+  using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
+  const int64 number = Row::Owner::number();
+  if (number >= a.rows) return;
+  Row x;
+  x.load(static_cast<const S*>(a.x) + number * a.length, a.length, typename Row::A(0));
+  normalize(x, number, a);
   x.store(static_cast<S*>(a.out) + number * a.length, a.length);
+}
+
+// The same with the call before it, which added an addend of type R, and the call behind it, which rounds y to
+// type H: the bits are those of the three calls.
+template <class S, bool kByWarp, int kWidth, int kItems, bool kAdds, class R, bool kCasts, class H>
+__device__ void merged_layer_norm_rows(const LayerArguments& a) {
+  using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
+  using A = typename Row::A;
+  const int64 number = Row::Owner::number();
+  if (number >= a.rows) return;
+  const int64 start = number * a.length;
+  Row x;
+  x.load(static_cast<const S*>(a.x) + start, a.length, A(0));
+  if constexpr (kAdds) {
+    Row addend;
+    addend.load(static_cast<const R*>(a.addend) + start, a.length, A(0));
+#pragma unroll
+    for (int k = 0; k < Row::kCount; ++k)
+      x.values[k] = rounded<S>(x.values[k] + addend.values[k]);
+    x.store(static_cast<S*>(a.sum) + start, a.length);
+  }
+  normalize(x, number, a);
+  if (a.out) x.store(static_cast<S*>(a.out) + start, a.length);
+  if constexpr (kCasts) x.store(static_cast<H*>(a.narrow) + start, a.length);
 }
 
 // grad_x = rstd * (g - mean(g) - z * mean(g z)), where z is the normalised x and g counts the weight.

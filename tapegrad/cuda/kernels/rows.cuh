@@ -53,14 +53,15 @@ struct RowInRegisters {
         values[u * kWidth + k] =
             first(u) < length ? Storage<F>::load(pieces[u].elements[k]) : fill;
   }
-  __device__ void store(S* row, int64 length) const {
+  template <class F>
+  __device__ void store(F* row, int64 length) const {
 #pragma unroll
     for (int u = 0; u < kItems; ++u) {
       if (first(u) >= length) continue;
-      Vector<S, kWidth> piece;
+      Vector<F, kWidth> piece;
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) piece.elements[k] = Storage<S>::store(values[u * kWidth + k]);
-      *reinterpret_cast<Vector<S, kWidth>*>(row + first(u)) = piece;
+      for (int k = 0; k < kWidth; ++k) piece.elements[k] = Storage<F>::store(values[u * kWidth + k]);
+      *reinterpret_cast<Vector<F, kWidth>*>(row + first(u)) = piece;
     }
   }
   // As they are, 16 bytes at a time.
