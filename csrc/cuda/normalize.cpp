@@ -30,8 +30,9 @@ void* optional_data(const TensorImpl& tensor, bool there) {
 // ---- rows -------------------------------------------------------------------------------------
 
 constexpr int kLongRowThreads = 512, kColumnThreads = 256, kColumnLanes = 32;
-constexpr int64_t kEnoughThreads =
-    132 * 512;  // that run at a time, at the registers that the derivative takes
+constexpr int kSumThreads = 1024;
+// That run at a time, at the registers that the derivative takes with 16 elements for a thread, and with 8.
+constexpr int64_t kEnoughThreads = 132 * 448, kManyThreads = 132 * 768;
 constexpr int64_t kLeastRows = 64;  // of a group that adds up columns
 
 // As in tapegrad/cuda/kernels/layer_norm.cu.
@@ -162,7 +163,7 @@ void layer_norm(const OpCall& call) {
 
 // The gradients of weight and bias from the sums of groups.
 void add_up_groups(const TensorImpl& x, const LayerArguments& arguments) {
-  launch_layer(x, LayerKernel::Sums, divide_up(arguments.length, kColumnLanes), kColumnThreads,
+  launch_layer(x, LayerKernel::Sums, divide_up(arguments.length, kColumnLanes), kSumThreads,
                arguments, {x.dtype(), false});
 }
 
@@ -179,7 +180,8 @@ void backward_in_registers(const TensorImpl& x, LayerArguments& arguments, const
   if (!wants_sums)
     return launch_layer(x, LayerKernel::BackwardRows, blocks, shape.threads, arguments, incoming,
                         shape);
-  blocks = std::min(blocks, kEnoughThreads / shape.threads);
+  const bool fits_often = !shape.by_warp && shape.items * shape.width <= 8;
+  blocks = std::min(blocks, (fits_often ? kManyThreads : kEnoughThreads) / shape.threads);
   arguments.groups = shape.by_warp ? blocks * (shape.threads / RowShape::kWarp) : blocks;
   const Tensor sums = make_sums(x, arguments);
   launch_layer(x, LayerKernel::BackwardRowsAndSums, blocks, shape.threads, arguments, incoming,
@@ -227,8 +229,9 @@ void layer_norm_backward(const OpCall& call) {
   const int width = row_width(arguments.length, x.dtype(),
                               {arguments.x, arguments.grad, arguments.weight, arguments.out});
   constexpr int kMostThreads = 384;  // each takes up to 128 registers
-  const RowShape shape =
-      RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 4 : 16, kMostThreads);
+  constexpr int kFew = 8;            // elements of a thread: with more, fewer blocks fit at a time
+  const RowShape shape = RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 4 : 16,
+                                      kMostThreads, kFew);
   if (shape.fits()) backward_in_registers(x, arguments, shape, incoming, wants_sums);
   else backward_of_long_rows(x, arguments, incoming, wants_sums);
 }

@@ -32,6 +32,8 @@ __device__ inline typename Storage<S>::Compute* losses_of(const LossArguments& a
 
 // ---- lines
 
+inline constexpr float kLog2e = 1.4426950408889634f;
+
 // The elements so far: exp(x - top) adds up to sum.
 template <class S>
 struct ExpSum {
@@ -47,12 +49,31 @@ struct ExpSum {
   }
   template <int n>
   __device__ void take(const A (&values)[n]) {
+    if constexpr (sizeof(S) == 2) return take_halves(values);
     A most = values[0], exponentials = 0;
 #pragma unroll
     for (int k = 1; k < n; ++k) most = Larger::combine(most, values[k]);
     if (most == lowest_number<A>()) return;
 #pragma unroll
     for (int k = 0; k < n; ++k) exponentials += math::narrow_exp<S>(values[k] - most);
+    *this = combine(*this, {most, exponentials});
+  }
+  // Instructions, not memory, are what these take the longest for: two for each exponential.
+  template <int n>
+  __device__ void take_halves(const A (&values)[n]) {
+    float most = values[0], exponentials = 0;
+#pragma unroll
+    for (int k = 1; k < n; ++k) most = ::fmaxf(most, values[k]);  // leaves out what is no number
+    if (!(most > lowest_number<float>())) {
+#pragma unroll
+      for (int k = 0; k < n; ++k)
+        if (values[k] != values[k]) top = sum = values[k];
+      return;
+    }
+    const float base = most * -kLog2e;
+#pragma unroll
+    for (int k = 0; k < n; ++k)
+      exponentials += math::fast_exp2(::fmaf(values[k], kLog2e, base));
     *this = combine(*this, {most, exponentials});
   }
 };
@@ -301,9 +322,14 @@ struct LineGrad {
     factor = peak;
     if (smoothing > 0) factor += base * totals[1];
   }
+  __device__ A probability(A x) const {
+    if constexpr (sizeof(S) == 2)
+      return math::fast_exp2(::fmaf(x, kLog2e, (top + log_sum) * -kLog2e));
+    else return math::exp(x - top - log_sum);
+  }
   __device__ A of(A x, int64 of_class) const {
     if (is_ignored) return 0;
-    A grad = math::narrow_exp<S>(x - top - log_sum) * factor;
+    A grad = probability(x) * factor;
     if (base != A(0))
       grad -= a.weight ? base * static_cast<const A*>(a.weight)[of_class] : base;
     return of_class == target ? grad - peak : grad;

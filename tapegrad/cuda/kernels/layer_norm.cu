@@ -250,15 +250,15 @@ __device__ void layer_norm_backward_long_rows(const LayerArguments& a) {
 
 // ---- sums down the rows
 
-inline constexpr int kColumnThreads = 256, kColumnLanes = 32;
+inline constexpr int kColumnThreads = 256, kSumThreads = 1024, kColumnLanes = 32;
 
 // The first thread of each column gets the sum of all; the others have nothing.
-template <class A>
+template <int kThreads, class A>
 __device__ inline Pair<A> sum_down(Pair<A> sums) {
-  __shared__ Pair<A> tile[kColumnThreads];
+  __shared__ Pair<A> tile[kThreads];
   tile[threadIdx.x] = sums;
   __syncthreads();
-  for (int half = kColumnThreads / 2; half >= kColumnLanes; half /= 2) {
+  for (int half = kThreads / 2; half >= kColumnLanes; half /= 2) {
     if (threadIdx.x < half)
       tile[threadIdx.x] = PlusPairs::combine(tile[threadIdx.x], tile[threadIdx.x + half]);
     __syncthreads();
@@ -286,7 +286,7 @@ __device__ void layer_norm_column_sums(const LayerArguments& a) {
       sums.first += g * ((x - mean) * rstd);
       sums.second += g;
     }
-  sums = sum_down(sums);
+  sums = sum_down<kColumnThreads>(sums);
   if (threadIdx.x >= kColumnLanes || column >= a.length) return;
   A* target = static_cast<A*>(a.sums) + group * 2 * a.length + column;
   target[0] = sums.first;
@@ -298,7 +298,7 @@ template <class S>
 __device__ void layer_norm_sums(const LayerArguments& a) {
   using A = typename Storage<S>::Compute;
   const int64 column = int64(blockIdx.x) * kColumnLanes + threadIdx.x % kColumnLanes;
-  constexpr int kStep = kColumnThreads / kColumnLanes;
+  constexpr int kStep = kSumThreads / kColumnLanes;
   Pair<A> sums{0, 0};
   if (column < a.length)
 #pragma unroll 8
@@ -307,7 +307,7 @@ __device__ void layer_norm_sums(const LayerArguments& a) {
       sums.first += from[0];
       sums.second += from[a.length];
     }
-  sums = sum_down(sums);
+  sums = sum_down<kSumThreads>(sums);
   if (threadIdx.x >= kColumnLanes || column >= a.length) return;
   if (a.grad_weight) static_cast<S*>(a.grad_weight)[column] = Storage<S>::store(sums.first);
   if (a.grad_bias) static_cast<S*>(a.grad_bias)[column] = Storage<S>::store(sums.second);

@@ -212,7 +212,9 @@ struct ScanPiece {
 
 // ---- rows
 
-inline constexpr int kSweeps = 2;
+// How many pieces a thread has at a time.
+template <class Rule>
+inline constexpr int kSweepsOf = Rule::kAddsFloats ? 4 : 2;
 
 // What the parts before come to, in their order.
 template <class Rule>
@@ -228,6 +230,7 @@ __device__ inline typename Rule::State before_part(const ScanArguments& a, int64
 
 template <class S, class Rule, int kWidth>
 __device__ void scan_part_totals(const ScanArguments& a, int64 row, int64 part, int64 begin, int64 end) {
+  constexpr int kSweeps = kSweepsOf<Rule>;
   const int64 step = int64(blockDim.x) * kWidth;
   using Piece = ScanPiece<S, Rule, kWidth>;
   typename Rule::State state = Rule::identity();
@@ -268,31 +271,29 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
                                   typename Rule::State carry) {
   using State = typename Rule::State;
   using Piece = ScanPiece<S, Rule, kWidth>;
+  constexpr int kSweeps = kSweepsOf<Rule>;
   constexpr int kWarpTile = kWarp * kWidth * kSweeps;
   const int warps = kByWarp ? 1 : blockDim.x / kWarp, warp = kByWarp ? 0 : warp_number();
   for (int64 tile = begin; tile < end; tile += int64(warps) * kWarpTile) {
-    // A lane has neighbouring pieces, so that one scan of lanes serves them all.
-    const int64 first = tile + int64(warp) * kWarpTile + lane_number() * (kWidth * kSweeps);
+    const int64 first = tile + int64(warp) * kWarpTile + lane_number() * kWidth;
     Piece pieces[kSweeps];
-    State totals[kSweeps];
+    State before[kSweeps];
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j)
-      if (first + j * kWidth < end) pieces[j].load(a, row, first + j * kWidth);
-    State own = Rule::identity();
+      if (first + j * kWarp * kWidth < end) pieces[j].load(a, row, first + j * kWarp * kWidth);
+    State total = Rule::identity();
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
-      const int64 at = first + j * kWidth;
-      totals[j] = at < end ? pieces[j].total(at) : Rule::identity();
-      own = Rule::combine(own, totals[j]);
+      const int64 at = first + j * kWarp * kWidth;
+      const State with_own = scan_warp<Rule>(at < end ? pieces[j].total(at) : Rule::identity());
+      const State in_warp = value_before(with_own, 1);
+      before[j] = lane_number() == 0 ? total : Rule::combine(total, in_warp);
+      total = Rule::combine(total, value_of_lane(with_own, kWarp - 1));
     }
-    const State with_own = scan_warp<Rule>(own);
-    const State in_warp = value_before(with_own, 1);
-    State before = lane_number() == 0 ? Rule::identity() : in_warp;
-    const State total = value_of_lane(with_own, kWarp - 1);
     if constexpr (!Rule::kAnyOrder) {
-      bool is_finite = Rule::is_finite(total) && Rule::is_finite(before);
+      bool is_finite = Rule::is_finite(total);
 #pragma unroll
-      for (int j = 0; j < kSweeps; ++j) is_finite = is_finite && Rule::is_finite(totals[j]);
+      for (int j = 0; j < kSweeps; ++j) is_finite = is_finite && Rule::is_finite(before[j]);
       if (kByWarp ? __any_sync(kAllLanes, !is_finite) : __syncthreads_or(!is_finite)) {
         const int64 tile_end = tile + int64(warps) * kWarpTile;
         carry = scan_in_order<S, Rule>(a, row, tile, tile_end < end ? tile_end : end, carry,
@@ -314,12 +315,10 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
       if (warp > 0) start = Rule::combine(carry, before_warp);
       carry = Rule::combine(carry, value_of_lane(sums, warps - 1));
     }
-    before = Rule::combine(start, before);
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
-      const int64 at = first + j * kWidth;
-      if (at < end) pieces[j].store(a, row, at, before);
-      before = Rule::combine(before, totals[j]);
+      const int64 at = first + j * kWarp * kWidth;
+      if (at < end) pieces[j].store(a, row, at, Rule::combine(start, before[j]));
     }
   }
 }
