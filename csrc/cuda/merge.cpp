@@ -19,8 +19,8 @@
 // something else than they say (vmap, waiting tangents), nothing is held.
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/registry.h"
 #include "cuda/blas.h"
@@ -36,15 +36,22 @@ namespace {
 
 using Role = HeldCall::Role;
 
+// Which ops may be among those of the rules, by a few bits of their addresses; all of them until it is known.
+uint64_t op_filter = ~uint64_t{0};
+bool may_be_ruled(const Op& op) {
+  return op_filter >> (reinterpret_cast<uintptr_t>(&op) / alignof(Op) % 64) & 1;
+}
+
 struct Ops {
   const Op *add = find_op("add"), *layer_norm = find_op("layer_norm"), *matmul = find_op("matmul"),
            *copy = find_op("copy"), *gelu = find_op("gelu_tanh"),
            *gelu_backward = find_op("gelu_tanh_backward"),
            *erf_gelu_backward = find_op("gelu_backward"), *sum = find_op("sum");
 
-  bool has(const Op& op) const {
-    return &op == add || &op == layer_norm || &op == matmul || &op == copy || &op == gelu ||
-           &op == gelu_backward || &op == erf_gelu_backward;
+  Ops() {
+    op_filter = 0;
+    for (const Op* op : {add, layer_norm, matmul, copy, gelu, gelu_backward, erf_gelu_backward})
+      op_filter |= uint64_t{1} << (reinterpret_cast<uintptr_t>(op) / alignof(Op) % 64);
   }
 };
 const Ops& ops() {
@@ -64,14 +71,19 @@ struct Seen {
   void note_followed() { score = static_cast<int8_t>(std::min(score + 2, 4)); }
   void note_single() { score = static_cast<int8_t>(std::max(score - 1, 0)); }
 };
-constexpr size_t kMostSeen = 4096;
 
-// By key. Never destroyed. Under Note [The GIL guards handles].
-auto& all_seen = *new std::unordered_map<uint64_t, Seen>();
+// By key; where two keys meet, the one that came last. Under Note [The GIL guards handles].
+struct SeenPlace {
+  uint64_t key;
+  Seen seen;
+};
+constexpr size_t kSeenPlaces = 1024;
+SeenPlace all_seen[kSeenPlaces] = {};
 
 Seen& seen(uint64_t key) {
-  if (all_seen.size() > kMostSeen) all_seen.clear();
-  return all_seen[key];
+  SeenPlace& place = all_seen[key % kSeenPlaces];
+  if (place.key != key) place = {key, {}};
+  return place.seen;
 }
 
 // Calls that might have been held, by their first output. What is compared is an address that may be another storage's by
@@ -197,8 +209,9 @@ bool merge_norm(const OpCall& norm, NormNeighbours neighbours) {
 
 bool merge_cast(const OpCall& call) {
   const TensorImpl &from = call.in(0), &to = call.out();
-  if (from.dtype() != DType::Float32 || !is_half(to) || !from.is_contiguous() ||
-      !to.is_contiguous() || from.numel() != to.numel() || !is_plain(from) || !is_plain(to))
+  if (from.dtype() != DType::Float32 || !is_half(to) || from.numel() < kLeastElements ||
+      !from.is_contiguous() || !to.is_contiguous() || from.numel() != to.numel() ||
+      !is_plain(from) || !is_plain(to))
     return false;
   const HeldRef norm = HeldCalls::writer_of(from.storage());
   if (!norm) {
@@ -336,7 +349,7 @@ constexpr uint32_t kOthers = bit(Interceptor::Tangents) | bit(Interceptor::Budge
                              bit(Interceptor::Vmap) | bit(Interceptor::Reuse);
 
 void intercept(const OpCall& call, const Next& next) {
-  if (!HeldCalls::any() && !ops().has(call.op)) [[likely]]
+  if (!HeldCalls::any() && !may_be_ruled(call.op)) [[likely]]
     return next(call);
   if (!merges_calls || ((intercepted_here | intercepted_everywhere) & kOthers)) {
     run_held_calls();
@@ -379,7 +392,7 @@ bool enabled_by_environment() {
 void set_merges_calls(bool enabled) {
   run_held_calls();
   merges_calls = enabled;
-  all_seen.clear();
+  std::fill(std::begin(all_seen), std::end(all_seen), SeenPlace{});
 }
 
 }  // namespace tapegrad::cuda
