@@ -27,8 +27,8 @@ namespace tapegrad::cuda {
 
 class HeldCall {
  public:
-  enum class Role : uint8_t { Sum, Norm, Product, Derivative };
-  static constexpr size_t kMostInputs = 3, kMostOutputs = 3, kMostAttributes = 4;
+  enum class Role : uint8_t { Sum, Norm, NormBackward, Product, Derivative };
+  static constexpr size_t kMostInputs = 6, kMostOutputs = 3, kMostAttributes = 6;
 
   HeldCall(const OpCall& call, Role role, uint64_t key);
   HeldCall(const HeldCall&) = delete;

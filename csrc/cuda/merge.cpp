@@ -3,6 +3,7 @@
 //   sum, norm, cast   one kernel adds, normalises the sum and rounds the result to a half type; any two of them, too.
 //                     The bits are those of the single calls, and the result that was rounded is only written
 //                     if somebody asks for it.
+//   norm', cast       the kernel of a norm's derivative rounds the gradient of x as well, for the branch that was added.
 //   product, GELU     cuBLASLt applies the tanh form of GELU to a product with a bias, and writes what it applied it to
 //                     aside, for the derivative.
 //   product, GELU'    cuBLASLt multiplies a product, which is the gradient for GELU's result, by GELU's derivative.
@@ -46,11 +47,13 @@ struct Ops {
   const Op *add = find_op("add"), *layer_norm = find_op("layer_norm"), *matmul = find_op("matmul"),
            *copy = find_op("copy"), *gelu = find_op("gelu_tanh"),
            *gelu_backward = find_op("gelu_tanh_backward"),
-           *erf_gelu_backward = find_op("gelu_backward"), *sum = find_op("sum");
+           *erf_gelu_backward = find_op("gelu_backward"), *sum = find_op("sum"),
+           *norm_backward = find_op("layer_norm_backward");
 
   Ops() {
     op_filter = 0;
-    for (const Op* op : {add, layer_norm, matmul, copy, gelu, gelu_backward, erf_gelu_backward})
+    for (const Op* op :
+         {add, layer_norm, matmul, copy, gelu, gelu_backward, erf_gelu_backward, norm_backward})
       op_filter |= uint64_t{1} << (reinterpret_cast<uintptr_t>(op) / alignof(Op) % 64);
   }
 };
@@ -97,6 +100,8 @@ Candidate candidates[kCandidates] = {};
 size_t last_candidate = 0;
 
 void note_candidate(const TensorImpl& output, uint64_t key) {
+  for (Candidate& each : candidates)
+    if (each.output == &output.storage()) each = {};  // one that is gone, at the same place
   candidates[++last_candidate % kCandidates] = {&output.storage(), key};
 }
 void note_follower(const TensorImpl& input) {
@@ -207,6 +212,16 @@ bool merge_norm(const OpCall& norm, NormNeighbours neighbours) {
   return is_merged;
 }
 
+bool merge_cast_of_gradient(const HeldRef& norm, const TensorImpl& to) {
+  const bool is_merged = merge_with(
+      norm, [&](const OpCall& backward) { return run_merged_norm_backward(backward, to); });
+  if (is_merged) {
+    seen(norm->key()).note_followed();
+    HeldCalls::finish(*norm);
+  } else seen(norm->key()).cannot = true;
+  return is_merged;
+}
+
 bool merge_cast(const OpCall& call) {
   const TensorImpl &from = call.in(0), &to = call.out();
   if (from.dtype() != DType::Float32 || !is_half(to) || from.numel() < kLeastElements ||
@@ -218,9 +233,9 @@ bool merge_cast(const OpCall& call) {
     note_follower(from);
     return false;
   }
-  if (norm->role() != Role::Norm || norm->is_put_aside() || !norm->gives(from) ||
-      to.storage().has(Storage::kHeld))
-    return false;
+  if (norm->is_put_aside() || !norm->gives(from) || to.storage().has(Storage::kHeld)) return false;
+  if (norm->role() == Role::NormBackward) return merge_cast_of_gradient(norm, to);
+  if (norm->role() != Role::Norm) return false;
   const bool wants_result = seen(norm->key()).is_asked_for;
   const bool is_merged = merge_with(norm, [&](const OpCall& call_of_norm) {
     return merge_norm(call_of_norm, {nullptr, nullptr, &to, wants_result});
@@ -318,6 +333,20 @@ bool hold_norm(const OpCall& call) {
   return HeldCalls::any() && merge_norm(call, {});
 }
 
+bool hold_norm_backward(const OpCall& call) {
+  const TensorImpl &x = call.in(1), &grad_x = call.out();
+  const bool wants_input = call.integer(2) != 0;
+  if (!wants_input || x.dtype() != DType::Float32 || grad_x.numel() < kLeastElements ||
+      !are_plain(call))
+    return false;
+  const uint64_t key = key_of(call);
+  const Seen before = seen(key);
+  if (before.cannot) return false;
+  if (before.is_followed()) HeldCalls::hold(call, Role::NormBackward, key);
+  else note_candidate(grad_x, key);
+  return before.is_followed();
+}
+
 bool hold_product(const OpCall& call) {
   if (!is_product(call) || writes_over_input(call) || !are_plain(call)) return false;
   HeldCalls::hold(call, Role::Product, 0);
@@ -338,6 +367,7 @@ bool is_held(const OpCall& call) {
   const Ops& all = ops();
   if (&call.op == all.add) return hold_sum(call);
   if (&call.op == all.layer_norm) return hold_norm(call);
+  if (&call.op == all.norm_backward) return hold_norm_backward(call);
   if (&call.op == all.matmul) return hold_product(call);
   if (&call.op == all.gelu_backward || &call.op == all.erf_gelu_backward)
     return hold_derivative(call);
