@@ -269,14 +269,15 @@ bool merge_gelu_backward(const OpCall& call) {
       out.dtype() != g.dtype() || call.attributes[0].as_dtype() != g.dtype() ||
       &x.storage() == &g.storage() || x.device().type != DeviceType::CUDA)
     return false;
-  // The product itself is not written: nobody may have it.
+  // The product itself is not written. Mostly nobody asks for it any more, though a view and its base may show it.
   const bool is_over = &out.storage() == &g.storage() && out.offset() == g.offset();
-  if (is_over ? HeldCalls::is_read(g.storage()) : g.storage().use_count() > 1) return false;
-  if (!is_over && (out.storage().has(Storage::kHeld) || !is_plain(out))) return false;
+  if (is_over ? HeldCalls::is_read(g.storage()) : out.storage().has(Storage::kHeld)) return false;
+  if (!is_plain(out)) return false;
   const bool is_merged = merge_with(product, [&](const OpCall& matmul) {
     return multiply_with_gelu(matmul, Epilogue::GeluBackward, out, x);
   });
-  if (is_merged) HeldCalls::finish(*product);
+  if (is_merged && is_over) HeldCalls::finish(*product);
+  else if (is_merged) HeldCalls::put_aside(*product);
   return is_merged;
 }
 

@@ -211,8 +211,8 @@ def test_blocks_of_a_transformer():
         grads = torch.autograd.grad(loss, list(model.parameters()))
         return [loss.detach(), *grads]
 
-    # Five norms with casts, four with the sums before them, and the derivatives of three with the casts for the branches
-    # of the sums; the fourth has weights that were used before, and their gradients are added up.
+    # Five norms with casts, four with the sums before them, and the derivatives of three with the
+    # casts for the branches; the fourth has weights whose gradients are added to others.
     check(run, 12)
 
 
