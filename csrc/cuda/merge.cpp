@@ -75,18 +75,24 @@ struct Seen {
   void note_single() { score = static_cast<int8_t>(std::max(score - 1, 0)); }
 };
 
-// By key; where two keys meet, the one that came last. Under Note [The GIL guards handles].
+// By key, which is found in one of a few places; others go when those are taken. Under Note [The GIL guards handles].
 struct SeenPlace {
-  uint64_t key;
+  uint64_t key;  // zero where there is none
   Seen seen;
 };
-constexpr size_t kSeenPlaces = 1024;
+constexpr size_t kSeenPlaces = 1024, kPlacesOfKey = 4;
 SeenPlace all_seen[kSeenPlaces] = {};
+size_t last_replaced = 0;
 
 Seen& seen(uint64_t key) {
-  SeenPlace& place = all_seen[key % kSeenPlaces];
-  if (place.key != key) place = {key, {}};
-  return place.seen;
+  SeenPlace* const places = all_seen + key % (kSeenPlaces / kPlacesOfKey) * kPlacesOfKey;
+  for (size_t i = 0; i < kPlacesOfKey; ++i)
+    if (places[i].key == key) return places[i].seen;
+  SeenPlace* free = std::find_if(places, places + kPlacesOfKey,
+                                 [](const SeenPlace& place) { return place.key == 0; });
+  if (free == places + kPlacesOfKey) free = places + ++last_replaced % kPlacesOfKey;
+  *free = {key, {}};
+  return free->seen;
 }
 
 // Calls that might have been held, by their first output. What is compared is an address that may be another storage's by
