@@ -188,9 +188,14 @@ uint64_t key_of(const OpCall& call) {
 // must not see half-way: its outputs are nobody's.
 template <class Merge>
 bool merge_with(const HeldRef& held, Merge&& merge) {
-  const HeldOperands operands(held);
-  const KernelScope scope;
-  if (!merge(operands.call())) return false;
+  try {
+    const HeldOperands operands(held);
+    const KernelScope scope;
+    if (!merge(operands.call())) return false;
+  } catch (...) {
+    if (held->is_in_place()) HeldCalls::finish(*held);
+    throw;
+  }
   ++merged_calls;
   return true;
 }
@@ -295,10 +300,16 @@ bool merge_columns(const OpCall& call) {
       x.dim() != 2 || call.integer(0) != 1 || sums.numel() != x.size(1) || !sums.is_contiguous() ||
       !is_narrow_float(sums) || !is_plain(sums) || sums.storage().has(Storage::kHeld))
     return false;
-  const bool is_merged = merge_with(
-      derivative, [&](const OpCall& pointwise) { return run_with_column_sums(pointwise, sums); });
-  if (is_merged) HeldCalls::finish(*derivative);
-  return is_merged;
+  Tensor parts;
+  const bool is_merged = merge_with(derivative, [&](const OpCall& pointwise) {
+    parts = run_with_column_parts(pointwise, sums.numel());
+    return parts.defined();
+  });
+  if (!is_merged) return false;
+  HeldCalls::finish(*derivative);
+  const KernelScope scope;
+  add_up_parts(parts, sums);
+  return true;
 }
 
 // ---- the interceptor
