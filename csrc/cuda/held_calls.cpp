@@ -47,6 +47,7 @@ HeldCall::HeldCall(const OpCall& call, Role role, uint64_t key)
     for (size_t k = 0; k < call.outputs.size(); ++k)
       if (&call.out(k).storage() == inputs_[i].get()) {
         inputs_[i] = nullptr;  // nobody keeps an output
+        is_in_place_ = true;
         outputs_of_inputs_[i] = static_cast<uint8_t>(k);
         break;
       }
@@ -158,6 +159,7 @@ void HeldCalls::run(const HeldRef& held) {
       if (!run_with_others || !run_with_others(call, *held))
         call.op.kernels[static_cast<int>(DeviceType::CUDA)](call);
     } catch (Error& error) {
+      if (held->is_in_place_) finish(*held);
       error.text = concat(error.text, " (in ", held->op_.name, ", which was called at ",
                           held->line_.text(), " and waited for a call to be merged with)");
       throw;

@@ -13,8 +13,8 @@
 //   whoever counts memory, has all of them run first: run_held_calls().
 // A held call runs in the lane that it was made in. Its inputs are kept alive, its outputs are not: when nobody has them any
 // more the call is forgotten, and never runs. That is how the float32 result of a norm, of which only the cast to a half
-// type is read, costs nothing. A call that fails stays held, so that its outputs are never taken for computed; the error names
-// the line that made the call. Under Note [The GIL guards handles].
+// type is read, costs nothing. A call that fails stays held, so that its outputs are never taken for computed, unless it writes
+// over an input; the error names the line that made the call. Under Note [The GIL guards handles].
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ namespace tapegrad::cuda {
 
 class HeldCall {
  public:
-  enum class Role : uint8_t { Sum, Norm, Product, Derivative };
-  static constexpr size_t kMostInputs = 3, kMostOutputs = 3, kMostAttributes = 4;
+  enum class Role : uint8_t { Sum, Norm, NormBackward, Product, Derivative };
+  static constexpr size_t kMostInputs = 6, kMostOutputs = 3, kMostAttributes = 6;
 
   HeldCall(const OpCall& call, Role role, uint64_t key);
   HeldCall(const HeldCall&) = delete;
@@ -41,6 +41,8 @@ class HeldCall {
   bool gives(const TensorImpl& x) const;
   // Whether everything but its first output is there: it waits for somebody who asks for that.
   bool is_put_aside() const { return is_put_aside_; }
+  // Whether it writes over an input: it can be run once.
+  bool is_in_place() const { return is_in_place_; }
 
  private:
   friend class HeldCalls;
@@ -57,7 +59,7 @@ class HeldCall {
 
   const Op& op_;
   const Role role_;
-  bool is_put_aside_ = false;
+  bool is_put_aside_ = false, is_in_place_ = false;
   uint8_t passed_ = 0;  // calls of the same thread since
   const uint8_t input_count_, output_count_, attribute_count_;
   const Lane lane_;

@@ -3,6 +3,7 @@
 //   sum, norm, cast   one kernel adds, normalises the sum and rounds the result to a half type; any two of them, too.
 //                     The bits are those of the single calls, and the result that was rounded is only written
 //                     if somebody asks for it.
+//   norm', cast       the kernel of a norm's derivative rounds the gradient of x as well, for the branch that was added.
 //   product, GELU     cuBLASLt applies the tanh form of GELU to a product with a bias, and writes what it applied it to
 //                     aside, for the derivative.
 //   product, GELU'    cuBLASLt multiplies a product, which is the gradient for GELU's result, by GELU's derivative.
@@ -19,8 +20,8 @@
 // something else than they say (vmap, waiting tangents), nothing is held.
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/registry.h"
 #include "cuda/blas.h"
@@ -36,15 +37,24 @@ namespace {
 
 using Role = HeldCall::Role;
 
+// Which ops may be among those of the rules, by a few bits of their addresses; all of them until it is known.
+uint64_t op_filter = ~uint64_t{0};
+bool may_be_ruled(const Op& op) {
+  return op_filter >> (reinterpret_cast<uintptr_t>(&op) / alignof(Op) % 64) & 1;
+}
+
 struct Ops {
   const Op *add = find_op("add"), *layer_norm = find_op("layer_norm"), *matmul = find_op("matmul"),
            *copy = find_op("copy"), *gelu = find_op("gelu_tanh"),
            *gelu_backward = find_op("gelu_tanh_backward"),
-           *erf_gelu_backward = find_op("gelu_backward"), *sum = find_op("sum");
+           *erf_gelu_backward = find_op("gelu_backward"), *sum = find_op("sum"),
+           *norm_backward = find_op("layer_norm_backward");
 
-  bool has(const Op& op) const {
-    return &op == add || &op == layer_norm || &op == matmul || &op == copy || &op == gelu ||
-           &op == gelu_backward || &op == erf_gelu_backward;
+  Ops() {
+    op_filter = 0;
+    for (const Op* op :
+         {add, layer_norm, matmul, copy, gelu, gelu_backward, erf_gelu_backward, norm_backward})
+      op_filter |= uint64_t{1} << (reinterpret_cast<uintptr_t>(op) / alignof(Op) % 64);
   }
 };
 const Ops& ops() {
@@ -64,14 +74,25 @@ struct Seen {
   void note_followed() { score = static_cast<int8_t>(std::min(score + 2, 4)); }
   void note_single() { score = static_cast<int8_t>(std::max(score - 1, 0)); }
 };
-constexpr size_t kMostSeen = 4096;
 
-// By key. Never destroyed. Under Note [The GIL guards handles].
-auto& all_seen = *new std::unordered_map<uint64_t, Seen>();
+// By key, which is found in one of a few places; others go when those are taken. Under Note [The GIL guards handles].
+struct SeenPlace {
+  uint64_t key;  // zero where there is none
+  Seen seen;
+};
+constexpr size_t kSeenPlaces = 1024, kPlacesOfKey = 4;
+SeenPlace all_seen[kSeenPlaces] = {};
+size_t last_replaced = 0;
 
 Seen& seen(uint64_t key) {
-  if (all_seen.size() > kMostSeen) all_seen.clear();
-  return all_seen[key];
+  SeenPlace* const places = all_seen + key % (kSeenPlaces / kPlacesOfKey) * kPlacesOfKey;
+  for (size_t i = 0; i < kPlacesOfKey; ++i)
+    if (places[i].key == key) return places[i].seen;
+  SeenPlace* free = std::find_if(places, places + kPlacesOfKey,
+                                 [](const SeenPlace& place) { return place.key == 0; });
+  if (free == places + kPlacesOfKey) free = places + ++last_replaced % kPlacesOfKey;
+  *free = {key, {}};
+  return free->seen;
 }
 
 // Calls that might have been held, by their first output. What is compared is an address that may be another storage's by
@@ -85,6 +106,8 @@ Candidate candidates[kCandidates] = {};
 size_t last_candidate = 0;
 
 void note_candidate(const TensorImpl& output, uint64_t key) {
+  for (Candidate& each : candidates)
+    if (each.output == &output.storage()) each = {};  // one that is gone, at the same place
   candidates[++last_candidate % kCandidates] = {&output.storage(), key};
 }
 void note_follower(const TensorImpl& input) {
@@ -165,9 +188,14 @@ uint64_t key_of(const OpCall& call) {
 // must not see half-way: its outputs are nobody's.
 template <class Merge>
 bool merge_with(const HeldRef& held, Merge&& merge) {
-  const HeldOperands operands(held);
-  const KernelScope scope;
-  if (!merge(operands.call())) return false;
+  try {
+    const HeldOperands operands(held);
+    const KernelScope scope;
+    if (!merge(operands.call())) return false;
+  } catch (...) {
+    if (held->is_in_place()) HeldCalls::finish(*held);
+    throw;
+  }
   ++merged_calls;
   return true;
 }
@@ -195,19 +223,30 @@ bool merge_norm(const OpCall& norm, NormNeighbours neighbours) {
   return is_merged;
 }
 
+bool merge_cast_of_gradient(const HeldRef& norm, const TensorImpl& to) {
+  const bool is_merged = merge_with(
+      norm, [&](const OpCall& backward) { return run_merged_norm_backward(backward, to); });
+  if (is_merged) {
+    seen(norm->key()).note_followed();
+    HeldCalls::finish(*norm);
+  } else seen(norm->key()).cannot = true;
+  return is_merged;
+}
+
 bool merge_cast(const OpCall& call) {
   const TensorImpl &from = call.in(0), &to = call.out();
-  if (from.dtype() != DType::Float32 || !is_half(to) || !from.is_contiguous() ||
-      !to.is_contiguous() || from.numel() != to.numel() || !is_plain(from) || !is_plain(to))
+  if (from.dtype() != DType::Float32 || !is_half(to) || from.numel() < kLeastElements ||
+      !from.is_contiguous() || !to.is_contiguous() || from.numel() != to.numel() ||
+      !is_plain(from) || !is_plain(to))
     return false;
   const HeldRef norm = HeldCalls::writer_of(from.storage());
   if (!norm) {
     note_follower(from);
     return false;
   }
-  if (norm->role() != Role::Norm || norm->is_put_aside() || !norm->gives(from) ||
-      to.storage().has(Storage::kHeld))
-    return false;
+  if (norm->is_put_aside() || !norm->gives(from) || to.storage().has(Storage::kHeld)) return false;
+  if (norm->role() == Role::NormBackward) return merge_cast_of_gradient(norm, to);
+  if (norm->role() != Role::Norm) return false;
   const bool wants_result = seen(norm->key()).is_asked_for;
   const bool is_merged = merge_with(norm, [&](const OpCall& call_of_norm) {
     return merge_norm(call_of_norm, {nullptr, nullptr, &to, wants_result});
@@ -241,14 +280,15 @@ bool merge_gelu_backward(const OpCall& call) {
       out.dtype() != g.dtype() || call.attributes[0].as_dtype() != g.dtype() ||
       &x.storage() == &g.storage() || x.device().type != DeviceType::CUDA)
     return false;
-  // The product itself is not written: nobody may have it.
+  // The product itself is not written. Mostly nobody asks for it any more, though a view and its base may show it.
   const bool is_over = &out.storage() == &g.storage() && out.offset() == g.offset();
-  if (is_over ? HeldCalls::is_read(g.storage()) : g.storage().use_count() > 1) return false;
-  if (!is_over && (out.storage().has(Storage::kHeld) || !is_plain(out))) return false;
+  if (is_over ? HeldCalls::is_read(g.storage()) : out.storage().has(Storage::kHeld)) return false;
+  if (!is_plain(out)) return false;
   const bool is_merged = merge_with(product, [&](const OpCall& matmul) {
     return multiply_with_gelu(matmul, Epilogue::GeluBackward, out, x);
   });
-  if (is_merged) HeldCalls::finish(*product);
+  if (is_merged && is_over) HeldCalls::finish(*product);
+  else if (is_merged) HeldCalls::put_aside(*product);
   return is_merged;
 }
 
@@ -260,10 +300,16 @@ bool merge_columns(const OpCall& call) {
       x.dim() != 2 || call.integer(0) != 1 || sums.numel() != x.size(1) || !sums.is_contiguous() ||
       !is_narrow_float(sums) || !is_plain(sums) || sums.storage().has(Storage::kHeld))
     return false;
-  const bool is_merged = merge_with(
-      derivative, [&](const OpCall& pointwise) { return run_with_column_sums(pointwise, sums); });
-  if (is_merged) HeldCalls::finish(*derivative);
-  return is_merged;
+  Tensor parts;
+  const bool is_merged = merge_with(derivative, [&](const OpCall& pointwise) {
+    parts = run_with_column_parts(pointwise, sums.numel());
+    return parts.defined();
+  });
+  if (!is_merged) return false;
+  HeldCalls::finish(*derivative);
+  const KernelScope scope;
+  add_up_parts(parts, sums);
+  return true;
 }
 
 // ---- the interceptor
@@ -305,6 +351,20 @@ bool hold_norm(const OpCall& call) {
   return HeldCalls::any() && merge_norm(call, {});
 }
 
+bool hold_norm_backward(const OpCall& call) {
+  const TensorImpl &x = call.in(1), &grad_x = call.out();
+  const bool wants_input = call.integer(2) != 0;
+  if (!wants_input || x.dtype() != DType::Float32 || grad_x.numel() < kLeastElements ||
+      !are_plain(call))
+    return false;
+  const uint64_t key = key_of(call);
+  const Seen before = seen(key);
+  if (before.cannot) return false;
+  if (before.is_followed()) HeldCalls::hold(call, Role::NormBackward, key);
+  else note_candidate(grad_x, key);
+  return before.is_followed();
+}
+
 bool hold_product(const OpCall& call) {
   if (!is_product(call) || writes_over_input(call) || !are_plain(call)) return false;
   HeldCalls::hold(call, Role::Product, 0);
@@ -325,6 +385,7 @@ bool is_held(const OpCall& call) {
   const Ops& all = ops();
   if (&call.op == all.add) return hold_sum(call);
   if (&call.op == all.layer_norm) return hold_norm(call);
+  if (&call.op == all.norm_backward) return hold_norm_backward(call);
   if (&call.op == all.matmul) return hold_product(call);
   if (&call.op == all.gelu_backward || &call.op == all.erf_gelu_backward)
     return hold_derivative(call);
@@ -336,7 +397,7 @@ constexpr uint32_t kOthers = bit(Interceptor::Tangents) | bit(Interceptor::Budge
                              bit(Interceptor::Vmap) | bit(Interceptor::Reuse);
 
 void intercept(const OpCall& call, const Next& next) {
-  if (!HeldCalls::any() && !ops().has(call.op)) [[likely]]
+  if (!HeldCalls::any() && !may_be_ruled(call.op)) [[likely]]
     return next(call);
   if (!merges_calls || ((intercepted_here | intercepted_everywhere) & kOthers)) {
     run_held_calls();
@@ -379,7 +440,7 @@ bool enabled_by_environment() {
 void set_merges_calls(bool enabled) {
   run_held_calls();
   merges_calls = enabled;
-  all_seen.clear();
+  std::fill(std::begin(all_seen), std::end(all_seen), SeenPlace{});
 }
 
 }  // namespace tapegrad::cuda

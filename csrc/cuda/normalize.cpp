@@ -69,8 +69,10 @@ enum class LayerKernel : uint8_t {
 
 // What kernels of the derivative are told beside the shape of a row, where it is unusual.
 struct Incoming {
-  DType dtype;  // of the gradient
-  bool adds;    // to what is there
+  DType dtype;         // of the gradient
+  bool adds;           // to what is there
+  bool casts = false;  // and writes what it gives in another dtype as well
+  DType narrow = dtype;
 };
 
 std::string arguments_of(const Incoming& incoming, LayerKernel which, DType dtype) {
@@ -79,8 +81,9 @@ std::string arguments_of(const Incoming& incoming, LayerKernel which, DType dtyp
   switch (which) {
     case LayerKernel::BackwardRows:
     case LayerKernel::BackwardRowsAndSums:
-      if (is_usual && !incoming.adds) return "";
-      return concat(incoming.adds ? ", true" : ", false", type);
+      if (is_usual && !incoming.adds && !incoming.casts) return "";
+      return concat(incoming.adds ? ", true" : ", false", type,
+                    incoming.casts ? concat(", true, ", kernel_type(incoming.narrow)) : "");
     case LayerKernel::BackwardLongRows:
     case LayerKernel::ColumnSums:
       return is_usual ? "" : type;
@@ -94,6 +97,7 @@ FunctionHandle find_layer_kernel(const TensorImpl& x, LayerKernel which, const R
   static auto& cache = *new KernelCache;
   uint64_t key = static_cast<uint64_t>(x.dtype()) << 4 | static_cast<uint64_t>(which);
   key = key << 5 | static_cast<uint64_t>(incoming.dtype) << 1 | uint64_t{incoming.adds};
+  key = key << 5 | static_cast<uint64_t>(incoming.narrow) << 1 | uint64_t{incoming.casts};
   if (shape.fits())
     key = key << 16 | static_cast<uint64_t>(shape.width) << 8 |
           static_cast<uint64_t>(shape.items) << 1 | shape.by_warp;
@@ -206,11 +210,10 @@ void backward_of_long_rows(const TensorImpl& x, LayerArguments& arguments, const
 
 // Attributes: whether centred, whether there is a weight, which gradients are wanted (of x, weight, bias), whether that
 // of x is added to what the first output holds, which is then the last input. Of grad, x, mean, rstd, weight: grad_x,
-// grad_weight, grad_bias, those not wanted empty.
-void layer_norm_backward(const OpCall& call) {
-  check_dtype(call);
+// grad_weight, grad_bias, those not wanted empty. Where `narrow` is given it takes grad_x, too; false if rows are too long
+// for that.
+bool run_backward(const OpCall& call, const TensorImpl* narrow) {
   const TensorImpl &grad = call.in(0), &x = call.in(1);
-  if (x.numel() == 0) return;
   LayerArguments arguments{};
   arguments.x = x.data();
   arguments.grad = grad.data();
@@ -220,20 +223,30 @@ void layer_norm_backward(const OpCall& call) {
   arguments.out = optional_data(call.out(0), call.integer(2));
   arguments.grad_weight = optional_data(call.out(1), call.integer(3));
   arguments.grad_bias = optional_data(call.out(2), call.integer(4));
+  arguments.narrow = narrow ? narrow->data() : nullptr;
   arguments.rows = call.in(2).numel();
   arguments.length = x.numel() / arguments.rows;
   arguments.centred = call.integer(0) != 0;
   arguments.adds = call.integer(5) != 0;
-  const Incoming incoming{grad.dtype(), arguments.adds != 0};
+  const Incoming incoming{grad.dtype(), arguments.adds != 0, narrow != nullptr,
+                          narrow ? narrow->dtype() : grad.dtype()};
   const bool wants_sums = arguments.grad_weight || arguments.grad_bias;
-  const int width = row_width(arguments.length, x.dtype(),
-                              {arguments.x, arguments.grad, arguments.weight, arguments.out});
+  const int width =
+      row_width(arguments.length, x.dtype(),
+                {arguments.x, arguments.grad, arguments.weight, arguments.out, arguments.narrow});
   constexpr int kMostThreads = 384;  // each takes up to 128 registers
   constexpr int kFew = 8;            // elements of a thread: with more, fewer blocks fit at a time
   const RowShape shape = RowShape::of(arguments.length, width, x.dtype() == DType::Float64 ? 4 : 16,
                                       kMostThreads, kFew);
+  if (!shape.fits() && narrow) return false;
   if (shape.fits()) backward_in_registers(x, arguments, shape, incoming, wants_sums);
   else backward_of_long_rows(x, arguments, incoming, wants_sums);
+  return true;
+}
+
+void layer_norm_backward(const OpCall& call) {
+  check_dtype(call);
+  if (call.in(1).numel() > 0) run_backward(call, nullptr);
 }
 
 // ---- channels -------------------------------------------------------------------------------
@@ -387,6 +400,10 @@ const KernelList<DeviceType::CUDA> kKernels = {
 };
 
 }  // namespace
+
+bool run_merged_norm_backward(const OpCall& call, const TensorImpl& narrow) {
+  return run_backward(call, &narrow);
+}
 
 bool run_merged_norm(const OpCall& call, const NormNeighbours& neighbours) {
   const auto& [first, second, narrow, wants_result] = neighbours;

@@ -18,4 +18,7 @@ struct NormNeighbours {
 // Runs a call of layer_norm so, of float32 or a half type. False, and nothing is done, where rows are too long.
 bool run_merged_norm(const OpCall& call, const NormNeighbours& neighbours);
 
+// The same of a call of layer_norm_backward: `narrow` takes the gradient of x in another dtype as well.
+bool run_merged_norm_backward(const OpCall& call, const TensorImpl& narrow);
+
 }  // namespace tapegrad::cuda

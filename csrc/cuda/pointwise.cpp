@@ -246,26 +246,24 @@ constexpr uint8_t kOnlySlot[] = {0};
 constexpr int kColumnThreads = 128;
 constexpr int64_t kLeastGroup = 16;  // rows
 
-// Of the values that a group of rows has in each column, of float32, into the sums of all.
-void add_up(const Tensor& groups, const TensorImpl& sums) {
+}  // namespace
+
+void add_up_parts(const Tensor& parts, const TensorImpl& sums) {
   static const Op& sum = *find_op("sum");
-  TensorImpl* const from[] = {groups.impl()};
+  TensorImpl* const from[] = {parts.impl()};
   TensorImpl* const to[] = {const_cast<TensorImpl*>(&sums)};
   const Scalar first_dim[] = {int64_t{1}};
   sum.kernels[static_cast<int>(DeviceType::CUDA)]({sum, from, first_dim, to});
 }
 
-}  // namespace
-
-bool run_with_column_sums(const OpCall& call, const TensorImpl& sums) {
+Tensor run_with_column_parts(const OpCall& call, int64_t columns) {
   auto& op = static_cast<const PointwiseOp&>(call.op);
   const TensorImpl& out = call.out();
   Plan plan = make_plan(call, {static_cast<int>(op.id), op.derivative},
                         call.attributes[0].as_dtype(), own_params(call));
-  const int64_t columns = sums.numel();
-  if (plan.is_strided() || plan.width <= 1 || columns % plan.width) return false;
+  if (plan.is_strided() || plan.width <= 1 || columns % plan.width) return {};
   for (int k = 0; k <= plan.inputs; ++k) {
-    if (plan.operands[k].access != Access::Dense) return false;
+    if (plan.operands[k].access != Access::Dense) return {};
     if (k > 0)
       plan.operands[k].through =
           rounding_dtype(op, size_t(k) - 1, call.in(size_t(k) - 1), plan.dtype);
@@ -282,16 +280,14 @@ bool run_with_column_sums(const OpCall& call, const TensorImpl& sums) {
   const int64_t strips = divide_up(vectors, kColumnThreads);
   const int64_t groups =
       std::clamp<int64_t>(2 * kEnoughBlocks / strips, 1, divide_up(rows, kLeastGroup));
-  const Tensor parts =
-      empty(call.op.name, DimVector{groups, columns}, DType::Float32, out.device());
+  Tensor parts = empty(call.op.name, DimVector{groups, columns}, DType::Float32, out.device());
   Arguments arguments;
   for (const int64_t number : {rows, vectors, strips, groups}) arguments.put(number);
   for (int k = 0; k <= plan.inputs; ++k) put_operand(arguments, plan, k);
   put_params(arguments, plan);
   arguments.put(parts->data());
   launch(kernel, device, strips * groups, kColumnThreads, arguments);
-  add_up(parts, sums);
-  return true;
+  return parts;
 }
 
 void copy(const OpCall& call) {

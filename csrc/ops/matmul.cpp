@@ -138,23 +138,25 @@ struct AddmmBackward final : VariantEntry {
   }
   void vjp(Gradients grads, Gradients grad_inputs) override {
     const Tensor& g = grads[0];
+    if (g->device().type == DeviceType::CUDA) [[unlikely]]
+      sum_first(g, grad_inputs);
+    if (needs(1)) grad_inputs[1] = scaled(matmul(g, matrix_transpose(saved(1))), alpha);
     const bool wide_bias = has_bias && needs(0) && is_wide(*this, 0, g);
     const bool wide = needs(2) && is_wide(*this, 2, g);
-    const bool sums_later = sums_with_product(g) && wide_bias == wide;
-    // The sum comes first: it may be merged with what made g (cuda/merge.cpp).
-    if (needs(0) && !sums_later) {
-      const bool sums_here = wide_bias || sums_rows(g);
-      const DType dtype = wide_bias ? DType::Float32 : g.dtype();
-      grad_inputs[0] = sums_here ? sum(g, DimVector{0}, false, dtype) : scaled(g, beta);
-    }
-    if (needs(1)) grad_inputs[1] = scaled(matmul(g, matrix_transpose(saved(1))), alpha);
-    if (sums_later) return multiply_and_sum(g, wide, grad_inputs);
+    if (sums_with_product(g) && wide_bias == wide) return multiply_and_sum(g, wide, grad_inputs);
+    if (needs(0) && !grad_inputs[0].defined())
+      grad_inputs[0] = wide_bias ? sum(g, DimVector{0}, false, DType::Float32) : scaled(g, beta);
     if (needs(2)) grad_inputs[2] = scaled(grad_of_second(saved(0), g, by_columns, wide), alpha);
   }
-  // Whether rows of g are to be added up here for the bias, which the sweep would do.
-  bool sums_rows(const Tensor& g) const {
-    return has_bias && g->device().type == DeviceType::CUDA && g.dim() == 2 && g.numel() > 0 &&
-           !is_differentiating() && !batched_storages && !is_vmap_running();
+  // On CUDA rows of g are added up for the bias before anything else reads g, so that it may be done by the kernel that
+  // makes g (cuda/merge.cpp), unless the product does it. The sweep would do it later.
+  [[gnu::noinline]] void sum_first(const Tensor& g, Gradients grad_inputs) {
+    if (!has_bias || !needs(0) || g.dim() != 2 || g.numel() == 0 || is_differentiating() ||
+        batched_storages || is_vmap_running())
+      return;
+    const bool wide = is_wide(*this, 0, g);
+    if (sums_with_product(g) && wide == is_wide(*this, 2, g)) return;
+    grad_inputs[0] = sum(g, DimVector{0}, false, wide ? DType::Float32 : g.dtype());
   }
   // Whether the product for b's gradient gives the bias's as well.
   bool sums_with_product(const Tensor& g) const {

@@ -131,6 +131,27 @@ def test_sum_and_norm(dtype):
     check(run, 1)
 
 
+@pytest.mark.parametrize("width", [WIDTH, 33, 700])
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("kind", ["layer", "rms", "plain"])
+def test_gradients_of_a_branch(kind, adds, width):
+    """What goes to the branch of a sum is rounded by the kernel of the norm's derivative."""
+    x, weight, bias = operands(width)
+    branch, g = normal(ROWS, width, dtype=torch.bfloat16), normal(ROWS, width)
+
+    def run():
+        def function(a, b, w, c):
+            total = a + b
+            y = norm_of(kind, total, w, c)
+            return [y.sin(), total * 2] if adds else [y]
+
+        leaves = [each.detach().requires_grad_() for each in (x, branch, weight, bias)]
+        results = function(*leaves)
+        return torch.autograd.grad(results, leaves, [g] * len(results), allow_unused=True)
+
+    check(lambda: [grad for grad in run() if grad is not None], 2)
+
+
 def test_several_leading_dimensions_and_views():
     x, weight, bias = operands()
 
@@ -190,7 +211,9 @@ def test_blocks_of_a_transformer():
         grads = torch.autograd.grad(loss, list(model.parameters()))
         return [loss.detach(), *grads]
 
-    check(run, 9)  # five norms with casts, four with the sums before them
+    # Five norms with casts, four with the sums before them, and the derivatives of three with the
+    # casts for the branches; the fourth has weights whose gradients are added to others.
+    check(run, 12)
 
 
 def test_the_rounded_result_alone_is_written():

@@ -59,6 +59,14 @@ LAYER_BACKWARD_ROWS = tuple(
     for s, shape in (("float", "4, 4"), ("float", "1, 8"), ("double", "2, 2"), ("double", "1, 2"))
     for sums in ("false", "true")
 )
+LAYER_BACKWARD_ROWS += tuple(
+    f"layer_norm_backward_rows<float, false, 4, 4, {sums}, {adds}, {g}, true, {h}>"
+    for sums, adds, g, h in (
+        ("true", "true", "BFloat16", "BFloat16"),
+        ("false", "true", "Half", "Half"),
+        ("true", "false", "float", "BFloat16"),
+    )
+)
 LOSS_ROWS = tuple(
     f"loss_of_rows<{s}, false, {shape}>"
     for s, shape in (("float", "4, 8"), ("float", "1, 16"), ("double", "2, 8"), ("double", "1, 8"))

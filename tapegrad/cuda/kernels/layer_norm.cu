@@ -21,7 +21,7 @@ struct LayerArguments {
   void* grad_bias;
   const void* addend;  // merged calls: x is the sum of `x` and this
   void* sum;           // which is written here
-  void* narrow;        // y once more, of type H; null where it is not wanted
+  void* narrow;        // y, or grad_x, once more, of type H; null where it is not wanted
   int64 rows, length, groups;
   double eps;
   int centred;
@@ -122,7 +122,9 @@ __device__ void merged_layer_norm_rows(const LayerArguments& a) {
 }
 
 // grad_x = rstd * (g - mean(g) - z * mean(g z)), where z is the normalised x and g counts the weight.
-template <class S, bool kByWarp, int kWidth, int kItems, bool kSums, bool kAdds = false, class G = S>
+// Where the next call rounds grad_x to type H, that is written as well.
+template <class S, bool kByWarp, int kWidth, int kItems, bool kSums, bool kAdds = false, class G = S,
+          bool kCasts = false, class H = S>
 __device__ void layer_norm_backward_rows(const LayerArguments& a) {
   using Row = RowInRegisters<S, kByWarp, kWidth, kItems>;
   using A = typename Row::A;
@@ -173,6 +175,7 @@ __device__ void layer_norm_backward_rows(const LayerArguments& a) {
       for (int k = 0; k < Row::kCount; ++k)
         grad.values[k] = before.values[k] + rounded<S>(grad.values[k]);
     grad.store(static_cast<S*>(a.out) + row * a.length, a.length);
+    if constexpr (kCasts) grad.store(static_cast<H*>(a.narrow) + row * a.length, a.length);
   }
   if constexpr (kSums) {
     A* sums = static_cast<A*>(a.sums) + Row::Owner::number() * 2 * a.length;
