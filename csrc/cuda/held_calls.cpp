@@ -240,13 +240,26 @@ void HeldCalls::exposed(Storage& storage) {
   }
 }
 
+void HeldCalls::run_unwanted(const HeldRef& held) noexcept {
+  try {
+    const HeldOperands operands(held);
+    const OpCall call = operands.call();
+    const KernelScope scope;
+    call.op.kernels[static_cast<int>(DeviceType::CUDA)](call);
+  } catch (...) {
+    // There is no memory to throw away, or no kernel: nobody misses it.
+  }
+}
+
 void HeldCalls::destroyed(Storage& storage) noexcept {
   for (size_t i = 0; i < held_calls.size(); ++i) {
     const HeldRef held = held_calls[i];
     if (!held->writes(storage)) continue;
     for (Storage*& output : held->outputs_)
       if (output == &storage) output = nullptr;
-    if (!held->has_outputs() && !held->running_) finish(*held);
+    if (held->has_outputs() || held->running_) return;
+    if (held->role_ == HeldCall::Role::Product && !held->is_put_aside_) run_unwanted(held);
+    finish(*held);
     return;
   }
 }

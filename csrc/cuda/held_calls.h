@@ -13,7 +13,8 @@
 //   whoever counts memory, has all of them run first: run_held_calls().
 // A held call runs in the lane that it was made in. Its inputs are kept alive, its outputs are not: when nobody has them any
 // more the call is forgotten, and never runs. That is how the float32 result of a norm, of which only the cast to a half
-// type is read, costs nothing. A call that fails stays held, so that its outputs are never taken for computed, unless it writes
+// type is read, costs nothing. Products run all the same: who times them in a loop, and has no use for their results, is to
+// see how long they take. A call that fails stays held, so that its outputs are never taken for computed, unless it writes
 // over an input; the error names the line that made the call. Under Note [The GIL guards handles].
 #pragma once
 
@@ -124,6 +125,8 @@ class HeldCalls {
  private:
   static const bool has_listener;
   static void run_oldest();
+  // Into memory that is thrown away.
+  static void run_unwanted(const HeldRef& held) noexcept;
   static void leave_to_parent() noexcept;
   static void unmark(Storage& storage) noexcept;
   static void used(Storage& storage);

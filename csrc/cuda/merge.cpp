@@ -16,7 +16,9 @@
 // have been merged with; the first one runs at once. Since their bits are the same either way, nobody can tell.
 // GELU of a product that has not been rounded to a half type is another number than GELU of a rounded one, and so is a sum
 // in another order. So that a program gives the same numbers in each run, whatever ran before, large products and
-// derivatives of half types are held always, and small ones never. Under interceptors that compute calls again (budgets, selective checkpoints), and where calls mean
+// derivatives of half types are held always, and small ones never. Deterministic algorithms (torch.use_deterministic_algorithms)
+// leave them alone: then bits do not depend on a budget, either. Under interceptors that compute calls again (budgets, selective
+// checkpoints), and where calls mean
 // something else than they say (vmap, waiting tangents), nothing is held.
 #include <algorithm>
 #include <cstdlib>
@@ -29,6 +31,7 @@
 #include "cuda/normalize.h"
 #include "cuda/pointwise.h"
 #include "cuda/product.h"
+#include "cuda/settings.h"
 #include "spec/pointwise.h"
 
 namespace tapegrad::cuda {
@@ -366,16 +369,18 @@ bool hold_norm_backward(const OpCall& call) {
 }
 
 bool hold_product(const OpCall& call) {
-  if (!is_product(call) || writes_over_input(call) || !are_plain(call)) return false;
+  if (deterministic_algorithms || !is_product(call) || writes_over_input(call) || !are_plain(call))
+    return false;
   HeldCalls::hold(call, Role::Product, 0);
   return true;
 }
 
 bool hold_derivative(const OpCall& call) {
   const TensorImpl& out = call.out();
-  if (out.numel() < least_held_product || !is_half(out) || !out.is_contiguous() ||
-      call.inputs.size() != 2 || !is_full(call.in(0), out) || !is_full(call.in(1), out) ||
-      call.in(0).dtype() != out.dtype() || call.in(1).dtype() != out.dtype() || !are_plain(call))
+  if (deterministic_algorithms || out.numel() < least_held_product || !is_half(out) ||
+      !out.is_contiguous() || call.inputs.size() != 2 || !is_full(call.in(0), out) ||
+      !is_full(call.in(1), out) || call.in(0).dtype() != out.dtype() ||
+      call.in(1).dtype() != out.dtype() || !are_plain(call))
     return false;
   HeldCalls::hold(call, Role::Derivative, 0);
   return true;

@@ -40,7 +40,12 @@ def test_epilogues(stand_in, emulator):
     """All tests of products that are merged with GELU, by the same library."""
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
     os.environ.setdefault("TAPEGRAD_TEST_CUDA", "all")
-    done = run(*command, str(HERE / "test_merged_products.py"), library=stand_in)
+    done = run(
+        *command,
+        str(HERE / "test_merged_products.py"),
+        str(HERE / "test_unmerged_products.py"),
+        library=stand_in,
+    )
     assert done.returncode == 0, done.stdout
     assert "skipped" not in done.stdout
 
