@@ -586,6 +586,57 @@ def test_the_environment_turns_it_off():
         assert done.stdout.strip() == wanted, done.stderr
 
 
+def test_other_devices(two_devices):
+    held = Held()
+    other = held.y.to("cuda:1")
+    assert torch.equal(other.cpu(), held.want.cpu())
+    held.check()
+
+
+def test_nothing_waits():
+    """Calls are held, merged and run without the host's waiting for the device."""
+    x, weight, bias = operands()
+    held = Held()
+    torch.cuda.synchronize()
+    before = _C._cuda_unasked_waits()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            norm_of("layer", x + x, weight, bias).bfloat16()
+        held.x.zero_()
+        held.norm().bfloat16()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert _C._cuda_unasked_waits() == before
+    held.check()
+
+
+def test_profiles_see_every_call():
+    x, weight, bias = operands()
+
+    def run():
+        return norm_of("layer", x + x, weight, bias).bfloat16()
+
+    for _ in range(3):
+        run()
+    with torch.profiler.profile() as profile:
+        y, count = merges(run)
+        torch.cuda.synchronize()
+    assert count == 2
+    assert y.dtype == torch.bfloat16
+    names = [event.name for event in profile.events() if event.kind == "op"]
+    assert names == ["add", "layer_norm", "copy"]
+
+
+def test_deterministic_algorithms():
+    x, weight, bias = operands()
+    torch.use_deterministic_algorithms(True)
+    try:
+        check(lambda: [norm_of("layer", x + x, weight, bias).bfloat16()], 2)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 # ---- random programs
 
 
