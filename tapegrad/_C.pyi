@@ -4106,8 +4106,8 @@ def _budget_stats() -> dict:
 def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str, str]:
     """Ends a budget; returns the most bytes saved at a time on a device, by how many the limit was passed there, what was irreducible then, and the device."""
 
-def _cast_operands(rule: builtins.int, operands: Sequence[Tensor]) -> list[Tensor]:
-    """What autocast makes of operands."""
+def _call_cast(rule: builtins.int, function: object, arguments: tuple, options: dict) -> Any:
+    """Calls a function as autocast does, by the number of its rule."""
 
 def _cast_rules() -> list:
     """(function, on the CPU, on CUDA) of every function that autocast knows."""
@@ -4528,9 +4528,6 @@ def _set_anomaly(enabled: builtins.bool, check_nan: builtins.bool) -> None:
 
 def _set_attention_backends(backends: Sequence[builtins.int]) -> None:
     """The numbers of the backends that may be used, the best first."""
-
-def _set_autocast_devices(devices: builtins.int) -> builtins.int:
-    """Sets what _autocast_devices() gives; returns what it was."""
 
 def _set_before_write(hook: object | None) -> None:
     """Calls a function with each tensor that is about to be written in place."""

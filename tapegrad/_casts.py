@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from tapegrad import _C
-from tapegrad._C import Tensor
 
 __all__ = ["CastRule", "cast_rules", "casts"]
 
@@ -75,7 +74,7 @@ def casts(
 
     def mark(function: _Function) -> _Function:
         number = _C._add_cast_rule(of or function.__name__, cpu, cuda)
-        is_on = _C._autocast_devices
+        is_on, call_cast = _C._autocast_devices, _C._call_cast
         known = sum(bit for bit, rule in ((_CPU, cpu), (_CUDA, cuda)) if rule != "none")
         in_force = known if transparent else _CPU | _CUDA
 
@@ -83,41 +82,8 @@ def casts(
         def call(*arguments: Any, **options: Any) -> Any:
             if not is_on() & in_force:
                 return function(*arguments, **options)
-            names, values = tuple(options), tuple(options.values())
-            values = _cast_tensors(number, arguments + values)
-            count = len(arguments)
-            cast_options = dict(zip(names, values[count:], strict=True))
-            devices = _C._set_autocast_devices(0)
-            try:
-                return function(*values[:count], **cast_options)
-            finally:
-                _C._set_autocast_devices(devices)
+            return call_cast(number, function, arguments, options)
 
         return call  # type: ignore[return-value]
 
     return mark
-
-
-def _cast_tensors(rule: int, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values with their tensors, and those of lists and tuples among them, cast."""
-    tensors: list[Tensor] = []
-    for value in values:
-        _collect(value, tensors)
-    found = iter(_C._cast_operands(rule, tensors))
-    return tuple(_replace(value, found) for value in values)
-
-
-def _collect(value: Any, tensors: list[Tensor]) -> None:
-    if isinstance(value, Tensor):
-        tensors.append(value)
-    elif type(value) in (list, tuple):
-        for each in value:
-            _collect(each, tensors)
-
-
-def _replace(value: Any, found: Any) -> Any:
-    if isinstance(value, Tensor):
-        return next(found)
-    if type(value) in (list, tuple):
-        return type(value)(_replace(each, found) for each in value)
-    return value

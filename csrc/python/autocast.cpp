@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "python/binding.h"
+#include "python/tensor_object.h"
 
 namespace tapegrad::python {
 
@@ -216,21 +217,63 @@ size_t add_rule(const std::string& function, const std::string& cpu, const std::
   return all_cast_rules().size() - 1;
 }
 
-std::vector<Tensor> cast_all(size_t rule, std::vector<Tensor> operands) {
-  cast_operands(*all_cast_rules().at(rule), operands);
-  return operands;
+// ---- functions that are written in Python
+
+bool is_list_or_tuple(PyObject* value) {
+  return PyList_CheckExact(value) || PyTuple_CheckExact(value);
+}
+
+void collect_tensors(PyObject* value, std::vector<Tensor>& tensors) {
+  if (is_tensor(value)) return tensors.push_back(tensor_of(value));
+  if (!is_list_or_tuple(value)) return;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+    collect_tensors(PySequence_Fast_GET_ITEM(value, i), tensors);
+}
+
+// The value with its tensors, and those of lists and tuples in it, replaced one after the other.
+nb::object with_tensors(PyObject* value, const Tensor*& next) {
+  if (is_tensor(value)) {
+    const Tensor& tensor = *next++;
+    if (tensor.impl() == tensor_of(value).impl()) return nb::borrow(value);
+    return nb::steal(wrap(tensor));
+  }
+  if (!is_list_or_tuple(value)) return nb::borrow(value);
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
+  const bool is_list = PyList_CheckExact(value);
+  nb::object result = nb::steal(is_list ? PyList_New(count) : PyTuple_New(count));
+  if (!result.is_valid()) throw nb::python_error();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = with_tensors(PySequence_Fast_GET_ITEM(value, i), next).release().ptr();
+    if (is_list) PyList_SET_ITEM(result.ptr(), i, item);
+    else PyTuple_SET_ITEM(result.ptr(), i, item);
+  }
+  return result;
+}
+
+// Calls a function with cast tensors, and autocast lifted.
+nb::object call_cast(size_t rule, nb::handle function, const nb::tuple& arguments,
+                     const nb::dict& options) {
+  std::vector<Tensor> tensors;
+  collect_tensors(arguments.ptr(), tensors);
+  for (nb::handle value : options.values()) collect_tensors(value.ptr(), tensors);
+  cast_operands(*all_cast_rules().at(rule), tensors);
+  const Tensor* next = tensors.data();
+  const nb::object cast_arguments = with_tensors(arguments.ptr(), next);
+  nb::dict cast_options;
+  for (auto [name, value] : options) cast_options[name] = with_tensors(value.ptr(), next);
+  const WithoutAutocast lifted;
+  PyObject* result = PyObject_Call(function.ptr(), cast_arguments.ptr(), cast_options.ptr());
+  if (!result) throw nb::python_error();
+  return nb::steal(result);
 }
 
 void bind_rules(Binder& b) {
   b.function("_autocast_devices", [] { return int{autocast_devices}; },
              "For which devices autocast is in force on this thread, by bit.");
-  b.function("_set_autocast_devices", [](int devices) {
-    return int{std::exchange(autocast_devices, static_cast<uint8_t>(devices))};
-  }, "devices"_a, "Sets what _autocast_devices() gives; returns what it was.");
   b.function("_add_cast_rule", add_rule, "function"_a, "cpu"_a, "cuda"_a,
              "Says what autocast does with a function; returns the number of the rule.");
-  b.function("_cast_operands", cast_all, "rule"_a, "operands"_a,
-             "What autocast makes of operands.");
+  b.function("_call_cast", call_cast, "rule"_a, "function"_a, "arguments"_a, "options"_a,
+             "Calls a function as autocast does, by the number of its rule.");
   b.function("_cast_rules", [] {
     nb::list found;
     for (const CastRule* rule : all_cast_rules())
