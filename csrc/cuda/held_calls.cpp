@@ -39,7 +39,13 @@ HeldCall::HeldCall(const OpCall& call, Role role, uint64_t key)
   std::copy(call.attributes.begin(), call.attributes.end(), attributes_);
   Place* place = places_;
   const auto put = [&](const TensorImpl& x) {
-    *place++ = {x.dtype(), x.offset(), DimVector(x.sizes()), DimVector(x.strides())};
+    place->dtype = x.dtype();
+    place->offset = x.offset();
+    place->sizes.resize(x.sizes().size());
+    place->strides.resize(x.sizes().size());
+    std::copy(x.sizes().begin(), x.sizes().end(), place->sizes.begin());
+    std::copy(x.strides().begin(), x.strides().end(), place->strides.begin());
+    ++place;
   };
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     put(call.in(i));

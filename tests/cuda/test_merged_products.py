@@ -10,6 +10,8 @@ from library import torch
 
 from tapegrad import _C
 
+from .conftest import DEVICE
+
 F = torch.nn.functional
 HALVES = [torch.bfloat16, torch.float16]
 ROWS, NEAR, FAR = 10, 16, 32
@@ -152,6 +154,8 @@ def test_under_autocast(sizes):
 @pytest.mark.parametrize("what", ["erf", "no bias", "columns", "rows", "float32", "part", "read"])
 def test_what_is_not_merged(what):
     """The erf form, products that the library has not, and results that somebody looks at."""
+    if what == "rows" and DEVICE == "gpu":
+        pytest.skip("cuBLASLt has products of any number of rows; the stand-in refuses seven")
     near, far, rows = NEAR, 12 if what == "columns" else FAR, 7 if what == "rows" else ROWS
     dtype = torch.float32 if what == "float32" else torch.bfloat16
     linear, x = layer(near, far, dtype), normal(rows, near, dtype=dtype)
@@ -222,6 +226,8 @@ def test_a_write_between():
 
 def test_a_product_that_fails_is_not_lost():
     """Its error says where it was called, and it runs when there is room for it."""
+    if DEVICE == "gpu":
+        pytest.skip("small products of cuBLASLt take no memory; those of the stand-in do")
     linear, x = layer(NEAR, 24), normal(ROWS, NEAR)
     with torch.no_grad():
         wanted = linear(x).cpu()
