@@ -42,7 +42,7 @@ thread_local KeptCasts* kept_casts = nullptr;
 
 // See Note [Casts that are made together].
 using Remembered = std::shared_ptr<TensorImpl*>;
-using Group = std::vector<Remembered>;  // empty where two groups begin alike
+using Group = std::vector<Remembered>;  // only the first leaf where two groups begin with it
 struct CastGroups {
   Group leaves;  // of this block
   std::unordered_map<const TensorImpl*, std::shared_ptr<Group>>
@@ -124,8 +124,9 @@ void end_group() {
   if (former.size() >= kMostGroups) former.clear();
   // The first one may be the input of several models, or a new one each time.
   std::shared_ptr<Group>& first = former[*group->front()];
-  const bool is_shared = first && (first->empty() || first->at(1) != group->at(1));
-  first = is_shared ? std::make_shared<Group>() : group;
+  const bool is_same_leaf = first && first->front() == group->front();
+  const bool is_shared = is_same_leaf && (first->size() == 1 || first->at(1) != group->at(1));
+  first = is_shared ? std::make_shared<Group>(1, group->front()) : group;
   former[*group->at(1)] = group;
 }
 
