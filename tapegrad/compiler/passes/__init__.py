@@ -1,0 +1,21 @@
+"""Passes over captured programs: each a small function that changes a `Text` in place."""
+
+from tapegrad.compiler.passes.common import share_common
+from tapegrad.compiler.passes.copies import drop_copies
+from tapegrad.compiler.passes.dead import drop_dead
+from tapegrad.compiler.passes.memory import Layout, check_layout, lay_out
+from tapegrad.compiler.passes.text import Step, Text
+
+__all__ = [
+    "PASSES",
+    "Layout",
+    "Step",
+    "Text",
+    "check_layout",
+    "drop_copies",
+    "drop_dead",
+    "lay_out",
+    "share_common",
+]
+
+PASSES = (drop_copies, share_common, drop_dead)
