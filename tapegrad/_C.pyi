@@ -94,34 +94,6 @@ class CallCache:
     def clear(self) -> None:
         """Lets go of all results."""
 
-class Environment:
-    """The modes of this thread."""
-
-    def __init__(self) -> None: ...
-
-    def is_same(self, other: Environment) -> builtins.bool:
-        """Whether the modes are the same."""
-
-class Form:
-    """What a tensor was at a moment, apart from its elements."""
-
-    def __init__(self, tensor: Tensor) -> None: ...
-
-    def fits(self, tensor: Tensor, same_storage: builtins.bool, same_grad: builtins.bool) -> builtins.bool:
-        """Whether a tensor is like this."""
-
-    @property
-    def has_grad(self) -> builtins.bool:
-        """Whether the tensor had a gradient."""
-
-    @property
-    def is_odd(self) -> builtins.bool:
-        """Whether it had hooks, a tangent or a kept gradient."""
-
-    @property
-    def refusal(self) -> str:
-        """Why no trace takes such a tensor, or an empty string."""
-
 class Generator:
     """A stream of random numbers, given to random functions as `generator`.
 
@@ -3888,26 +3860,6 @@ class Tensor:
     def zero_(self) -> Tensor:
         """Writes zeros."""
 
-class Trace:
-    """A captured call of a function, made ready to run again."""
-
-    def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: Environment) -> None: ...
-
-    def set_made(self, made: list) -> None:
-        """The tensors that it leaves behind."""
-
-    def set_numbers(self, lifts: list, seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
-        """Steps whose attributes are read anew."""
-
-    def set_structure(self, arguments: list, results: list) -> None:
-        """Trees of arguments and results, in preorder."""
-
-    def set_tensors(self, arguments: list, lasting: list, sources: list, grads: list) -> None:
-        """The tensors that it meets, and whose memory values are."""
-
-    def settle(self) -> None:
-        """All is set."""
-
 class UntypedStorage:
     """The bytes under a tensor."""
 
@@ -3947,43 +3899,6 @@ class UntypedStorage:
 
     def to(self, device: object, non_blocking: builtins.bool = False) -> UntypedStorage:
         """The bytes on a device: these, or a copy."""
-
-class Watch:
-    """Python objects as they were, to be compared with what they are."""
-
-    def __init__(self) -> None: ...
-
-    def __len__(self) -> builtins.int: ...
-
-    def add_cell(self, cell: object) -> builtins.int:
-        """Watches a variable of a closure."""
-
-    def add_function(self, function: object) -> builtins.int:
-        """Watches code and default arguments of a function."""
-
-    def add_instance(self, object: object) -> builtins.int:
-        """Watches which class an object has, and which dict."""
-
-    def add_item(self, dict: object, key: object) -> builtins.int:
-        """Watches one item of a dict, or that there is none."""
-
-    def add_items(self, dict: object, open: object | None = None) -> builtins.int:
-        """Watches all items of a dict; values of some keys may change."""
-
-    def add_list(self, list: object) -> builtins.int:
-        """Watches a list."""
-
-    def add_set(self, set: object) -> builtins.int:
-        """Watches a set."""
-
-    def add_type(self, type: object) -> builtins.int:
-        """Watches a class and its bases."""
-
-    def find_change(self) -> builtins.int:
-        """The number of the first entry that differs; -1 if none does."""
-
-    def settle(self, dict: object) -> None:
-        """Watches also what could change in a dict."""
 
 class _CodingPolicy:
     """How saved values are coded."""
@@ -4092,6 +4007,34 @@ class _EntryLink:
     def saved_tensors(self) -> Any:
         """The saved values, checked; None when the entry is gone."""
 
+class _Environment:
+    """The modes of this thread."""
+
+    def __init__(self) -> None: ...
+
+    def is_same(self, other: _Environment) -> builtins.bool:
+        """Whether the modes are the same."""
+
+class _Form:
+    """What a tensor was at a moment, apart from its elements."""
+
+    def __init__(self, tensor: Tensor) -> None: ...
+
+    def fits(self, tensor: Tensor, same_storage: builtins.bool, same_grad: builtins.bool) -> builtins.bool:
+        """Whether a tensor is like this."""
+
+    @property
+    def has_grad(self) -> builtins.bool:
+        """Whether the tensor had a gradient."""
+
+    @property
+    def is_odd(self) -> builtins.bool:
+        """Whether it had hooks, a tangent or a kept gradient."""
+
+    @property
+    def refusal(self) -> str:
+        """Why no trace takes such a tensor, or an empty string."""
+
 class _Profile:
     """Times and memory of the calls on one thread."""
 
@@ -4142,6 +4085,63 @@ class _SteppedSweep:
 
     def waiting(self) -> list:
         """The entries for which gradients have arrived, the next to run first."""
+
+class _Trace:
+    """A captured call of a function, made ready to run again."""
+
+    def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: _Environment) -> None: ...
+
+    def set_made(self, made: list) -> None:
+        """The tensors that it leaves behind."""
+
+    def set_numbers(self, lifts: list, seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
+        """Steps whose attributes are read anew."""
+
+    def set_structure(self, arguments: list, results: list) -> None:
+        """Trees of arguments and results, in preorder."""
+
+    def set_tensors(self, arguments: list, lasting: list, sources: list, grads: list) -> None:
+        """The tensors that it meets, and whose memory values are."""
+
+    def settle(self) -> None:
+        """All is set."""
+
+class _Watch:
+    """Python objects as they were, to be compared with what they are."""
+
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> builtins.int: ...
+
+    def add_cell(self, cell: object) -> builtins.int:
+        """Watches a variable of a closure."""
+
+    def add_function(self, function: object) -> builtins.int:
+        """Watches code and default arguments of a function."""
+
+    def add_instance(self, object: object) -> builtins.int:
+        """Watches which class an object has, and which dict."""
+
+    def add_item(self, dict: object, key: object) -> builtins.int:
+        """Watches one item of a dict, or that there is none."""
+
+    def add_items(self, dict: object, open: object | None = None) -> builtins.int:
+        """Watches all items of a dict; values of some keys may change."""
+
+    def add_list(self, list: object) -> builtins.int:
+        """Watches a list."""
+
+    def add_set(self, set: object) -> builtins.int:
+        """Watches a set."""
+
+    def add_type(self, type: object) -> builtins.int:
+        """Watches a class and its bases."""
+
+    def find_change(self) -> builtins.int:
+        """The number of the first entry that differs; -1 if none does."""
+
+    def settle(self, dict: object) -> None:
+        """Watches also what could change in a dict."""
 
 def _accumulate_hooks(tensor: Tensor) -> Any:
     """The dict of a leaf's hooks that run after its gradient has arrived."""

@@ -586,7 +586,7 @@ void bind_watch(Binder& b) {
   auto handle = [](size_t (Watch::*add)(PyObject*)) {
     return [add](Watch& watch, nb::handle object) { return (watch.*add)(object.ptr()); };
   };
-  nb::class_<Watch>(b.module(), "Watch", nb::type_slots(slots<Watch>),
+  nb::class_<Watch>(b.module(), "_Watch", nb::type_slots(slots<Watch>),
                     "Python objects as they were, to be compared with what they are.")
       .def(nb::init<>())
       .def("__len__", &Watch::size)
@@ -611,7 +611,7 @@ void bind_watch(Binder& b) {
            "Watches also what could change in a dict.")
       .def("find_change", &Watch::find_change,
            "The number of the first entry that differs; -1 if none does.");
-  nb::class_<Form>(b.module(), "Form", "What a tensor was at a moment, apart from its elements.")
+  nb::class_<Form>(b.module(), "_Form", "What a tensor was at a moment, apart from its elements.")
       .def("__init__", [](Form* self, const Tensor& x) { new (self) Form(x); }, "tensor"_a)
       .def("fits",
            [](const Form& form, const Tensor& x, bool same_storage, bool same_grad) {
@@ -623,7 +623,7 @@ void bind_watch(Binder& b) {
   }, "Why no trace takes such a tensor, or an empty string.")
       .def_prop_ro("has_grad", &Form::has_grad, "Whether the tensor had a gradient.")
       .def_prop_ro("is_odd", &Form::is_odd, "Whether it had hooks, a tangent or a kept gradient.");
-  nb::class_<Environment>(b.module(), "Environment", "The modes of this thread.")
+  nb::class_<Environment>(b.module(), "_Environment", "The modes of this thread.")
       .def(nb::init<>())
       .def("is_same", [](const Environment& a, const Environment& b) { return a == b; }, "other"_a,
            "Whether the modes are the same.");
@@ -633,7 +633,7 @@ void bind_watch(Binder& b) {
 
 void bind_trace(Binder& b) {
   bind_watch(b);
-  nb::class_<Trace>(b.module(), "Trace", nb::type_slots(slots<Trace>),
+  nb::class_<Trace>(b.module(), "_Trace", nb::type_slots(slots<Trace>),
                     "A captured call of a function, made ready to run again.")
       .def(nb::init<nb::object, const std::vector<std::tuple<int, int64_t, std::optional<Tensor>>>&,
                     size_t, nb::object, const Environment&>(),

@@ -60,7 +60,7 @@ def build(recording: Recording) -> BuiltTrace:
     program = _program_of(text, used)
     made = [each._replace(value=text.final(each.value)) for each in recording.made]
     homes = _homes(recording, layout, used, {each.value for each in made})
-    trace = _C.Trace(
+    trace = _C._Trace(
         program, homes, layout.arena_bytes, recording.walk.watch, recording.environment
     )
     trace.set_structure(recording.argument_parts, recording.results)

@@ -116,8 +116,8 @@ class CompiledFunction:
 
     def _take(self, recording: Recording) -> None:
         """Make a trace of a recording if an earlier one did the same."""
-        if self._verify:
-            self._compare(recording)
+        if self._verify and self._compare(recording):
+            return
         for number, earlier in enumerate(self._waiting):
             if not earlier.is_same(recording):
                 continue
@@ -134,10 +134,17 @@ class CompiledFunction:
             return
         self._waiting = [*self._waiting[-_MOST_WAITING + 1 :], recording]
 
-    def _compare(self, recording: Recording) -> None:
-        """Raise if a call did something else than the trace that would have been replayed."""
+    def _compare(self, recording: Recording) -> bool:
+        """Raise if a call did something else than the trace that would have been replayed.
+
+        Returns:
+            Whether there is such a trace.
+        """
+        if any(known.is_same(recording) for known in self._known):
+            self._attempts = {False: 0, True: 0}
+            return True
         for known in self._known:
-            if known.walk.watch.find_change() >= 0 or known.is_same(recording):
+            if known.walk.watch.find_change() >= 0:
                 continue
             if [step[1:5] for step in known.guards()] != [step[1:5] for step in recording.guards()]:
                 continue
@@ -148,6 +155,7 @@ class CompiledFunction:
                 f"compile: verify=True: {self.__name__} did something else than its trace from "
                 f"step {step} on, {name}, though nothing that the trace depends on has changed"
             )
+        return False
 
     def _note(self, reason: str) -> None:
         if reason not in self.refusals:

@@ -189,7 +189,7 @@ class _Call:
         self, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         walk = Walk()
-        self.recording = Recording(walk, _C.Environment())
+        self.recording = Recording(walk, _C._Environment())
         self.containers: dict[int, Any] = {}
         objects: list[tuple[Any, str]] = []
         self._add_argument(args, objects)
@@ -275,7 +275,7 @@ class _Call:
     def _check_effects(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recording = self.recording
         walk = recording.walk
-        if not recording.environment.is_same(_C.Environment()):
+        if not recording.environment.is_same(_C._Environment()):
             raise Refusal(
                 "it changes a mode (recording, autocast, default dtype, ...) for its caller"
             )
@@ -464,7 +464,7 @@ class _MadeTensors:
             )
         if type(tensor) is not Tensor or getattr(tensor, "__dict__", None):
             raise Refusal("it returns a new tensor of a subclass, or with attributes")
-        form = _C.Form(tensor)
+        form = _C._Form(tensor)
         if form.has_grad or form.is_odd:
             raise Refusal("it returns a new tensor that has a gradient, hooks or a tangent")
         history = NO_HISTORY
@@ -500,7 +500,7 @@ def _grad_of(tensor: Tensor) -> Tensor | None:
 
 
 def _form_of(tensor: Tensor, path: str) -> Any:
-    form = _C.Form(tensor)
+    form = _C._Form(tensor)
     if form.refusal:
         raise Refusal(f"{path} cannot be used by a trace: {form.refusal}")
     return form

@@ -5,12 +5,12 @@ depends on its arguments, on the modes of the thread, and on everything its code
 variables of closures, globals, attributes of modules, optimizers and other objects, items of lists
 and dicts, default arguments, other functions with all of theirs. `Walk` starts at the function and
 its arguments and follows these references. Everything on the way that can change is an entry of a
-`_C.Watch`; tensors are collected, for the trace knows them by identity.
+`_C._Watch`; tensors are collected, for the trace knows them by identity.
 
 Which attributes of a class or a module a function uses is told by the names in its code, so that a
 class is not followed into methods that nobody calls. Code of this library is not followed: what it
 reads besides its arguments and the objects it is a method of is listed here (`_LIBRARY_STATE`) or
-is a mode of the thread (`_C.Environment`). What cannot be followed (a generator, a file, a random
+is a mode of the thread (`_C._Environment`). What cannot be followed (a generator, a file, a random
 number of Python's, an object of an extension module) is a `Refusal`, whose text says what it was;
 the function then runs itself.
 
@@ -163,7 +163,7 @@ class Walk:
     """What is reached from a function and its arguments."""
 
     def __init__(self) -> None:
-        self.watch = _C.Watch()
+        self.watch = _C._Watch()
         self.names: list[str] = []  # of the entries of the watch
         self.tensors: dict[int, tuple[Tensor, str]] = {}  # by id, with how it is reached
         self.groups: list[
