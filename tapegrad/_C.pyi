@@ -4035,6 +4035,9 @@ class _Form:
     def refusal(self) -> str:
         """Why no trace takes such a tensor, or an empty string."""
 
+    def release(self) -> None:
+        """Lets go of the memory."""
+
 class _Profile:
     """Times and memory of the calls on one thread."""
 
@@ -4090,6 +4093,12 @@ class _Trace:
     """A captured call of a function, made ready to run again."""
 
     def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: _Environment) -> None: ...
+
+    def ignore_gradients(self) -> None:
+        """Lets tensors have a .grad or none: nothing looks at them."""
+
+    def run_anywhere(self) -> None:
+        """Lets it run whatever the modes are: they have done their part."""
 
     def set_made(self, made: list) -> None:
         """The tensors that it leaves behind."""
@@ -4488,6 +4497,9 @@ def _is_inference() -> builtins.bool:
 def _is_observed() -> builtins.bool:
     """Whether something wants to see each op of this thread by itself."""
 
+def _is_plain_graph(tensors: Sequence[Tensor], leaves: Sequence[Tensor]) -> builtins.bool:
+    """Whether the history of tensors has no hooks and ends at these leaves alone."""
+
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
 
@@ -4587,6 +4599,12 @@ _return_types: Any
 def _reveal_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
 
+def _rewind_generator(counters: builtins.int) -> None:
+    """Sets the default generator back by as much as was drawn."""
+
+def _run_in_sweep(trace: _Trace, args: tuple) -> Any:
+    """What a trace of a backward gives; None where it does not hold."""
+
 def _run_traces(traces: list, args: tuple, kwargs: dict, none_holds: object, run_eagerly: object) -> Any:
     """Runs the first trace that holds, or returns one of two answers."""
 
@@ -4598,6 +4616,9 @@ def _running_vmaps() -> list[tuple[builtins.int, builtins.int]]:
 
 def _saved_bytes() -> list:
     """(device, bytes that saved values show there, the most at a time) of each device."""
+
+def _saved_memory(tensors: Sequence[Tensor]) -> list[builtins.int]:
+    """The numbers of the memory that is saved in the history of tensors."""
 
 def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
     """Multiplies tensors in place; False where that is composed."""

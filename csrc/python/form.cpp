@@ -106,10 +106,10 @@ Environment::Environment()
   for (int i = 0; i < kDeviceTypes; ++i) dtypes[i] = autocast_settings.dtypes[i];
 }
 
-bool is_observed() {
+bool is_observed(bool in_sweep) {
+  if (!in_sweep && (sweep_watch || sweeps_running)) return true;
   return ((intercepted_here | intercepted_everywhere) & ~kOtherDevice) || forward_levels ||
-         packing || coding || check_forward || sweep_watch || sweeps_running || transform_start ||
-         is_vmap_running();
+         packing || coding || check_forward || transform_start || is_vmap_running();
 }
 
 }  // namespace tapegrad::python

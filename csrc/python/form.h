@@ -18,8 +18,8 @@ class Form {
   bool fits(const TensorImpl& x, bool same_storage, bool same_grad) const;
   // Why no trace takes such a tensor, or null.
   const char* refusal() const { return refusal_; }
-  const Ref<Storage>& storage() const { return storage_; }
-  int64_t offset() const { return offset_; }
+  // Lets go of the storage: no tensor fits any more if it must be of that one.
+  void release() { storage_ = nullptr; }
   bool has_grad() const { return has_grad_; }
   bool is_odd() const;
 
@@ -61,6 +61,7 @@ struct Environment {
 };
 
 // Whether something on this thread wants to see each op by itself: no trace runs, and none is captured.
-bool is_observed();
+// In a sweep, those who observe sweeps do not count.
+bool is_observed(bool in_sweep = false);
 
 }  // namespace tapegrad::python

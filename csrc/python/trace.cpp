@@ -15,10 +15,12 @@
 // is a SpentEntry, which refuses to be swept again as the function's own would.
 #include <algorithm>
 #include <memory>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "core/registry.h"
+#include "graph/accumulate.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
 #include "intercept/plan.h"
@@ -144,6 +146,8 @@ class Trace {
   std::vector<RandomStep> randoms;
   uint64_t counters = 0;  // that a run takes from the generator
   void settle();
+  bool is_anywhere = false;  // whatever the modes are
+  bool sees_grads = true;    // whether a tensor has a gradient makes a difference
 
   Plan& plan() { return *plan_; }
   int traverse(visitproc visit, void* arg);
@@ -225,7 +229,7 @@ bool Trace::match(PyObject* object, size_t& at) {
       const Argument& argument = arguments[part.number];
       TensorImpl* impl = impl_of(object);
       if (part.object.ptr() != reinterpret_cast<PyObject*>(Py_TYPE(object))) return false;
-      if (!argument.form.fits(*impl, false, true)) return false;
+      if (!argument.form.fits(*impl, false, sees_grads)) return false;
       if (argument.lasting >= 0 &&
           impl != lasting[static_cast<size_t>(argument.lasting)].tensor.impl())
         return false;
@@ -262,7 +266,7 @@ bool Trace::match_arguments(PyObject* args, PyObject* kwargs) {
 
 bool Trace::match_lasting() const {
   for (const auto& [tensor, form] : lasting)
-    if (!form.fits(*tensor.impl(), true, true)) return false;
+    if (!form.fits(*tensor.impl(), true, sees_grads)) return false;
   return true;
 }
 
@@ -404,7 +408,7 @@ class RunScope {
 
 Trace::Outcome Trace::run(PyObject* args, PyObject* kwargs, nb::object& result) {
   if (plan_->is_busy) return Outcome::Busy;
-  if (!(Environment() == environment_)) return Outcome::OtherEnvironment;
+  if (!is_anywhere && !(Environment() == environment_)) return Outcome::OtherEnvironment;
   const RunScope scope(*plan_, given_);
   if (!match_arguments(args, kwargs)) return Outcome::OtherArguments;
   if (!match_lasting()) return Outcome::OtherState;
@@ -568,18 +572,72 @@ nb::object run_traces(nb::list traces, nb::tuple args, nb::dict kwargs, nb::obje
   return none_holds;
 }
 
-// Whether a sweep from the tensor fails because one has been through its history and freed what it needs.
+// Whether any sweep from the tensor fails, because one has been through its history and freed what it needs: no
+// leaf is reached but through an entry that has.
 bool is_spent(const Tensor& x) {
-  std::vector<Node*> waiting{grad_fn(x)}, seen;
+  std::vector<Node*> waiting{grad_fn(x)};
+  std::unordered_set<const Node*> seen;
   while (!waiting.empty()) {
     Node* node = waiting.back();
     waiting.pop_back();
-    if (!node || std::ranges::find(seen, node) != seen.end()) continue;
-    if (node->released() || node->kind().name == spent_entry.name) return true;
-    seen.push_back(node);
+    if (!node || !seen.insert(node).second || node->released()) continue;
+    if (&node->kind() == &spent_entry) continue;
+    if (node->edges().empty()) return false;
     for (const Edge& edge : node->edges()) waiting.push_back(edge.node.get());
   }
-  return false;
+  return true;
+}
+
+// A trace inside a backward, or None where the function has to run itself.
+nb::object run_in_sweep(Trace& trace, nb::tuple args) {
+  nb::object result = nb::none();
+  if (is_observed(true)) return result;
+  const nb::dict none;
+  if (trace.run(args.ptr(), none.ptr(), result) != Trace::Outcome::Done) return nb::none();
+  return result;
+}
+
+// Calls visit(node) for all entries behind tensors, until it returns false; false if it did.
+template <class Visit>
+bool each_entry(const std::vector<Tensor>& tensors, Visit&& visit) {
+  std::vector<Node*> waiting;
+  for (const Tensor& tensor : tensors) waiting.push_back(grad_fn(tensor));
+  std::unordered_set<const Node*> seen;
+  while (!waiting.empty()) {
+    Node* node = waiting.back();
+    waiting.pop_back();
+    if (!node || !seen.insert(node).second) continue;
+    if (!visit(*node)) return false;
+    for (const Edge& edge : node->edges()) waiting.push_back(edge.node.get());
+  }
+  return true;
+}
+
+// Whether the history of tensors has no hooks nor functions of Python's, and ends at these leaves alone.
+bool is_plain_graph(const std::vector<Tensor>& tensors, const std::vector<Tensor>& leaves) {
+  return each_entry(tensors, [&](Node& node) {
+    if (node.has_hooks() || node.is_placeholder() || node.is_transform_input()) return false;
+    if (node.kind().role == EntryKind::Role::Custom) return false;
+    for (const SavedValue& value : node.saved_values())
+      if (value.packed() || value.coded()) return false;
+    if (!node.is_accumulator()) return true;
+    const Tensor& leaf = leaf_of(node);
+    return std::ranges::any_of(leaves, [&](const Tensor& each) { return each.is_same(leaf); });
+  });
+}
+
+// The numbers of the memory that is saved in the history of tensors.
+std::vector<uintptr_t> saved_memory(const std::vector<Tensor>& tensors) {
+  std::vector<uintptr_t> found;
+  each_entry(tensors, [&](Node& node) {
+    for (Node* each = &node; each; each = each->inner_entry())
+      for (const SavedValue& value : each->saved_values())
+        value.with_stored([&](const Tensor& saved) {
+          found.push_back(reinterpret_cast<uintptr_t>(&saved->storage()));
+        });
+    return true;
+  });
+  return found;
 }
 
 void bind_watch(Binder& b) {
@@ -621,6 +679,7 @@ void bind_watch(Binder& b) {
                    [](const Form& form) {
     return std::string(form.refusal() ? form.refusal() : "");
   }, "Why no trace takes such a tensor, or an empty string.")
+      .def("release", &Form::release, "Lets go of the memory.")
       .def_prop_ro("has_grad", &Form::has_grad, "Whether the tensor had a gradient.")
       .def_prop_ro("is_odd", &Form::is_odd, "Whether it had hooks, a tangent or a kept gradient.");
   nb::class_<Environment>(b.module(), "_Environment", "The modes of this thread.")
@@ -648,10 +707,25 @@ void bind_trace(Binder& b) {
       .def("set_made", set_made, "made"_a, "The tensors that it leaves behind.")
       .def("set_numbers", set_numbers, "lifts"_a, "seed"_a, "begin"_a, "end"_a,
            "Steps whose attributes are read anew.")
+      .def("ignore_gradients", [](Trace& trace) { trace.sees_grads = false; },
+           "Lets tensors have a .grad or none: nothing looks at them.")
+      .def("run_anywhere", [](Trace& trace) { trace.is_anywhere = true; },
+           "Lets it run whatever the modes are: they have done their part.")
       .def("settle", &Trace::settle, "All is set.");
   b.function("_run_traces", run_traces, "traces"_a, "args"_a, "kwargs"_a, "none_holds"_a,
              "run_eagerly"_a, "Runs the first trace that holds, or returns one of two answers.");
-  b.function("_is_observed", is_observed,
+  b.function("_run_in_sweep", run_in_sweep, "trace"_a, "args"_a,
+             "What a trace of a backward gives; None where it does not hold.");
+  b.function("_is_plain_graph", is_plain_graph, "tensors"_a, "leaves"_a,
+             "Whether the history of tensors has no hooks and ends at these leaves alone.");
+  b.function("_saved_memory", saved_memory, "tensors"_a,
+             "The numbers of the memory that is saved in the history of tensors.");
+  b.function("_rewind_generator", [](uint64_t counters) {
+    Generator& generator = default_generator();
+    const RandomStream state = generator.state();
+    generator.set_state({state.seed, state.offset - counters});
+  }, "counters"_a, "Sets the default generator back by as much as was drawn.");
+  b.function("_is_observed", [] { return is_observed(); },
              "Whether something wants to see each op of this thread by itself.");
   b.function("_is_spent", is_spent, "x"_a, "Whether the history of a tensor was swept and freed.");
   b.function("_generator_state", [] {

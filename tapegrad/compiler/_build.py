@@ -76,7 +76,15 @@ def build(recording: Recording) -> BuiltTrace:
         trace.set_numbers(lifts, *recording.random)
     except ValueError as error:
         raise Refusal(str(error)) from error
+    by_gradient = any(source.is_grad for source in recording.sources)
+    if not (recording.grads or by_gradient or recording.walk.mentions_gradients()):
+        trace.ignore_gradients()
     trace.settle()
+    if recording.differentiable is not None:
+        known = recording.differentiable
+        known.counters = recording.random[2] - recording.random[1]
+        known.trace = build(known.backward).trace
+        known.trace.run_anywhere()
     return BuiltTrace(recording, text, layout, trace, time.perf_counter() - start)
 
 

@@ -37,9 +37,8 @@ def compile(
     itself and another trace is captured. Numbers of optimizers (``lr``, ``betas``) and of the
     random generator are read anew by every call.
 
-    A call is replayed if it goes backward itself, as a training step does, or if nothing is
-    recorded, as under ``torch.no_grad()``. Others run eagerly, as do those whose effects a trace
-    cannot repeat (``print``, an ``append``); `explain` tells why.
+    Calls whose effects a trace cannot repeat (``print``, an ``append``) run eagerly; `explain` tells
+    why. Results can be differentiated, to any order.
 
     Args:
         model: a function, a method or a module; without it, a decorator is returned.

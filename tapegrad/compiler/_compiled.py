@@ -16,6 +16,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad.compiler._build import BuiltTrace, build
+from tapegrad.compiler._differentiable import Differentiable
 from tapegrad.compiler._recording import Recording, record_call
 from tapegrad.compiler._walk import Refusal, is_generator
 from tapegrad.nn import Module
@@ -37,7 +38,6 @@ class CompiledFunction:
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool, verify: bool) -> None:
         self._function = function
-        self._compiled = function  # what a walk follows
         self._fullgraph = fullgraph
         self._verify = verify
         self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
@@ -69,6 +69,8 @@ class CompiledFunction:
             return self._run(args, kwargs)
         if result is _RUN_EAGERLY:
             return self._function(*args, **kwargs)
+        if type(result) is tuple and result and type(result[0]) is Differentiable:
+            return result[0].attach(result, args, kwargs)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -52,6 +52,10 @@ EFFECT_NAMES = _names(
 SEEDING = _names(
     "manual_seed seed get_rng_state set_rng_state initial_seed fork_rng default_generator Generator"
 )
+# Names that speak of gradients without looking at any.
+GRAD_MODES = _names(
+    "no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ retain_grad"
+)
 # Attributes that tell where a tensor is rather than what it is.
 ADDRESSES = _names("data_ptr untyped_storage storage _typed_storage _version __array_interface__")
 # Methods that are called without being named, by Python or by this library.

@@ -75,11 +75,23 @@ class Recording:
         self.results: list[Part] = []
         self.lifts: list[tuple[int, int, dict[str, Any]]] = []
         self.random: tuple[int, int, int] = (0, 0, 0)  # the seed, where it began, where it ended
+        self.differentiable: Any = None  # what else belongs to it, if its result has a history
+        self._memory: dict[int, Tensor] = {}  # of made values, while the call is recorded
+
+    def memory_of(self, value: int) -> Tensor:
+        """Return a tensor that shows the memory of a made value."""
+        return self._memory[value]
 
     def is_same(self, other: "Recording") -> bool:
         """Whether two calls did the same."""
-        mine, others = self._described(), other._described()
-        return mine == others and _same_values(self.results, other.results)
+        if (self.differentiable is None) != (other.differentiable is None):
+            return False
+        if self.differentiable is not None:
+            if not self.differentiable.is_same(other.differentiable):
+                return False
+        elif not same_values(self.results, other.results):
+            return False
+        return self._described() == other._described()
 
     def guards(self) -> list[tuple[Any, ...]]:
         """Return the steps at which a value was looked at."""
@@ -152,7 +164,7 @@ def _without_numbers(step: tuple[Any, ...], is_lifted: bool, start: int) -> tupl
     return name, inputs, bits, outputs, data, kinds
 
 
-def _same_values(mine: list[Part], others: list[Part]) -> bool:
+def same_values(mine: list[Part], others: list[Part]) -> bool:
     if len(mine) != len(others):
         return False
     for (kind, number, value), (kind2, number2, value2) in zip(mine, others, strict=True):
@@ -182,6 +194,15 @@ def record_call(
         return result, refusal
 
 
+class Live(NamedTuple):
+    """The differentiable results of a call, and what they are differentiated by."""
+
+    function: Callable[..., Any]
+    outputs: list[tuple[int, Tensor]]  # the numbers of made tensors
+    inputs: list[tuple[bool, int]]  # arguments, or lasting tensors
+    leaves: list[Tensor]
+
+
 class _Call:
     """One call while it is recorded."""
 
@@ -189,6 +210,7 @@ class _Call:
         self, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         walk = Walk()
+        self.function = function
         self.recording = Recording(walk, _C._Environment())
         self.containers: dict[int, Any] = {}
         objects: list[tuple[Any, str]] = []
@@ -264,11 +286,16 @@ class _Call:
             _C._memory_id(value[0]): n for n, value in enumerate(values) if value[0] is not None
         }
         self._find_sources(values, by_memory)
-        self._find_made(result, by_memory, [value[3] for value in values])
+        live = self._find_made(result, by_memory, [value[3] for value in values])
+        allowed = {each.value for each in recording.made}
+        if live:
+            allowed |= self._record_backward(live, values, by_memory)
         del values
-        self._check_escapes()
+        self._check_escapes(allowed)
         recording.steps = program.steps()
         recording.arguments = []
+        for form, _, _ in recording.argument_forms:
+            form.release()
         del self.program
         return recording
 
@@ -359,7 +386,7 @@ class _Call:
                 continue
             if not shown:
                 raise Refusal("it uses a tensor that is reached in a way that is not followed")
-            _check_range(used, [each[-1] for each in shown])
+            check_range(used, [each[-1] for each in shown])
             for is_argument, is_grad, place, tensor in shown:
                 offset = tensor.storage_offset() * tensor.element_size()
                 recording.sources.append(Source(number, is_argument, is_grad, place, offset))
@@ -375,7 +402,38 @@ class _Call:
 
     # ---- what is left behind
 
-    def _find_made(self, result: Any, by_memory: dict[int, int], is_made: list[bool]) -> None:
+    def _record_backward(
+        self, live: list[tuple[int, Tensor]], values: list[Any], by_memory: dict[int, int]
+    ) -> set[int]:
+        """Record the sweep from the results; return the values that their history keeps."""
+        from tapegrad.compiler._differentiable import record_backward
+
+        recording = self.recording
+        if recording.grads or any(
+            each.is_written and not each.is_made and each.used[0] != each.used[1]
+            for each in recording.values
+        ):
+            raise Refusal(
+                "it returns a tensor that can be differentiated, and writes memory or gradients "
+                "that existed before: compile the whole step, its backward included"
+            )
+        count = len(recording.arguments)
+        inputs, leaves, seen = [], [], set()
+        for number, tensor in enumerate(self._owners()):
+            if tensor.requires_grad and id(tensor) not in seen:
+                seen.add(id(tensor))
+                inputs.append((number < count, number if number < count else number - count))
+                leaves.append(tensor)
+        made = {memory: number for memory, number in by_memory.items() if values[number][3]}
+        recording._memory = {number: values[number][0] for number in made.values()}
+        record_backward(recording, Live(self.function, live, inputs, leaves), made)
+        recording._memory = {}
+        kept = _C._saved_memory([tensor for _, tensor in live])
+        return {by_memory[memory] for memory in kept if memory in by_memory}
+
+    def _find_made(
+        self, result: Any, by_memory: dict[int, int], is_made: list[bool]
+    ) -> list[tuple[int, Tensor]]:
         recording = self.recording
         made = _MadeTensors(recording, by_memory, is_made)
         arguments = {id(tensor): n for n, tensor in reversed(list(enumerate(recording.arguments)))}
@@ -423,16 +481,16 @@ class _Call:
                 continue  # told of it as a lasting one
             place = -1 if grad is None else made.number_of(grad)
             recording.grads.append((is_argument, number if is_argument else number - count, place))
-        self.made_values = {each.value for each in recording.made}
         self.entry_grads = []
+        return made.live
 
-    def _check_escapes(self) -> None:
+    def _check_escapes(self, allowed: set[int]) -> None:
         """Refuse calls after which somebody else holds what they made."""
         for attempt in range(2):
             held = [
                 number
                 for number, value in enumerate(self.program.values())
-                if value[0] is not None and value[3] and number not in self.made_values and value[1]
+                if value[0] is not None and value[3] and number not in allowed and value[1]
             ]
             if not held:
                 return
@@ -453,6 +511,7 @@ class _MadeTensors:
         self._is_made = is_made
         self._numbers: dict[int, int] = {}
         self._keep: list[Tensor] = []
+        self.live: list[tuple[int, Tensor]] = []  # those that can be differentiated
 
     def number_of(self, tensor: Tensor) -> int:
         if id(tensor) in self._numbers:
@@ -471,14 +530,12 @@ class _MadeTensors:
         if tensor.requires_grad:
             history = LEAF if tensor.is_leaf else SPENT
             if history == SPENT and not _C._is_spent(tensor):
-                raise Refusal(
-                    "it returns a tensor that can be differentiated: only calls that go backward "
-                    "themselves, or record nothing (torch.no_grad()), are replayed"
-                )
+                history = NO_HISTORY
+                self.live.append((len(self._made), tensor))
         base = -1
+        if tensor._base is not None and tensor.requires_grad:
+            raise Refusal("it returns a view with a history")
         if tensor._base is not None:
-            if history != NO_HISTORY:
-                raise Refusal("it returns a view with a history")
             base = self.number_of(tensor._base)
         place = Made(
             value,
@@ -521,7 +578,7 @@ def _same_parts(before: list[Part], after: list[Part]) -> bool:
     )
 
 
-def _check_range(used: tuple[int, int], tensors: list[Tensor]) -> None:
+def check_range(used: tuple[int, int], tensors: list[Tensor]) -> None:
     """Refuse a program that reaches further than the tensors that are given for a value."""
     begins, ends = [], []
     for tensor in tensors:

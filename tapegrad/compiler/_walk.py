@@ -40,6 +40,7 @@ from tapegrad.compiler._known import (
     AS_TEXT,
     EFFECT_NAMES,
     EFFECTS,
+    GRAD_MODES,
     HIDDEN_STATE,
     LIFTED,
     MAKING,
@@ -67,7 +68,9 @@ _CALLABLES_OF_C = (
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
 )
-_GLOBAL_OPS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
+_GLOBAL_OPS = frozenset(
+    ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
+)
 _ATTRIBUTE_OPS = frozenset(
     ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 )
@@ -189,6 +192,13 @@ class Walk:
             self._watch_groups(optimizer, name)
         self._drain()
 
+    def mentions_gradients(self) -> bool:
+        """Whether code that was followed may look at a .grad, or an optimizer may."""
+        names = self._attributes | self._strings
+        return bool(self._optimizers) or any(
+            name == "backward" or ("grad" in name and name not in GRAD_MODES) for name in names
+        )
+
     def _drain(self) -> None:
         while True:
             while self._waiting:
@@ -262,8 +272,8 @@ class Walk:
             self._waiting.append((value(), name))
         elif isinstance(value, _CALLABLES_OF_C):
             self._visit_function_of_c(value, name)
-        elif is_library(getattr(type(value), "__module__", None)) and hasattr(value, "_compiled"):
-            self._waiting.append((value._compiled, name))
+        elif type(value).__module__ == "tapegrad.compiler._compiled" and "_function" in vars(value):
+            self._waiting.append((value._function, name))  # which runs while a call is captured
         else:
             if type(value).__module__ == "nanobind":
                 self._check_effects(value, name)

@@ -800,20 +800,6 @@ def test_gradients_that_are_returned():
     assert pair.traces == 1
 
 
-def test_a_result_that_can_be_differentiated_is_eager():
-    def make():
-        model = nn.Linear(4, 2)
-        return lambda x: model(x), {"model": model}
-
-    pair = Pair(make)
-    for _ in range(4):
-        results = [function(torch.ones(3, 4)) for function in (pair.eager, pair.compiled)]
-        for result in results:
-            result.sum().backward()
-        pair.check()
-    assert pair.traces == 0 and "differentiated" in pair.reasons
-
-
 # ---- results
 
 
