@@ -145,6 +145,16 @@ bool Plan::give(uint32_t value, const Ref<Storage>& storage, int64_t shift) {
   return true;
 }
 
+bool Plan::offer(uint32_t value, const Ref<Storage>& storage) {
+  const Program::Value& known = program_.values()[value];
+  const bool is_late = last_guard_ == kNone || known.first_write > last_guard_;
+  if (kinds_[value] != Home::Kind::Fresh || storage->nbytes() != known.nbytes || !is_late)
+    return false;
+  first_offered_write_ = std::min(first_offered_write_, size_t{known.first_write});
+  put(value, storage);
+  return true;
+}
+
 void Plan::execute(const Instruction& instruction) const {
   TensorImpl* const* operands = operands_.data() + instruction.operands;
   const OpCall call{*instruction.step->call.op(),
@@ -180,7 +190,8 @@ std::vector<Plan::Saved> Plan::save() const {
 
 size_t Plan::run(std::vector<char>& found) {
   failed_early_ = false;
-  for (uint32_t value : fresh_) put(value, Storage::allocate(program_.values()[value].nbytes));
+  for (uint32_t value : fresh_)
+    if (memory_[value] == nowhere_) put(value, Storage::allocate(program_.values()[value].nbytes));
   const std::vector<Saved> saved = save();
   auto restore = [&] {
     for (const Saved& each : saved) copy_unseen(each.content, each.place);
@@ -199,8 +210,8 @@ size_t Plan::run(std::vector<char>& found) {
       }
     }
   } catch (...) {
-    failed_early_ = at < first_outside_write_;
-    if (!failed_early_ && at <= last_guard_ && last_guard_ != kNone) {
+    failed_early_ = at < first_outside_write_ && at < first_offered_write_;
+    if (!failed_early_ && at <= last_guard_ && last_guard_ != kNone && at < first_offered_write_) {
       restore();
       failed_early_ = true;
     }
@@ -210,6 +221,7 @@ size_t Plan::run(std::vector<char>& found) {
 }
 
 void Plan::end() noexcept {
+  first_offered_write_ = kNone;
   for (uint32_t value : given_) put(value, nowhere_);
   for (uint32_t value : fresh_) put(value, nowhere_);
 }

@@ -38,6 +38,9 @@ class Plan {
   // Puts memory into the operands of a value, `shift` bytes further on than it was. False if an element would
   // lie across those of the memory, or outside of it.
   bool give(uint32_t value, const Ref<Storage>& storage, int64_t shift);
+  // Memory for a fresh value that nobody else can see, taken instead of allocating some; false where it does not fit, or
+  // where it may be needed again because a guard fails.
+  bool offer(uint32_t value, const Ref<Storage>& storage);
   // Runs all steps. Returns the number of the first guard that does not hold, with what was found in
   // its place, or kNone; what was written until then is put back. If a kernel fails, failed_early() says
   // whether nothing that existed before was written.
@@ -95,6 +98,7 @@ class Plan {
   std::vector<Scalar> attributes_;
   std::vector<TensorImpl*> written_;
   size_t first_outside_write_ = kNone, last_guard_ = kNone;
+  size_t first_offered_write_ = kNone;  // of the memory that was offered for this run
   bool failed_early_ = false;
 };
 

@@ -162,6 +162,7 @@ class Trace {
   bool is_apart() const;
   bool read_options();
   void set_random(RandomStream state);
+  void offer_grads();
   Outcome execute(nb::object& result);
   std::vector<Tensor> make_tensors();
   nb::object build(size_t& at, const std::vector<Tensor>& tensors) const;
@@ -418,9 +419,22 @@ Trace::Outcome Trace::run(PyObject* args, PyObject* kwargs, nb::object& result) 
   return execute(result);
 }
 
+// The memory of a gradient that is about to be replaced, and that nobody else holds, takes the next one.
+void Trace::offer_grads() {
+  for (const GradExit& exit : grads) {
+    const AutogradMeta* meta = owner(exit.is_argument, exit.number)->meta();
+    if (exit.made < 0 || !meta || !meta->grad.defined() || !is_sole_owner(meta->grad)) continue;
+    const Storage& storage = meta->grad->storage();
+    if (storage.savers() || storage.has(Storage::kWasOut | Storage::kExposed | Storage::kLent))
+      continue;
+    plan_->offer(made[static_cast<size_t>(exit.made)].value, meta->grad->storage_ref());
+  }
+}
+
 Trace::Outcome Trace::execute(nb::object& result) {
   const RandomStream state = default_generator().state();
   set_random(state);
+  offer_grads();
   std::vector<char> found;
   try {
     if (plan_->run(found) != Plan::kNone) return Outcome::Guard;

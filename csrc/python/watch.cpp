@@ -15,11 +15,17 @@ bool is_plain_equal(PyObject* a, PyObject* b) {
     const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
     return std::memcmp(&x, &y, sizeof x) == 0;
   }
-  if (PyTuple_CheckExact(a)) {
+  if (PyTuple_Check(a)) {  // of one type, and without attributes: named tuples, sizes
+    if (!PyTuple_CheckExact(a) && Py_TYPE(a)->tp_dictoffset != 0) return false;
     if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i)
       if (!is_same_value(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
     return true;
+  }
+  if (PySlice_Check(a)) {
+    const auto *x = reinterpret_cast<PySliceObject*>(a), *y = reinterpret_cast<PySliceObject*>(b);
+    return is_same_value(x->start, y->start) && is_same_value(x->stop, y->stop) &&
+           is_same_value(x->step, y->step);
   }
   if (!PyLong_CheckExact(a) && !PyUnicode_CheckExact(a) && !PyBytes_CheckExact(a)) return false;
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);

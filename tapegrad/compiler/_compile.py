@@ -37,8 +37,8 @@ def compile(
     itself and another trace is captured. Numbers of optimizers (``lr``, ``betas``) and of the
     random generator are read anew by every call.
 
-    Calls whose effects a trace cannot repeat (``print``, an ``append``) run eagerly; `explain` tells
-    why. Results can be differentiated, to any order.
+    Calls whose effects a trace cannot repeat (``print``, an ``append``) run eagerly; `explain`
+    tells why. Results can be differentiated, to any order.
 
     Args:
         model: a function, a method or a module; without it, a decorator is returned.

@@ -70,11 +70,12 @@ SPECIAL = _names(
     __ror__ __ior__ __xor__ __rxor__ __ixor__ __lshift__ __rlshift__ __ilshift__ __rshift__
     __rrshift__ __irshift__ __neg__ __pos__ __abs__ __invert__ __get__ __set__ __delete__
     __missing__ __reversed__ __length_hint__ __instancecheck__ __torch_function__ __array__
-    __float__ __fspath__ __trunc__ __floor__ __ceil__ __dir__ __del__ forward backward
-    setup_context jvp vmap
+    __fspath__ __trunc__ __floor__ __ceil__ __dir__ __del__ __str__ __repr__ __format__ forward
+    backward setup_context jvp vmap
     """
 )
-AS_TEXT = _names("__str__ __repr__ __format__")
+# With these, attributes are found by names that code computes.
+COMPUTED = _names("__dict__ __getattribute__ __getattr__ __mro__ __bases__ attrgetter methodcaller")
 MAKING = _names("__new__ __init__ __post_init__ __init_subclass__ __set_name__")
 # Options of parameter groups that native steps read as numbers, and that no Python code chooses by.
 LIFTED = _names(

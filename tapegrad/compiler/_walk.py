@@ -28,7 +28,7 @@ import sys
 import types
 import typing
 import weakref
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,7 +37,7 @@ from tapegrad._C import Tensor
 from tapegrad._types import Size, device, layout, memory_format
 from tapegrad.compiler._known import (
     ADDRESSES,
-    AS_TEXT,
+    COMPUTED,
     EFFECT_NAMES,
     EFFECTS,
     GRAD_MODES,
@@ -58,7 +58,11 @@ _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST = 50_000  # objects: comparing them must not take longer than running
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented), range)
-_INERT = (*_PLAIN, _C.dtype, device, layout, memory_format, Size, slice, types.CodeType, enum.Enum)
+_FIELD: type = type(vars(namedtuple("_One", "first"))["first"])
+_INERT = (
+    *(*_PLAIN, _C.dtype, device, layout, memory_format, Size, slice, types.CodeType, enum.Enum),
+    _FIELD,
+)
 _CALLABLES_OF_C = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -80,7 +84,7 @@ _HEAP_TYPE = 1 << 9
 _VISIBLE = frozenset(
     (
         *(object, dict, list, tuple, set, OrderedDict, defaultdict, typing.Generic),
-        *(Exception, BaseException, int, float, str, bytes),
+        *(Exception, BaseException, int, float, str, bytes, types.SimpleNamespace),
     )
 )
 
@@ -114,7 +118,6 @@ class Code(typing.NamedTuple):
     attributes: frozenset[str]
     imports: frozenset[str]
     strings: frozenset[str]
-    has_text: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -124,7 +127,6 @@ def names_in(code: types.CodeType) -> Code:
     attributes: set[str] = set()
     imports: set[str] = set()
     strings: set[str] = set()
-    has_text = False
     waiting = [code]
     while waiting:
         each = waiting.pop()
@@ -141,8 +143,6 @@ def names_in(code: types.CodeType) -> Code:
                 attributes.add(instruction.argval)
             elif name == "IMPORT_NAME":
                 imports.add(instruction.argval)
-            elif name.startswith("FORMAT"):
-                has_text = True
         # Whatever form the instructions of a version take, names are here.
         attributes.update(each.co_names)
     return Code(
@@ -150,7 +150,6 @@ def names_in(code: types.CodeType) -> Code:
         frozenset(attributes),
         frozenset(imports),
         frozenset(strings),
-        has_text,
     )
 
 
@@ -179,9 +178,10 @@ class Walk:
         self._strings: set[str] = set()
         self._classes: dict[type, bool] = {}  # whether it is called
         self._followed: set[tuple[type, str]] = set()
-        self._modules: list[tuple[types.ModuleType, Code, str]] = []
+        self._followed_names: set[tuple[int, str]] = set()  # of modules
+        self._modules: list[tuple[types.ModuleType, Code, str]] = []  # that code names
+        self._held_modules: list[tuple[types.ModuleType, str]] = []  # that objects hold
         self._any_name = False  # getattr with a name that is not known
-        self._has_text = False
 
     def follow(self, roots: Iterable[tuple[Any, str]]) -> None:
         """Follow everything that is reached from objects, each with its name."""
@@ -226,7 +226,7 @@ class Walk:
         elif isinstance(value, type):
             self._visit_class(value, name)
         elif isinstance(value, types.ModuleType):
-            pass  # by name, where code is followed
+            self._held_modules.append((value, name))
         elif type(value) in (list, tuple, dict, OrderedDict, defaultdict, set, frozenset):
             self._visit_container(value, name)
         elif not self._visit_callable(value, name):
@@ -371,8 +371,10 @@ class Walk:
         """Follow the methods that code names; return whether there were new ones."""
         found = False
         for module, code, name in self._modules:
-            self._follow_module(module, code, name)
+            self._follow_module(module, code.attributes, name)
         self._modules = []
+        for module, name in self._held_modules:  # any code may have got hold of it
+            self._follow_module(module, self._attributes | self._strings, name)
         for kind, is_called in list(self._classes.items()):
             if type(kind).__module__ not in ("builtins", "abc", "enum"):
                 raise Refusal(f"the class {kind.__qualname__} has a class of its own")
@@ -389,8 +391,6 @@ class Walk:
     def _is_used(self, name: str, is_called: bool) -> bool:
         if name in SPECIAL or name in self._attributes or name in self._strings:
             return True
-        if name in AS_TEXT:
-            return self._has_text
         if name in MAKING:
             return is_called or "type" in self._attributes or "__class__" in self._attributes
         return self._any_name and not name.startswith("__")
@@ -404,7 +404,10 @@ class Walk:
                 contents = cell.cell_contents
             except ValueError:
                 continue  # not assigned yet, which is watched
-            self._waiting.append((contents, variable))
+            if isinstance(contents, types.ModuleType) and not self._is_trusted(value):
+                self._modules.append((contents, names_in(value.__code__), variable))
+            else:
+                self._waiting.append((contents, variable))
         self.add(self.watch.add_function(value), f"the code of {name}")
         self._waiting.append((value.__defaults__ or (), f"defaults of {name}"))
         self._waiting.append((value.__kwdefaults__ or {}, f"defaults of {name}"))
@@ -431,7 +434,7 @@ class Walk:
             raise Refusal(f"{name} uses .{attribute}, which tells where a tensor lies")
         self._attributes |= code.attributes
         self._strings |= {each for each in code.strings if each.isidentifier()}
-        self._has_text = self._has_text or code.has_text
+        self._any_name = self._any_name or bool(code.attributes & COMPUTED)
         namespace = function.__globals__
         known = namespace.get("__builtins__", builtins)
         known = known if isinstance(known, dict) else vars(known)
@@ -466,14 +469,17 @@ class Walk:
         else:
             self._waiting.append((value, name))
 
-    def _follow_module(self, module: types.ModuleType, code: Code, name: str) -> None:
+    def _follow_module(self, module: types.ModuleType, used: Iterable[str], name: str) -> None:
         if module.__name__ in PURE_MODULES:
             return
         waiting, seen = [(module, name)], {id(module)}
         while waiting:
             each, path = waiting.pop()
             namespace = vars(each)
-            for attribute in sorted(code.attributes & namespace.keys()):
+            for attribute in sorted(set(used) & namespace.keys()):
+                if (id(each), attribute) in self._followed_names:
+                    continue
+                self._followed_names.add((id(each), attribute))
                 value = namespace[attribute]
                 self.add(self.watch.add_item(namespace, attribute), f"{path}.{attribute}")
                 if isinstance(value, types.ModuleType):

@@ -1,6 +1,7 @@
 """Where values lie: one arena, in which those that are not needed at the same time share memory."""
 
 from bisect import insort
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from tapegrad import _C
@@ -9,6 +10,7 @@ from tapegrad.compiler.passes.text import Step, Text
 __all__ = ["Layout", "check_layout", "lay_out"]
 
 _ALIGNMENT = 64
+_MOST_BLOCKS = 600  # that are placed in the order of their size, which takes longer
 
 
 class Layout(NamedTuple):
@@ -23,23 +25,79 @@ def lay_out(text: Text) -> Layout:
     """Give a place to every value that is made and used within a run."""
     first, last = _lifetimes(text)
     constants = _constants(text)
-    arena = _Arena()
-    offsets: dict[int, int] = {}
-    taken: set[int] = set()  # values whose place went to another one
+    blocks = _blocks(text, first, last, constants)
+    placed = _in_order(blocks)
+    if len(blocks) <= _MOST_BLOCKS:
+        placed = min(placed, _largest_first(blocks), key=lambda each: each[1])
+    offsets = {
+        value: offset
+        for block, offset in zip(blocks, placed[0], strict=True)
+        for value in block.values
+    }
+    return Layout(offsets, constants, placed[1])
+
+
+class _Block:
+    """Memory of one value, or of several that take each other's place, while it is needed."""
+
+    def __init__(self, value: int, nbytes: int, first: int, last: int) -> None:
+        self.values = [value]
+        self.size = max(-(-nbytes // _ALIGNMENT), 1) * _ALIGNMENT
+        self.first = first
+        self.last = last
+
+    def meets(self, other: "_Block") -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def _blocks(
+    text: Text, first: dict[int, int], last: dict[int, int], constants: set[int]
+) -> list[_Block]:
+    """Return the blocks in the order in which they are needed."""
+    blocks: dict[int, _Block] = {}
     for number, step in enumerate(text.steps):
         for value in dict.fromkeys((*step.writes(), *step.reads())):
-            if value in offsets or value not in first or value in constants:
+            if value in blocks or value not in first or value in constants:
                 continue
-            place = _place_of_input(text, step, number, value, last, offsets, constants)
-            if place is None:
-                offsets[value] = arena.take(text.nbytes[value])
+            source = _place_of_input(text, step, number, value, last, blocks)
+            if source is None:
+                blocks[value] = _Block(value, text.nbytes[value], number, last[value])
             else:
-                offsets[value] = offsets[place]
-                taken.add(place)
-        for value in {*step.writes(), *step.reads()}:
-            if value in offsets and last[value] == number and value not in taken:
-                arena.give(offsets[value], text.nbytes[value])
-    return Layout(offsets, constants, arena.size)
+                block = blocks[value] = blocks[source]
+                block.values.append(value)
+                block.last = last[value]
+    return list(dict.fromkeys(blocks.values()))
+
+
+def _in_order(blocks: list[_Block]) -> tuple[list[int], int]:
+    """Place blocks as an allocator would, the smallest free piece first."""
+    arena = _Arena()
+    offsets: dict[_Block, int] = {}
+    ending: list[tuple[int, int, _Block]] = []
+    for number, block in enumerate(blocks):
+        while ending and ending[0][0] < block.first:
+            done = heappop(ending)[2]
+            arena.give(offsets[done], done.size)
+        offsets[block] = arena.take(block.size)
+        heappush(ending, (block.last, number, block))
+    return [offsets[block] for block in blocks], arena.size
+
+
+def _largest_first(blocks: list[_Block]) -> tuple[list[int], int]:
+    """Place the largest first, each as low as those that are needed at the same time let it be."""
+    placed: list[tuple[_Block, int]] = []
+    offsets: dict[_Block, int] = {}
+    for block in sorted(blocks, key=lambda each: -each.size):
+        taken = sorted((offset, other.size) for other, offset in placed if other.meets(block))
+        at = 0
+        for offset, size in taken:
+            if offset >= at + block.size:
+                break
+            at = max(at, offset + size)
+        placed.append((block, at))
+        offsets[block] = at
+    size = max((offset + block.size for block, offset in placed), default=0)
+    return [offsets[block] for block in blocks], size
 
 
 def _lifetimes(text: Text) -> tuple[dict[int, int], dict[int, int]]:
@@ -69,13 +127,7 @@ def _constants(text: Text) -> set[int]:
 
 
 def _place_of_input(
-    text: Text,
-    step: Step,
-    number: int,
-    value: int,
-    last: dict[int, int],
-    offsets: dict[int, int],
-    constants: set[int],
+    text: Text, step: Step, number: int, value: int, last: dict[int, int], blocks: dict[int, _Block]
 ) -> int | None:
     """Return the input that a result may be written over: it is not needed any more."""
     if step.name in ("read", "constant") or not step.inputs or not step.outputs:
@@ -83,7 +135,7 @@ def _place_of_input(
     source, target = step.inputs[0], step.outputs[0]
     if not isinstance(source, tuple) or target[0] != value or source[0] == value:
         return None
-    if source[0] not in offsets or last[source[0]] != number or source[0] in constants:
+    if source[0] not in blocks or last[source[0]] != number:
         return None
     if source[1:] != target[1:] or text.nbytes[source[0]] != text.nbytes[value]:
         return None
@@ -105,8 +157,7 @@ class _Arena:
         self.size = 0
         self._free: list[tuple[int, int]] = []  # offset, size, in order, never adjacent
 
-    def take(self, nbytes: int) -> int:
-        size = _rounded(nbytes)
+    def take(self, size: int) -> int:
         fitting = [piece for piece in self._free if piece[1] >= size]
         if fitting:
             piece = min(fitting, key=lambda each: each[1])
@@ -121,17 +172,13 @@ class _Arena:
         self.size = offset + size
         return offset
 
-    def give(self, offset: int, nbytes: int) -> None:
-        begin, end = offset, offset + _rounded(nbytes)
+    def give(self, offset: int, size: int) -> None:
+        begin, end = offset, offset + size
         joined = [piece for piece in self._free if piece[0] + piece[1] == begin or piece[0] == end]
         for piece in joined:
             self._free.remove(piece)
             begin, end = min(begin, piece[0]), max(end, piece[0] + piece[1])
         insort(self._free, (begin, end - begin))
-
-
-def _rounded(nbytes: int) -> int:
-    return max(-(-nbytes // _ALIGNMENT), 1) * _ALIGNMENT
 
 
 def check_layout(text: Text, layout: Layout) -> None:
