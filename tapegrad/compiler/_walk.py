@@ -177,14 +177,19 @@ class Walk:
         self._attributes: set[str] = set()  # that code names
         self._strings: set[str] = set()
         self._classes: dict[type, bool] = {}  # whether it is called
+        self._library_classes: set[type] = {Tensor, Parameter}
         self._followed: set[tuple[type, str]] = set()
         self._followed_names: set[tuple[int, str]] = set()  # of modules
         self._modules: list[tuple[types.ModuleType, Code, str]] = []  # that code names
+        self._named_modules: list[tuple[types.ModuleType, str]] = []  # the same, followed
         self._held_modules: list[tuple[types.ModuleType, str]] = []  # that objects hold
         self._any_name = False  # getattr with a name that is not known
 
     def follow(self, roots: Iterable[tuple[Any, str]]) -> None:
         """Follow everything that is reached from objects, each with its name."""
+        for kind in (Tensor, Parameter):
+            self.add(self.watch.add_type(kind), f"the class {kind.__name__}")
+            self._seen[id(kind)] = kind
         self._waiting += _library_state()
         self._waiting += roots
         self._drain()
@@ -216,7 +221,11 @@ class Walk:
     # ---- objects
 
     def _visit(self, value: Any, name: str) -> None:
-        if id(value) in self._seen or _is_inert(value):
+        if id(value) in self._seen:
+            if isinstance(value, type):
+                self._note_bases(value, name)
+            return
+        if _is_inert(value):
             return
         self._seen[id(value)] = value
         if isinstance(value, Tensor):
@@ -353,25 +362,36 @@ class Walk:
                 raise Refusal(f"{name} is {value.__name__}, whose effects are not known")
             return
         self._check_effects(value, name)
-        if not is_library(where) and where not in PURE_MODULES and not value.__flags__ & _HEAP_TYPE:
-            raise Refusal(f"{name} is {where}.{value.__qualname__}, whose effects are not known")
+        for base in value.__mro__:
+            if base.__module__ in HIDDEN_STATE or not (
+                base.__module__ in PURE_MODULES
+                or base.__module__ == "builtins"
+                or is_library(base.__module__)
+                or _is_made_by_python(base)
+            ):
+                raise Refusal(f"{name} is {where}.{value.__qualname__}, whose state is not visible")
         try:
             self.add(self.watch.add_type(value), f"the class {value.__qualname__}")
         except ValueError as error:
             raise Refusal(f"the class {value.__qualname__} has no version") from error
+        self._note_bases(value, name)
+
+    def _note_bases(self, value: type, name: str) -> None:
+        """Note the classes whose methods are to be followed, and whether instances are made."""
         is_called = not name.startswith("type(")
         for base in value.__mro__:
-            if not is_library(base.__module__) and base.__module__ not in (
-                *PURE_MODULES,
-                "builtins",
-            ):
+            if is_library(base.__module__):
+                self._library_classes.add(base)
+            elif base.__module__ not in PURE_MODULES and base.__module__ != "builtins":
                 self._classes[base] = self._classes.get(base, False) or is_called
 
     def _follow_classes(self) -> bool:
         """Follow the methods that code names; return whether there were new ones."""
         found = False
         for module, code, name in self._modules:
-            self._follow_module(module, code.attributes, name)
+            strings = {each for each in code.strings if each.isidentifier()}
+            self._follow_module(module, code.attributes | strings, name)
+            self._named_modules.append((module, name))
         self._modules = []
         for module, name in self._held_modules:  # any code may have got hold of it
             self._follow_module(module, self._attributes | self._strings, name)
@@ -386,7 +406,32 @@ class Walk:
                 self._followed.add((kind, name))
                 self._waiting.append((value, f"{kind.__qualname__}.{name}"))
                 found = True
+        self._follow_additions()
+        if self._any_name:
+            for module, name in (*self._named_modules, *self._held_modules):
+                self._follow_namespace(module, name)
         return found or bool(self._waiting)
+
+    def _follow_namespace(self, module: types.ModuleType, name: str) -> None:
+        """Watch all of a module whose attributes may be found by names that code computes."""
+        known = module.__name__ in PURE_MODULES or is_library(module.__name__)
+        if known or (id(module), "*") in self._followed_names:
+            return
+        self._followed_names.add((id(module), "*"))
+        self.add(self.watch.add_items(vars(module)), f"the attributes of {name}")
+        for key, value in vars(module).items():
+            if type(value) in (list, dict, set, tuple) and not key.startswith("__"):
+                self._waiting.append((value, f"{name}.{key}"))
+
+    def _follow_additions(self) -> None:
+        """Follow functions of others that were put into classes of this library."""
+        for kind in self._library_classes:
+            for name in (self._attributes | self._strings | SPECIAL) & vars(kind).keys():
+                value = vars(kind)[name]
+                function = getattr(value, "__func__", value)
+                if isinstance(function, types.FunctionType) and not self._is_trusted(function):
+                    self._waiting.append((value, f"{kind.__qualname__}.{name}"))
+        self._waiting = [each for each in self._waiting if id(each[0]) not in self._seen]
 
     def _is_used(self, name: str, is_called: bool) -> bool:
         if name in SPECIAL or name in self._attributes or name in self._strings:
@@ -420,8 +465,8 @@ class Walk:
         if self._is_trusted(value):
             self._check_effects(value, name)
             return
-        if value.__dict__:
-            self.add(self.watch.add_items(value.__dict__), f"the attributes of {name}")
+        self.add(self.watch.add_items(value.__dict__), f"the attributes of {name}")
+        self._waiting += [(each, f"{name}.{key}") for key, each in value.__dict__.items()]
         self._follow_code(value, name)
 
     def _is_trusted(self, value: types.FunctionType) -> bool:
@@ -476,12 +521,17 @@ class Walk:
         while waiting:
             each, path = waiting.pop()
             namespace = vars(each)
-            for attribute in sorted(set(used) & namespace.keys()):
-                if (id(each), attribute) in self._followed_names:
+            names = set(used) & namespace.keys() if is_library(each.__name__) else {*used}
+            if not is_library(each.__name__):
+                names |= {"__getattr__"}
+            for attribute in sorted(names):
+                is_new = (id(each), attribute) not in self._followed_names
+                if is_new:  # one that is not there may come
+                    self._followed_names.add((id(each), attribute))
+                    self.add(self.watch.add_item(namespace, attribute), f"{path}.{attribute}")
+                if attribute not in namespace:
                     continue
-                self._followed_names.add((id(each), attribute))
                 value = namespace[attribute]
-                self.add(self.watch.add_item(namespace, attribute), f"{path}.{attribute}")
                 if isinstance(value, types.ModuleType):
                     if id(value) not in seen and value.__name__ not in PURE_MODULES:
                         seen.add(id(value))

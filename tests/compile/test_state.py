@@ -331,7 +331,80 @@ def test_tensors_that_share_memory():
     check(function, lambda: memory.mul_(2))
 
 
+def test_what_is_put_into_classes_of_the_library(monkeypatch):
+    def scaled(self):
+        return self * GLOBAL["value"]
+
+    monkeypatch.setattr(torch.Tensor, "scaled", scaled, raising=False)
+    check(lambda x: x.scaled(), set_value)
+    monkeypatch.setattr(nn.Linear, "scaled", lambda self, x: x * GLOBAL["value"], raising=False)
+    layer = nn.Linear(2, 2)
+    check(lambda x: layer.scaled(x), set_value)
+    check(
+        lambda x: layer.scaled(x),
+        lambda: monkeypatch.setattr(nn.Linear, "scaled", lambda s, x: x - 1),
+    )
+
+
+def test_attributes_of_functions():
+    def inner(x):
+        return x * getattr(inner, "scale", 2.0)
+
+    check(inner, lambda: setattr(inner, "scale", 6.0))
+    check(inner, lambda: setattr(inner, "scale", 7.0))
+
+
+def test_an_attribute_that_a_module_gets_later():
+    check(lambda x: x * getattr(SETTINGS, "later", 2.0), lambda: setattr(SETTINGS, "later", 3.0))
+    SETTINGS.chosen = "later"
+    name = "".join(("la", "ter"))
+    check(lambda x: x * getattr(SETTINGS, name), lambda: setattr(SETTINGS, "later", 4.0))
+    del SETTINGS.later
+    SETTINGS.__getattr__ = lambda name: GLOBAL["value"]
+    check(lambda x: x * SETTINGS.computed, set_value)
+    del SETTINGS.__getattr__
+
+
+def test_parts_of_a_package_that_several_functions_use():
+    package, part = types.ModuleType("package"), types.ModuleType("package.part")
+    package.part, part.one, part.two = part, 2.0, 3.0
+
+    def first(x):
+        return x * package.part.one
+
+    def second(x):
+        return x * package.part.two
+
+    check(lambda x: first(x) + second(x), lambda: setattr(part, "two", 9.0))
+    check(lambda x: second(x) + first(x), lambda: setattr(part, "one", 9.0))
+
+
+def test_a_class_that_has_instances_and_makes_more():
+    class Made:
+        def __init__(self):
+            self.value = GLOBAL["value"]
+
+    instance = Made()
+    check(lambda x: x * (instance.value + Made().value), set_value)
+
+
 # ---- what cannot be followed
+
+
+def test_generators_of_python_that_are_made_inside():
+    import datetime
+    import random
+
+    def branches(x):
+        return x * 2 if random.Random().random() < 0.5 else x * 3
+
+    def counts(x):
+        return x * datetime.datetime.now().microsecond
+
+    for function in (branches, counts):
+        compiled = torch.compile(function)
+        assert len({compiled(torch.ones(())).item() for _ in range(40)}) > 1
+        assert torch.compiler.explain(compiled).traces == []
 
 
 def test_objects_whose_state_is_hidden_run_eagerly():
