@@ -4028,6 +4028,10 @@ class _Form:
         """Whether the tensor had a gradient."""
 
     @property
+    def has_history(self) -> builtins.bool:
+        """Whether an op had made it."""
+
+    @property
     def is_odd(self) -> builtins.bool:
         """Whether it had hooks, a tangent or a kept gradient."""
 
@@ -4667,6 +4671,9 @@ def _storage_uses(storage: builtins.int) -> builtins.int:
 
 def _subtracting_visit_is_known() -> builtins.bool:
     """Whether cycles through entries with several owners can be collected."""
+
+def _sweeps_begun() -> builtins.int:
+    """How many sweeps have begun."""
 
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""

@@ -23,7 +23,6 @@ const char* find_refusal(const TensorImpl& x) {
   if (extra && (extra->hooks || extra->accumulate_hooks)) return "it has hooks";
   if (extra && (extra->tangents || extra->primal.defined())) return "it carries a tangent";
   if (meta && meta->retains_grad) return "it retains its gradient";
-  if (meta && !meta->is_leaf) return "it has a history of its own";
   return nullptr;
 }
 
@@ -80,6 +79,7 @@ Form::Form(const Tensor& x)
 }
 
 bool Form::is_odd() const { return traits_ & kOdd; }
+bool Form::has_history() const { return traits_ & kNoLeaf; }
 
 bool Form::fits(const TensorImpl& x, bool same_storage, bool same_grad) const {
   if (same_storage && (x.storage_ref() != storage_ || x.offset() != offset_)) return false;

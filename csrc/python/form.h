@@ -22,6 +22,7 @@ class Form {
   void release() { storage_ = nullptr; }
   bool has_grad() const { return has_grad_; }
   bool is_odd() const;
+  bool has_history() const;
 
  private:
   struct Layout {

@@ -20,6 +20,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/registry.h"
+#include "engine/sweep.h"
 #include "graph/accumulate.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
@@ -611,12 +612,14 @@ nb::object run_in_sweep(Trace& trace, nb::tuple args) {
   return result;
 }
 
-// Calls visit(node) for all entries behind tensors, until it returns false; false if it did.
+// Calls visit(node) for all entries between tensors and those that they were computed from, until it returns false; false if it did.
 template <class Visit>
-bool each_entry(const std::vector<Tensor>& tensors, Visit&& visit) {
+bool each_entry(const std::vector<Tensor>& tensors, const std::vector<Tensor>& from,
+                Visit&& visit) {
   std::vector<Node*> waiting;
   for (const Tensor& tensor : tensors) waiting.push_back(grad_fn(tensor));
   std::unordered_set<const Node*> seen;
+  for (const Tensor& tensor : from) seen.insert(grad_fn(tensor));
   while (!waiting.empty()) {
     Node* node = waiting.back();
     waiting.pop_back();
@@ -629,7 +632,7 @@ bool each_entry(const std::vector<Tensor>& tensors, Visit&& visit) {
 
 // Whether the history of tensors has no hooks nor functions of Python's, and ends at these leaves alone.
 bool is_plain_graph(const std::vector<Tensor>& tensors, const std::vector<Tensor>& leaves) {
-  return each_entry(tensors, [&](Node& node) {
+  return each_entry(tensors, leaves, [&](Node& node) {
     if (node.has_hooks() || node.is_placeholder() || node.is_transform_input()) return false;
     if (node.kind().role == EntryKind::Role::Custom) return false;
     for (const SavedValue& value : node.saved_values())
@@ -643,7 +646,7 @@ bool is_plain_graph(const std::vector<Tensor>& tensors, const std::vector<Tensor
 // The numbers of the memory that is saved in the history of tensors.
 std::vector<uintptr_t> saved_memory(const std::vector<Tensor>& tensors) {
   std::vector<uintptr_t> found;
-  each_entry(tensors, [&](Node& node) {
+  each_entry(tensors, {}, [&](Node& node) {
     for (Node* each = &node; each; each = each->inner_entry())
       for (const SavedValue& value : each->saved_values())
         value.with_stored([&](const Tensor& saved) {
@@ -695,6 +698,7 @@ void bind_watch(Binder& b) {
   }, "Why no trace takes such a tensor, or an empty string.")
       .def("release", &Form::release, "Lets go of the memory.")
       .def_prop_ro("has_grad", &Form::has_grad, "Whether the tensor had a gradient.")
+      .def_prop_ro("has_history", &Form::has_history, "Whether an op had made it.")
       .def_prop_ro("is_odd", &Form::is_odd, "Whether it had hooks, a tangent or a kept gradient.");
   nb::class_<Environment>(b.module(), "_Environment", "The modes of this thread.")
       .def(nb::init<>())
@@ -730,6 +734,7 @@ void bind_trace(Binder& b) {
              "run_eagerly"_a, "Runs the first trace that holds, or returns one of two answers.");
   b.function("_run_in_sweep", run_in_sweep, "trace"_a, "args"_a,
              "What a trace of a backward gives; None where it does not hold.");
+  b.function("_sweeps_begun", sweeps_begun, "How many sweeps have begun.");
   b.function("_is_plain_graph", is_plain_graph, "tensors"_a, "leaves"_a,
              "Whether the history of tensors has no hooks and ends at these leaves alone.");
   b.function("_saved_memory", saved_memory, "tensors"_a,

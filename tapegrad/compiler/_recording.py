@@ -220,7 +220,10 @@ class _Call:
         recording = self.recording
         lasting = {}
         for number, (tensor, path) in enumerate(walk.tensors.values()):
-            recording.lasting.append((tensor, _form_of(tensor, path)))
+            form = _form_of(tensor, path)
+            if form.has_history:
+                raise Refusal(f"{path} has a history of its own")
+            recording.lasting.append((tensor, form))
             lasting[id(tensor)] = number
         seen: dict[int, int] = {}
         for number, tensor in enumerate(recording.arguments):
@@ -229,6 +232,14 @@ class _Call:
             recording.argument_forms.append(
                 (form, same if same != number else -1, lasting.get(id(tensor), -1))
             )
+        self.histories = [
+            (number, tensor.grad_fn)
+            for number, tensor in enumerate(recording.arguments)
+            if not tensor.is_leaf
+        ]
+        if self.histories and "grad_fn" in walk._attributes:
+            raise Refusal("it looks at the history of an argument")
+        self.sweeps = _C._sweeps_begun()
         self.entry_grads = [_grad_of(tensor) for tensor in self._owners()]
         self.program = _C.Program()
 
@@ -321,6 +332,11 @@ class _Call:
                 raise Refusal(
                     f"it gives argument {number} another shape, memory, history or requires_grad"
                 )
+        if self.histories and _C._sweeps_begun() != self.sweeps:
+            raise Refusal("it goes backward, and an argument has a history of its own")
+        for number, history in self.histories:
+            if recording.arguments[number].grad_fn is not history:
+                raise Refusal(f"it gives argument {number} another history")
         before = recording.argument_parts, recording.arguments
         after = _Call.__new__(_Call)
         after.recording, after.containers = Recording(walk, None), {}

@@ -283,16 +283,67 @@ def test_batch_norm_in_training_runs_eagerly():
     assert twins.traces == 0 and "compile the whole step" in twins.reasons
 
 
-def test_an_argument_with_a_history_runs_eagerly():
-    twins = Twins(lambda: nn.Linear(4, 4))
+def test_an_argument_with_a_history():
+    twins = Twins(lambda: nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
 
     def use(call, model):
         x = torch.ones(2, 4, requires_grad=True)
-        call(x * 2).sum().backward()
+        model.zero_grad()
+        (call(x.exp()) * call(call(x * 2))).sum().backward()
         return x.grad
 
-    for seed in range(4):
+    for seed in range(6):
         twins.run(use, seed)
+    assert twins.traces == 1, twins.reasons
+
+
+def test_an_argument_whose_history_changes():
+    """Sweeps inside go through what the argument was made of: they are not replayed."""
+    weight = torch.ones(3, requires_grad=True)
+
+    def function(h):
+        h.sum().backward(retain_graph=True)
+
+    compiled = torch.compile(function)
+    for call in range(8):
+        grads = []
+        for each in (function, compiled):
+            weight.grad = None
+            each(weight * (2 if call < 5 else 3))
+            grads.append(weight.grad)
+        assert same(*grads)
+    assert torch.compiler.explain(compiled).traces == []
+
+
+def test_an_argument_that_gets_another_history():
+    def function(h):
+        h.mul_(2)
+
+    compiled = torch.compile(function)
+    for _ in range(5):
+        grads = []
+        for each in (function, compiled):
+            x = torch.ones(3, requires_grad=True)
+            h = x * 2
+            each(h)
+            (h * h.detach()).sum().backward()
+            grads.append(x.grad)
+        assert same(*grads)
+
+
+def test_parts_of_a_model_that_are_compiled_one_by_one():
+    def make():
+        model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(3)))
+        return model
+
+    twins = Twins(make)
+    parts = [torch.compile(part) for part in twins.model]
+    twins.compiled = lambda x: parts[2](parts[1](parts[0](x)))
+    for seed in range(6):
+        twins.run(lambda call, model: call(torch.randn(2, 4)).square().sum().backward(), seed)
+        for model in (twins.eager, twins.model):
+            model.zero_grad()
+    assert [len(torch.compiler.explain(part).traces) for part in parts] == [1, 1, 1]
 
 
 @each_op("test_differentiated", having=lambda op: op.gradient_order >= 1)
