@@ -24,6 +24,7 @@ class BuiltTrace:
         self.calls = [step.name for step in text.steps if step.name not in ("read", "constant")]
         self.guards = [(step.line, step.data) for step in text.steps if step.name == "read"]
         self.watched = list(recording.walk.names)
+        self.watch = recording.walk.watch
         self.tensors = len(recording.lasting)
         self.arguments = [part for part in recording.argument_parts if part[0] == 0]
         self.lifted = [

@@ -11,6 +11,7 @@ import functools
 import threading
 import types
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,7 @@ class CompiledFunction:
         self.traces: list[Any] = []
         self.built: list[BuiltTrace] = []
         self.refusals: list[str] = []  # the reasons, each once, in order
+        self.misses: Counter[str] = Counter()  # why no trace held
         self._waiting: list[Recording] = []
         self._attempts = {False: 0, True: 0}  # by whether ops record
         self._eager: dict[bool, str] = {}
@@ -95,6 +97,8 @@ class CompiledFunction:
         mode = _C.is_grad_enabled()
         if mode in self._eager or not _capturing.acquire(blocking=False):
             return self._function(*args, **kwargs)
+        if self.traces:
+            self.misses[self._miss()] += 1
         try:
             result, recording = record_call(self._function, self.__name__, args, kwargs)
         finally:
@@ -115,6 +119,13 @@ class CompiledFunction:
             self._eager[mode] = last
             self._waiting = []
         return result
+
+    def _miss(self) -> str:
+        """Return why the traces there are did not hold."""
+        changes = [built.watch.find_change() for built in self.built]
+        if all(change >= 0 for change in changes):
+            return f"{self.built[-1].watched[changes[-1]]} is not what it was"
+        return "other arguments, modes, tensors or values that were looked at"
 
     def _take(self, recording: Recording) -> None:
         """Make a trace of a recording if an earlier one did the same."""

@@ -45,6 +45,7 @@ class Explanation:
             for each in compiled.built
         ]
         self.reasons = list(compiled.refusals)
+        self.misses = dict(compiled.misses)
         self.eager_reason = compiled.eager_reason
 
     def __str__(self) -> str:
@@ -62,6 +63,7 @@ class Explanation:
             ]
             lines += [f"    read anew: {each}" for each in trace.lifted]
             lines += [f"    guard: {each}" for each in trace.guards]
+        lines += [f"  {count} times no trace held: {why}" for why, count in self.misses.items()]
         if self.eager_reason:
             lines.append(f"  runs eagerly now: {self.eager_reason}")
         lines += [f"  a call ran eagerly: {reason}" for reason in self.reasons]

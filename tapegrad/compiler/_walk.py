@@ -251,6 +251,8 @@ class Walk:
             self._waiting += [(each, f"{name}.{key}") for key, each in attributes.items()]
 
     def _visit_container(self, value: Any, name: str) -> None:
+        if len(value) > _MOST:
+            raise Refusal(f"{name} has {len(value)} items: to compare them takes too long")
         if isinstance(value, dict):
             self.add(self.watch.add_items(value), name)
             self._waiting += [(key, f"a key of {name}") for key in value]

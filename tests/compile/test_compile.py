@@ -326,6 +326,40 @@ def test_explain():
         torch.compiler.explain(double)
 
 
+def test_why_a_function_was_captured_again():
+    factor = [2.0]
+    compiled = torch.compile(lambda x: x * factor[0])
+    for i in range(9):
+        if i == 3:
+            factor[0] = 3.0
+        compiled(torch.ones(2 if i < 6 else 3))
+    told = torch.compiler.explain(compiled)
+    assert told.misses["factor is not what it was"] == 2
+    assert "times no trace held: other arguments" in str(told)
+
+
+def test_forward_of_a_module_that_is_replaced_by_a_compiled_one():
+    model = nn.Linear(2, 2).requires_grad_(False)
+    expected = model(torch.ones(2))
+    model.forward = torch.compile(model.forward)
+    for _ in range(5):
+        assert torch.equal(model(torch.ones(2)), expected)
+    assert traces_of(model.forward) == 1
+    outer = torch.compile(nn.Sequential(torch.compile(model), nn.ReLU()))
+    for _ in range(5):
+        assert torch.equal(outer(torch.ones(2)), expected.relu())
+    assert traces_of(outer) == 1
+
+
+def test_very_long_lists_run_eagerly():
+    numbers = [1.0] * 100_000
+    compiled = torch.compile(lambda x: x * numbers[5])
+    for i in range(4):
+        numbers[5] = float(i)
+        assert compiled(torch.ones(())).item() == i
+    assert "takes too long" in str(torch.compiler.explain(compiled))
+
+
 def test_verify_compares_every_call():
     weight = torch.ones(2)
     compiled = torch.compile(lambda x: x * weight + 1, verify=True)
