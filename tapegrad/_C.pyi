@@ -4098,6 +4098,9 @@ class _Trace:
 
     def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: _Environment) -> None: ...
 
+    def add_group(self, begin: builtins.int, end: builtins.int, numel: builtins.int, tile: builtins.int, tile_bytes: builtins.int, inner: Sequence[tuple[builtins.int, builtins.int]]) -> None:
+        """Lets pointwise steps run tile by tile."""
+
     def ignore_gradients(self) -> None:
         """Lets tensors have a .grad or none: nothing looks at them."""
 

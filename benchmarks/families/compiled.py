@@ -31,6 +31,14 @@ x = torch.tensor(2.0, requires_grad=True)
 def run():
     return torch.autograd.grad(x * x + torch.sin(x), x)[0]
 """,
+    "chain_of_20_on_16M_floats": """
+x = uniform(1 << 24)
+def run():
+    y = x
+    for _ in range(10):
+        y = (y * 1.01 + 0.5) * x
+    return y
+""",
     "chain_of_40_on_16_floats": """
 x = uniform(16)
 def run():

@@ -22,7 +22,7 @@ namespace tapegrad {
 class Plan {
  public:
   struct Home {
-    enum class Kind : uint8_t { Arena, Constant, Fixed, Given, Fresh };
+    enum class Kind : uint8_t { Arena, Constant, Fixed, Given, Fresh, Tile };
     Kind kind = Kind::Arena;
     int64_t offset = 0;      // in the arena
     Ref<Storage> storage{};  // that is fixed
@@ -34,6 +34,11 @@ class Plan {
   Plan& operator=(const Plan&) = delete;
 
   static constexpr size_t kNone = SIZE_MAX;
+
+  // Runs steps from `begin` up to `end`, pointwise all of them over so many elements in order, tile by tile. Values with
+  // an offset are theirs alone, and lie in so many bytes that each thread has; their home is Tile.
+  void add_group(size_t begin, size_t end, int64_t numel, int64_t tile, size_t tile_bytes,
+                 std::span<const std::pair<uint32_t, int64_t>> inner);
 
   // Puts memory into the operands of a value, `shift` bytes further on than it was. False if an element would
   // lie across those of the memory, or outside of it.
@@ -76,6 +81,31 @@ class Plan {
     Tensor place, content;
   };
 
+  // An operand of a group: a tile of a value, or a number as it is.
+  struct TileOperand {
+    uint32_t value;
+    int64_t offset;  // of the first element, or in the thread's bytes
+    bool is_inner;
+    TensorImpl* number;  // or null
+    DType dtype;
+  };
+  // What one thread works with.
+  struct Worker {
+    Ref<Storage> bytes;
+    std::vector<Ref<TensorImpl>> tensors;  // null for numbers
+    std::vector<TensorImpl*> operands;
+  };
+  struct Group {
+    size_t begin, end;
+    int64_t numel, tile;
+    size_t tile_bytes;
+    std::vector<TileOperand> operands;
+    std::vector<Worker> workers;
+  };
+  void run_group(Group& group);
+  void add_worker(Group& group);
+  void run_tile(const Group& group, const Worker& worker, int64_t begin, int64_t count) const;
+
   void settle_homes(std::vector<Home> homes, size_t arena_bytes);
   void add_step(const Program::Step& step);
   TensorImpl* operand(const Call& call, const Call::Operand& operand);
@@ -97,6 +127,9 @@ class Plan {
   std::vector<TensorImpl*> operands_;
   std::vector<Scalar> attributes_;
   std::vector<TensorImpl*> written_;
+  std::vector<Group> groups_;
+  std::vector<uint32_t>
+      group_at_;  // by step: one more than the number of the group that begins there
   size_t first_outside_write_ = kNone, last_guard_ = kNone;
   size_t first_offered_write_ = kNone;  // of the memory that was offered for this run
   bool failed_early_ = false;

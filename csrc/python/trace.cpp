@@ -715,6 +715,13 @@ void bind_trace(Binder& b) {
       .def(nb::init<nb::object, const std::vector<std::tuple<int, int64_t, std::optional<Tensor>>>&,
                     size_t, nb::object, const Environment&>(),
            "program"_a, "homes"_a, "arena_bytes"_a, "watch"_a, "environment"_a)
+      .def("add_group",
+           [](Trace& trace, size_t begin, size_t end, int64_t numel, int64_t tile, size_t bytes,
+              const std::vector<std::pair<uint32_t, int64_t>>& inner) {
+    trace.plan().add_group(begin, end, numel, tile, bytes, inner);
+  },
+           "begin"_a, "end"_a, "numel"_a, "tile"_a, "tile_bytes"_a, "inner"_a,
+           "Lets pointwise steps run tile by tile.")
       .def("set_structure",
            [](Trace& trace, nb::list arguments, nb::list results) {
     trace.arguments_form = read_parts(arguments);

@@ -6,11 +6,20 @@ from typing import Any
 from tapegrad import _C
 from tapegrad.compiler._recording import Recording
 from tapegrad.compiler._walk import Refusal
-from tapegrad.compiler.passes import PASSES, Layout, Step, Text, lay_out
+from tapegrad.compiler.passes import (
+    PASSES,
+    TILE,
+    Layout,
+    Step,
+    Text,
+    find_groups,
+    lay_out,
+    lay_out_tile,
+)
 
 __all__ = ["BuiltTrace", "build"]
 
-_ARENA, _CONSTANT, _FIXED, _GIVEN, _FRESH = range(5)  # those of csrc/intercept/plan.h
+_ARENA, _CONSTANT, _FIXED, _GIVEN, _FRESH, _TILE = range(6)  # those of csrc/intercept/plan.h
 
 
 class BuiltTrace:
@@ -56,14 +65,21 @@ def build(recording: Recording) -> BuiltTrace:
     text = text_of(recording)
     for each in PASSES:
         each(text)
-    layout = lay_out(text)
+    groups = find_groups(text)
+    layout = lay_out(text, groups)
     used = {value for step in text.steps for value in (*step.reads(), *step.writes())}
     program = _program_of(text, used)
     made = [each._replace(value=text.final(each.value)) for each in recording.made]
-    homes = _homes(recording, layout, used, {each.value for each in made})
+    inner = {value for group in groups for value in group.inner}
+    homes = _homes(recording, layout, used, {each.value for each in made}, inner)
     trace = _C._Trace(
         program, homes, layout.arena_bytes, recording.walk.watch, recording.environment
     )
+    for group in groups:
+        tile = lay_out_tile(text, group)
+        trace.add_group(
+            group.begin, group.end, group.numel, TILE, tile.arena_bytes, list(tile.offsets.items())
+        )
     trace.set_structure(recording.argument_parts, recording.results)
     trace.set_tensors(
         recording.argument_forms,
@@ -102,13 +118,15 @@ def _program_of(text: Text, used: set[int]) -> Any:
 
 
 def _homes(
-    recording: Recording, layout: Layout, used: set[int], made: set[int]
+    recording: Recording, layout: Layout, used: set[int], made: set[int], inner: set[int]
 ) -> list[tuple[int, int, Any]]:
     given = {source.value for source in recording.sources}
     homes: list[tuple[int, int, Any]] = []
     for number, value in enumerate(recording.values):
         if number in made:
             homes.append((_FRESH, 0, None))
+        elif number in inner:
+            homes.append((_TILE, 0, None))
         elif number not in used:
             homes.append((_ARENA, 0, None))
         elif value.fixed is not None:

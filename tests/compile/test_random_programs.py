@@ -15,6 +15,9 @@ from compile.pairs import same
 if IS_TORCH:
     pytest.skip("traces are tapegrad's own", allow_module_level=True)
 
+from tapegrad.compiler import _build
+from tapegrad.compiler.passes import memory, tiles
+
 PROGRAMS = 100  # of one test; ten tests
 UNARY = ("sin", "tanh", "exp", "neg", "relu", "sigmoid", "square")
 BINARY = ("add", "mul", "sub", "maximum")
@@ -90,9 +93,14 @@ def made(steps, with_gradient):
     return function, weight, state
 
 
+@pytest.mark.parametrize("tile", [None, 4])
 @pytest.mark.parametrize("with_gradient", [False, True])
 @pytest.mark.parametrize("first", range(0, 5 * PROGRAMS, PROGRAMS))
-def test_random_programs(first, with_gradient):
+def test_random_programs(first, with_gradient, tile, monkeypatch):
+    if tile:  # as if these were large tensors
+        monkeypatch.setattr(tiles, "_LEAST", 2)
+        monkeypatch.setattr(memory, "TILE", tile)
+        monkeypatch.setattr(_build, "TILE", tile)
     traces = 0
     for seed in range(first, first + PROGRAMS):
         steps = drawn(seed)

@@ -1,13 +1,15 @@
 """Where values lie: one arena, in which those that are not needed at the same time share memory."""
 
 from bisect import insort
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from tapegrad import _C
 from tapegrad.compiler.passes.text import Step, Text
+from tapegrad.compiler.passes.tiles import TILE, Group
 
-__all__ = ["Layout", "check_layout", "lay_out"]
+__all__ = ["Layout", "check_layout", "lay_out", "lay_out_tile"]
 
 _ALIGNMENT = 64
 _MOST_BLOCKS = 600  # that are placed in the order of their size, which takes longer
@@ -21,11 +23,17 @@ class Layout(NamedTuple):
     arena_bytes: int
 
 
-def lay_out(text: Text) -> Layout:
-    """Give a place to every value that is made and used within a run."""
-    first, last = _lifetimes(text)
+def lay_out(text: Text, groups: Sequence[Group] = ()) -> Layout:
+    """Give a place to every value that is made and used within a run.
+
+    Args:
+        text: the program.
+        groups: steps that run tile by tile: their values are needed from the first to the last.
+    """
+    first, last = _lifetimes(text, groups)
     constants = _constants(text)
-    blocks = _blocks(text, first, last, constants)
+    grouped = {number for group in groups for number in range(group.begin, group.end)}
+    blocks = _blocks(text, first, last, constants, grouped)
     placed = _in_order(blocks)
     if len(blocks) <= _MOST_BLOCKS:
         placed = min(placed, _largest_first(blocks), key=lambda each: each[1])
@@ -35,6 +43,17 @@ def lay_out(text: Text) -> Layout:
         for value in block.values
     }
     return Layout(offsets, constants, placed[1])
+
+
+def lay_out_tile(text: Text, group: Group) -> Layout:
+    """Give a place to each inner value of a group, for one tile."""
+    steps = text.steps[group.begin : group.end]
+    dtypes = {out[0]: out[4] for step in steps for out in step.outputs}
+    nbytes = [0] * len(text.nbytes)
+    for value in group.inner:
+        nbytes[value] = TILE * dtypes[value].itemsize
+    others = {value for step in steps for value in (*step.reads(), *step.writes())} - group.inner
+    return lay_out(Text(steps, nbytes, others, set()))
 
 
 class _Block:
@@ -51,7 +70,11 @@ class _Block:
 
 
 def _blocks(
-    text: Text, first: dict[int, int], last: dict[int, int], constants: set[int]
+    text: Text,
+    first: dict[int, int],
+    last: dict[int, int],
+    constants: set[int],
+    grouped: set[int],
 ) -> list[_Block]:
     """Return the blocks in the order in which they are needed."""
     blocks: dict[int, _Block] = {}
@@ -59,9 +82,11 @@ def _blocks(
         for value in dict.fromkeys((*step.writes(), *step.reads())):
             if value in blocks or value not in first or value in constants:
                 continue
-            source = _place_of_input(text, step, number, value, last, blocks)
+            source = None
+            if number not in grouped:
+                source = _place_of_input(text, step, number, value, last, blocks)
             if source is None:
-                blocks[value] = _Block(value, text.nbytes[value], number, last[value])
+                blocks[value] = _Block(value, text.nbytes[value], first[value], last[value])
             else:
                 block = blocks[value] = blocks[source]
                 block.values.append(value)
@@ -100,14 +125,18 @@ def _largest_first(blocks: list[_Block]) -> tuple[list[int], int]:
     return [offsets[block] for block in blocks], size
 
 
-def _lifetimes(text: Text) -> tuple[dict[int, int], dict[int, int]]:
+def _lifetimes(text: Text, groups: Sequence[Group] = ()) -> tuple[dict[int, int], dict[int, int]]:
     first: dict[int, int] = {}
     last: dict[int, int] = {}
+    spans = {n: group for group in groups for n in range(group.begin, group.end)}
+    inner = {value for group in groups for value in group.inner}
     for number, step in enumerate(text.steps):
+        group = spans.get(number)
         for value in (*step.reads(), *step.writes()):
-            if value not in text.outside and value not in text.kept:
-                first.setdefault(value, number)
-                last[value] = number
+            if value in text.outside or value in text.kept or value in inner:
+                continue
+            first.setdefault(value, number if group is None else group.begin)
+            last[value] = number if group is None else group.end - 1
     return first, last
 
 
@@ -181,9 +210,9 @@ class _Arena:
         insort(self._free, (begin, end - begin))
 
 
-def check_layout(text: Text, layout: Layout) -> None:
+def check_layout(text: Text, layout: Layout, groups: Sequence[Group] = ()) -> None:
     """Raise if two values that are needed at the same time share memory."""
-    first, last = _lifetimes(text)
+    first, last = _lifetimes(text, groups)
     placed = [each for each in first if each in layout.offsets]
     for number, one in enumerate(placed):
         for other in placed[:number]:
