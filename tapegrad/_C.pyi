@@ -4013,6 +4013,41 @@ class _EntryLink:
     def saved_tensors(self) -> Any:
         """The saved values, checked; None when the entry is gone."""
 
+class _Environment:
+    """The modes of this thread."""
+
+    def __init__(self) -> None: ...
+
+    def is_same(self, other: _Environment) -> builtins.bool:
+        """Whether the modes are the same."""
+
+class _Form:
+    """What a tensor was at a moment, apart from its elements."""
+
+    def __init__(self, tensor: Tensor) -> None: ...
+
+    def fits(self, tensor: Tensor, same_storage: builtins.bool, same_grad: builtins.bool) -> builtins.bool:
+        """Whether a tensor is like this."""
+
+    @property
+    def has_grad(self) -> builtins.bool:
+        """Whether the tensor had a gradient."""
+
+    @property
+    def has_history(self) -> builtins.bool:
+        """Whether an op had made it."""
+
+    @property
+    def is_odd(self) -> builtins.bool:
+        """Whether it had hooks, a tangent or a kept gradient."""
+
+    @property
+    def refusal(self) -> str:
+        """Why no trace takes such a tensor, or an empty string."""
+
+    def release(self) -> None:
+        """Lets go of the memory."""
+
 class _Profile:
     """Times and memory of the calls on one thread."""
 
@@ -4063,6 +4098,72 @@ class _SteppedSweep:
 
     def waiting(self) -> list:
         """The entries for which gradients have arrived, the next to run first."""
+
+class _Trace:
+    """A captured call of a function, made ready to run again."""
+
+    def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: _Environment) -> None: ...
+
+    def add_group(self, begin: builtins.int, end: builtins.int, numel: builtins.int, tile: builtins.int, tile_bytes: builtins.int, inner: Sequence[tuple[builtins.int, builtins.int]]) -> None:
+        """Lets pointwise steps run tile by tile."""
+
+    def ignore_gradients(self) -> None:
+        """Lets tensors have a .grad or none: nothing looks at them."""
+
+    def run_anywhere(self) -> None:
+        """Lets it run whatever the modes are: they have done their part."""
+
+    def set_made(self, made: list) -> None:
+        """The tensors that it leaves behind."""
+
+    def set_numbers(self, lifts: list, seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
+        """Steps whose attributes are read anew."""
+
+    def set_structure(self, arguments: list, results: list) -> None:
+        """Trees of arguments and results, in preorder."""
+
+    def set_tensors(self, arguments: list, lasting: list, sources: list, grads: list) -> None:
+        """The tensors that it meets, and whose memory values are."""
+
+    def settle(self) -> None:
+        """All is set."""
+
+class _Watch:
+    """Python objects as they were, to be compared with what they are."""
+
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> builtins.int: ...
+
+    def add_cell(self, cell: object) -> builtins.int:
+        """Watches a variable of a closure."""
+
+    def add_function(self, function: object) -> builtins.int:
+        """Watches code and default arguments of a function."""
+
+    def add_instance(self, object: object) -> builtins.int:
+        """Watches which class an object has, and which dict."""
+
+    def add_item(self, dict: object, key: object) -> builtins.int:
+        """Watches one item of a dict, or that there is none."""
+
+    def add_items(self, dict: object, open: object | None = None) -> builtins.int:
+        """Watches all items of a dict; values of some keys may change."""
+
+    def add_list(self, list: object) -> builtins.int:
+        """Watches a list."""
+
+    def add_set(self, set: object) -> builtins.int:
+        """Watches a set."""
+
+    def add_type(self, type: object) -> builtins.int:
+        """Watches a class and its bases."""
+
+    def find_change(self) -> builtins.int:
+        """The number of the first entry that differs; -1 if none does."""
+
+    def settle(self, dict: object) -> None:
+        """Watches also what could change in a dict."""
 
 def _accumulate_hooks(tensor: Tensor) -> Any:
     """The dict of a leaf's hooks that run after its gradient has arrived."""
@@ -4388,6 +4489,9 @@ def _function_of_class(name: str) -> str:
 def _function_ops() -> dict:
     """The ops that functions run, of those that do not have the name of their op."""
 
+def _generator_state() -> tuple[builtins.int, builtins.int]:
+    """Seed and offset of the default generator."""
+
 def _get_default_device() -> Any:
     """The device of new tensors on this thread."""
 
@@ -4421,8 +4525,17 @@ def _is_charged(tensor: Tensor) -> builtins.bool:
 def _is_inference() -> builtins.bool:
     """Whether this thread is in inference mode."""
 
+def _is_observed() -> builtins.bool:
+    """Whether something wants to see each op of this thread by itself."""
+
+def _is_plain_graph(tensors: Sequence[Tensor], leaves: Sequence[Tensor]) -> builtins.bool:
+    """Whether the history of tensors has no hooks and ends at these leaves alone."""
+
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
+
+def _is_spent(x: Tensor) -> builtins.bool:
+    """Whether the history of a tensor was swept and freed."""
 
 def _is_unguarded(tensor: Tensor) -> builtins.bool:
     """Whether a tensor's memory may be written unseen, by NumPy for one."""
@@ -4459,6 +4572,12 @@ def _next_sequence() -> builtins.int:
 
 def _node_hooks(node: object, before: builtins.bool) -> Any:
     """The dict of an entry's hooks."""
+
+def _op_attributes(name: str) -> list[str]:
+    """The names of an op's attributes."""
+
+def _op_overwrites(name: str) -> builtins.bool:
+    """Whether an op may write its first output over its first input."""
 
 def _open_range(name: str) -> builtins.int:
     """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
@@ -4511,6 +4630,15 @@ _return_types: Any
 def _reveal_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
 
+def _rewind_generator(counters: builtins.int) -> None:
+    """Sets the default generator back by as much as was drawn."""
+
+def _run_in_sweep(trace: _Trace, args: tuple) -> Any:
+    """What a trace of a backward gives; None where it does not hold."""
+
+def _run_traces(traces: list, args: tuple, kwargs: dict, none_holds: object, run_eagerly: object) -> Any:
+    """Runs the first trace that holds, or returns one of two answers."""
+
 def _running_line() -> tuple[object, object]:
     """The running (code, offset), as tape entries take it and by CPython's public calls."""
 
@@ -4519,6 +4647,9 @@ def _running_vmaps() -> list[tuple[builtins.int, builtins.int]]:
 
 def _saved_bytes() -> list:
     """(device, bytes that saved values show there, the most at a time) of each device."""
+
+def _saved_memory(tensors: Sequence[Tensor]) -> list[builtins.int]:
+    """The numbers of the memory that is saved in the history of tensors."""
 
 def _scale_tensors(tensors: Sequence[Tensor], factor: Tensor) -> builtins.bool:
     """Multiplies tensors in place; False where that is composed."""
@@ -4565,6 +4696,9 @@ def _storage_uses(storage: builtins.int) -> builtins.int:
 def _subtracting_visit_is_known() -> builtins.bool:
     """Whether cycles through entries with several owners can be collected."""
 
+def _sweeps_begun() -> builtins.int:
+    """How many sweeps have begun."""
+
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""
 
@@ -4606,6 +4740,9 @@ def _was_left(x: Tensor) -> builtins.bool:
 
 def _will_reach(nodes: Sequence[object]) -> list[builtins.bool]:
     """Which of the entries the backward that runs this hook will come to."""
+
+def _with_optimizer_steps(function: Callable) -> Any:
+    """(result, steps) of a function that a program captures: (step, optimizer, group) of each native step."""
 
 def _without_history(tensor: Tensor) -> Tensor:
     """The value without history."""

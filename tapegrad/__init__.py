@@ -102,9 +102,11 @@ newaxis = None
 
 if _TYPE_CHECKING:
     from tapegrad import (
+        _dynamo,
         accelerator,
         amp,
         backends,
+        compiler,
         cpu,
         cuda,
         optim,
@@ -115,12 +117,13 @@ if _TYPE_CHECKING:
         version,
     )
     from tapegrad.amp import autocast
+    from tapegrad.compiler import compile
     from tapegrad.cuda import Event, Stream
     from tapegrad.serialization import load, save
 else:
     _LATER = frozenset(
-        ("accelerator", "amp", "backends", "cpu", "cuda", "optim", "profiler", "random",
-         "serialization", "tape", "version")
+        ("_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "optim",
+         "profiler", "random", "serialization", "tape", "version")
     )  # fmt: skip
 
     def __getattr__(name):
@@ -131,6 +134,8 @@ else:
             return getattr(import_module("tapegrad.serialization"), name)
         if name in ("Event", "Stream"):
             return getattr(import_module("tapegrad.cuda"), name)
+        if name == "compile":
+            return import_module("tapegrad.compiler").compile
         if name == "autocast":
             return import_module("tapegrad.amp").autocast
         if name in _LATER:

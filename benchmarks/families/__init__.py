@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.case import Benchmark
 from benchmarks.families import (
+    compiled,
     indexing,
     matmul,
     models,
@@ -32,6 +33,7 @@ FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
     "pooling": pooling.cases,
     "optimizer": optimizer.cases,
     "models": models.cases,
+    "compiled": compiled.cases,
     "model_memory": models.memory,
     "memory": process.memory,
     "import": process.import_time,

@@ -159,6 +159,8 @@ uint64_t last_sweep = 0;
 
 }  // namespace
 
+uint64_t sweeps_begun() { return last_sweep; }
+
 Tensor take_from_running(const Node& node, size_t input);
 static const bool kTakesWaiting = (take_waiting = take_from_running, true);
 

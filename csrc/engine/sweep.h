@@ -97,6 +97,9 @@ class RunningScope {
   uint8_t autocast_;
 };
 
+// How many sweeps have begun, on any thread.
+uint64_t sweeps_begun();
+
 // Set by the binding layer: adds to the exception being handled which entry it came from.
 inline void (*annotate_error)(const Node& node) = nullptr;
 

@@ -9,6 +9,7 @@
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
+#include "python/form.h"
 
 namespace tapegrad::python {
 
@@ -157,6 +158,9 @@ void bind_attention(Binder& b) {
     return std::pair(cuda::dnn_attention_runs, cuda::dnn_attention_backward_runs);
   }, "How many calls of attention cuDNN has computed, and how many derivatives.");
   b.function("_set_attention_backends", [](std::vector<int> backends) {
+    attention_choices = 0;
+    for (int backend : backends)
+      attention_choices = attention_choices * 16 + static_cast<uint64_t>(backend) + 1;
     allowed_backends() = std::move(backends);
   }, "backends"_a, "The numbers of the backends that may be used, the best first.");
 }

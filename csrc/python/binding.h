@@ -104,6 +104,7 @@ void bind_function(Binder& b);
 void bind_transforms(Binder& b);
 void bind_capture(Binder& b);
 void bind_program(Binder& b);
+void bind_trace(Binder& b);
 void bind_tape(Binder& b);
 void bind_system(Binder& b);
 void bind_cuda_kernels(Binder& b);

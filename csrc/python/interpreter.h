@@ -29,6 +29,26 @@ namespace tapegrad::python {
 // From 3.14 on, only an explicit gc.collect() goes over everything at once.
 inline constexpr bool kCollectsInIncrements = PY_VERSION_HEX >= 0x030E0000;
 
+// A number that is another one as soon as a class or one of its bases has changed; 0 if it has none.
+inline unsigned type_version(PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030C0000
+  if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
+#endif
+  return type->tp_version_tag;
+}
+// The same for a class that may not have been asked for anything yet.
+inline unsigned assigned_type_version(PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030C0000
+  // Looking something up gives it one.
+  PyObject* found = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__init__");
+  Py_XDECREF(found);
+  if (!found) PyErr_Clear();
+#else
+  PyUnstable_Type_AssignVersionTag(type);
+#endif
+  return type_version(type);
+}
+
 #if TAPEGRAD_DIRECT_FRAMES
 
 #if PY_VERSION_HEX < 0x030B0000

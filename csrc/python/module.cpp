@@ -57,6 +57,7 @@ NB_MODULE(_C, module) {
   bind_function(b);
   bind_transforms(b);
   bind_capture(b);
+  bind_trace(b);
   bind_tape(b);
   bind_system(b);
   bind_cuda_kernels(b);

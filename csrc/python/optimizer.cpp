@@ -1,9 +1,10 @@
 // Steps of optimizers, read straight from their parameter groups and state dicts.
 #include "ops/optimizer.h"
 #include "graph/record.h"
-#include "intercept/capture.h"
+#include "intercept/program.h"
 #include "ops/clip.h"
 #include "python/binding.h"
+#include "python/optimizer.h"
 
 namespace tapegrad::python {
 
@@ -106,6 +107,9 @@ bool read_option(PyObject* group, const Option& option, Options& options) {
   return option.is_pair ? read_pair(object, options) : read_number(object, options);
 }
 
+// Native steps that a program of this thread captured: the number of the program's step, the optimizer, the group.
+thread_local std::vector<std::tuple<size_t, size_t, nb::object>>* captured_steps = nullptr;
+
 bool step(size_t which, nb::handle params, nb::handle state, nb::handle group,
           std::optional<Tensor> found_inf) {
   static PyObject* const differentiable = interned("differentiable");
@@ -146,8 +150,21 @@ bool step(size_t which, nb::handle params, nb::handle state, nb::handle group,
       operands[(2 + k) * count + i] = tensor_of(value);
     }
   }
-  return optimizer_step(which, operands, count, options.numbers, options.tensors,
-                        found_inf ? *found_inf : Tensor());
+  const bool is_done = optimizer_step(which, operands, count, options.numbers, options.tensors,
+                                      found_inf ? *found_inf : Tensor());
+  if (is_done && capturing && captured_steps) [[unlikely]]
+    captured_steps->emplace_back(capturing->steps().size() - 1, which, nb::borrow(group));
+  return is_done;
+}
+
+// Runs a function and returns what it returned, with the native steps that were captured meanwhile.
+nb::object with_steps(nb::callable function) {
+  std::vector<std::tuple<size_t, size_t, nb::object>> steps;
+  auto* const outer = std::exchange(captured_steps, &steps);
+  nb::object result = nb::steal(PyObject_CallNoArgs(function.ptr()));
+  captured_steps = outer;
+  if (!result.is_valid()) throw nb::python_error();
+  return nb::make_tuple(result, steps);
 }
 
 bool drop_gradients(nb::handle params) {
@@ -166,6 +183,18 @@ bool drop_gradients(nb::handle params) {
 
 }  // namespace
 
+bool read_optimizer_options(size_t which, nb::handle group, std::vector<double>& numbers) {
+  Options options;
+  if (which >= optimizers().size() || !PyDict_Check(group.ptr())) return false;
+  for (const Option& option : keys_of(which).options) {
+    PyObject* object = find(group.ptr(), option.key);
+    if (object && is_tensor(object)) return false;
+    if (!read_option(group.ptr(), option, options)) return false;
+  }
+  numbers = std::move(options.numbers);
+  return true;
+}
+
 void bind_optimizer(Binder& b) {
   b.function("_optimizer_names", [] {
     nb::list names;
@@ -176,6 +205,10 @@ void bind_optimizer(Binder& b) {
              "found_inf"_a.none() = nb::none(),
              "Takes a step with a parameter group, which the device leaves out if a number is not "
              "zero; False where that is left to Python.");
+  b.function(
+      "_with_optimizer_steps", with_steps, "function"_a,
+      "(result, steps) of a function that a program captures: (step, optimizer, group) of each "
+      "native step.");
   b.function("_drop_gradients", drop_gradients, "params"_a,
              "Sets the gradients of a list of parameters to None.");
   b.function("_total_norm", [](const std::vector<Tensor>& tensors, double p) {

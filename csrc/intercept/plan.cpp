@@ -1,0 +1,343 @@
+#include "intercept/plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "intercept/host_bytes.h"
+
+namespace tapegrad {
+
+namespace {
+
+bool is_outside(Plan::Home::Kind kind) {
+  return kind == Plan::Home::Kind::Fixed || kind == Plan::Home::Kind::Given;
+}
+
+}  // namespace
+
+Plan::Plan(const Program& program, std::vector<Home> homes, size_t arena_bytes)
+    : program_(program),
+      nowhere_(Storage::allocate(0)),
+      memory_(program.values().size()),
+      shifts_(program.values().size()),
+      shown_(program.values().size()) {
+  TAPEGRAD_CHECK_AS(ValueError, homes.size() == program.values().size(), "plan: expected ",
+                    program.values().size(), " homes, got ", homes.size());
+  TAPEGRAD_CHECK_AS(ValueError, program.refusal().empty(), "plan: ", program.refusal());
+  for (const Program::Value& value : program.values())
+    TAPEGRAD_CHECK_AS(ValueError, value.device.is_cpu(), "plan: expected values on the CPU, got ",
+                      to_string(value.device));
+  settle_homes(std::move(homes), arena_bytes);
+  for (const Program::Step& step : program.steps()) add_step(step);
+  note_written();
+}
+
+void Plan::settle_homes(std::vector<Home> homes, size_t arena_bytes) {
+  if (arena_bytes) arena_ = Storage::allocate(arena_bytes);
+  for (size_t i = 0; i < homes.size(); ++i) {
+    const auto& [kind, offset, storage] = homes[i];
+    const size_t nbytes = program_.values()[i].nbytes;
+    kinds_.push_back(kind);
+    if (kind == Home::Kind::Arena) {
+      TAPEGRAD_CHECK_AS(ValueError,
+                        offset >= 0 && static_cast<size_t>(offset) + nbytes <= arena_bytes,
+                        "plan: value ", i, " does not lie within the arena");
+      char* data = arena_ ? static_cast<char*>(arena_->data()) + offset : nullptr;
+      memory_[i] = Storage::borrow(data, nbytes, nullptr, [](void*) {});
+    } else if (kind == Home::Kind::Tile) {
+      memory_[i] = nowhere_;
+    } else if (kind == Home::Kind::Constant) {
+      memory_[i] = Storage::allocate(nbytes);
+    } else if (kind == Home::Kind::Fixed) {
+      TAPEGRAD_CHECK_AS(ValueError, storage && storage->nbytes() == nbytes, "plan: value ", i,
+                        " is given other memory than the program saw");
+      memory_[i] = storage;
+    } else {
+      memory_[i] = nowhere_;
+      (kind == Home::Kind::Given ? given_ : fresh_).push_back(static_cast<uint32_t>(i));
+    }
+  }
+}
+
+TensorImpl* Plan::operand(const Call& call, const Call::Operand& operand) {
+  if (operand.is_literal()) return literals_.emplace_back(call.tensor(operand, nullptr)).get();
+  const Placement placement = call.placement(operand);
+  std::vector<Shown>& shown = shown_[operand.memory];
+  for (const Shown& each : shown)
+    if (each.offset == placement.offset && each.tensor->dtype() == placement.dtype &&
+        same_sizes(each.tensor->sizes(), placement.sizes) &&
+        same_sizes(each.tensor->strides(), placement.strides))
+      return each.tensor.get();
+  return shown.emplace_back(call.tensor(operand, memory_[operand.memory]), placement.offset)
+      .tensor.get();
+}
+
+void Plan::add_step(const Program::Step& step) {
+  const Call& call = step.call;
+  const auto index = instructions_.size();
+  Instruction instruction{nullptr,
+                          &step,
+                          static_cast<uint32_t>(operands_.size()),
+                          static_cast<uint32_t>(call.inputs().size()),
+                          static_cast<uint32_t>(call.outputs().size()),
+                          static_cast<uint32_t>(attributes_.size()),
+                          static_cast<uint32_t>(call.attributes().size())};
+  for (const Call::Operand& each : call.all()) operands_.push_back(operand(call, each));
+  attributes_.insert(attributes_.end(), call.attributes().begin(), call.attributes().end());
+  if (call.op()) {
+    instruction.kernel = call.op()->kernels[static_cast<int>(DeviceType::CPU)];
+    TAPEGRAD_CHECK(instruction.kernel, call.op()->name, ": no kernel for device 'cpu'");
+  } else if (step.is_guard()) {
+    last_guard_ = index;
+  }
+  for (const Call::Operand& output : call.outputs())
+    if (is_outside(kinds_[output.memory]))
+      first_outside_write_ = std::min(first_outside_write_, index);
+  if (step.is_constant() && kinds_[call.outputs()[0].memory] == Home::Kind::Constant) {
+    put_bytes(Tensor(operands_.back()), step.bytes);
+    instruction.step = nullptr;
+  }
+  for (const Call::Operand& output : call.outputs())
+    TAPEGRAD_CHECK_AS(ValueError,
+                      kinds_[output.memory] != Home::Kind::Constant || step.is_constant(),
+                      "plan: ", step.name(), " writes value ", output.memory, ", a constant");
+  instructions_.push_back(instruction);
+}
+
+void Plan::note_written() {
+  for (const Instruction& instruction : instructions_) {
+    if (!instruction.step) continue;
+    const auto outputs = instruction.step->call.outputs();
+    for (uint32_t i = 0; i < instruction.outputs; ++i) {
+      TensorImpl* written = operands_[instruction.operands + instruction.inputs + i];
+      if (is_outside(kinds_[outputs[i].memory]) &&
+          std::ranges::find(written_, written) == written_.end())
+        written_.push_back(written);
+    }
+  }
+}
+
+std::span<Scalar> Plan::attributes(size_t step) {
+  const Instruction& instruction = instructions_.at(step);
+  return {attributes_.data() + instruction.attributes, instruction.attribute_count};
+}
+
+// ---- running
+
+void Plan::put(uint32_t value, const Ref<Storage>& storage) {
+  memory_[value] = storage;
+  for (const Shown& each : shown_[value]) each.tensor->set_storage(storage, each.tensor->dtype());
+}
+
+bool Plan::give(uint32_t value, const Ref<Storage>& storage, int64_t shift) {
+  const ByteRange used = program_.values()[value].used;
+  if (used.begin + shift < 0 || used.end + shift > static_cast<int64_t>(storage->nbytes()))
+    return false;
+  if (shift != shifts_[value]) {
+    for (const Shown& each : shown_[value])
+      if (shift % static_cast<int64_t>(itemsize(each.tensor->dtype())) != 0) return false;
+    for (const Shown& each : shown_[value])
+      each.tensor->set_geometry(
+          each.tensor->sizes(), each.tensor->strides(),
+          each.offset + shift / static_cast<int64_t>(itemsize(each.tensor->dtype())));
+    shifts_[value] = shift;
+  }
+  put(value, storage);
+  return true;
+}
+
+bool Plan::offer(uint32_t value, const Ref<Storage>& storage) {
+  const Program::Value& known = program_.values()[value];
+  const bool is_late = last_guard_ == kNone || known.first_write > last_guard_;
+  if (kinds_[value] != Home::Kind::Fresh || storage->nbytes() != known.nbytes || !is_late)
+    return false;
+  first_offered_write_ = std::min(first_offered_write_, size_t{known.first_write});
+  put(value, storage);
+  return true;
+}
+
+void Plan::execute(const Instruction& instruction) const {
+  TensorImpl* const* operands = operands_.data() + instruction.operands;
+  const OpCall call{*instruction.step->call.op(),
+                    {operands, instruction.inputs},
+                    {attributes_.data() + instruction.attributes, instruction.attribute_count},
+                    {operands + instruction.inputs, instruction.outputs}};
+  run_kernel(instruction.kernel, call);
+}
+
+bool Plan::holds(const Instruction& instruction, std::vector<char>& found) const {
+  TensorImpl* x = operands_[instruction.operands];
+  const std::vector<char>& expected = instruction.step->bytes;
+  if (x->is_contiguous()) {
+    if (std::memcmp(x->address(), expected.data(), expected.size()) == 0) return true;
+    found = bytes_of(Tensor(x));
+    return false;
+  }
+  found = bytes_of(Tensor(x));
+  return found == expected;
+}
+
+// What is written before the last guard may have to be put back.
+std::vector<Plan::Saved> Plan::save() const {
+  std::vector<Saved> saved;
+  if (last_guard_ == kNone || first_outside_write_ > last_guard_) return saved;
+  for (TensorImpl* written : written_) {
+    Saved each{Tensor(written), empty_like(Tensor(written))};
+    copy_unseen(each.place, each.content);
+    saved.push_back(std::move(each));
+  }
+  return saved;
+}
+
+size_t Plan::run(std::vector<char>& found) {
+  failed_early_ = false;
+  for (uint32_t value : fresh_)
+    if (memory_[value] == nowhere_) put(value, Storage::allocate(program_.values()[value].nbytes));
+  const std::vector<Saved> saved = save();
+  auto restore = [&] {
+    for (const Saved& each : saved) copy_unseen(each.content, each.place);
+  };
+  size_t at = 0;
+  try {
+    for (; at < instructions_.size(); ++at) {
+      const Instruction& instruction = instructions_[at];
+      if (!group_at_.empty() && group_at_[at]) {
+        Group& group = groups_[group_at_[at] - 1];
+        run_group(group);
+        at = group.end - 1;
+      } else if (instruction.kernel) {
+        execute(instruction);
+      } else if (instruction.step && instruction.step->is_constant()) {
+        put_bytes(Tensor(operands_[instruction.operands]), instruction.step->bytes);
+      } else if (instruction.step && !holds(instruction, found)) {
+        restore();
+        return at;
+      }
+    }
+  } catch (...) {
+    failed_early_ = at < first_outside_write_ && at < first_offered_write_;
+    if (!failed_early_ && at <= last_guard_ && last_guard_ != kNone && at < first_offered_write_) {
+      restore();
+      failed_early_ = true;
+    }
+    throw;
+  }
+  return kNone;
+}
+
+// ---- groups
+
+void Plan::add_group(size_t begin, size_t end, int64_t numel, int64_t tile, size_t tile_bytes,
+                     std::span<const std::pair<uint32_t, int64_t>> inner) {
+  TAPEGRAD_CHECK_AS(ValueError, begin < end && end <= instructions_.size() && tile > 0,
+                    "plan: a group of steps ", begin, " to ", end, " is none");
+  Group group{begin, end, numel, tile, tile_bytes, {}, {}};
+  for (size_t i = begin; i < end; ++i) {
+    const Call& call = program_.steps()[i].call;
+    TAPEGRAD_CHECK_AS(ValueError, call.op() && (call.op()->traits & kOverwrites),
+                      "plan: expected pointwise calls in a group, got ",
+                      program_.steps()[i].name());
+    size_t place = instructions_[i].operands;
+    for (const Call::Operand& each : call.all()) {
+      TensorImpl* shown = operands_[place++];
+      TileOperand operand{each.memory, each.offset, false, shown, each.dtype};
+      if (!each.is_literal() && shown->numel() == numel) {
+        TAPEGRAD_CHECK_AS(ValueError, shown->is_contiguous(),
+                          "plan: expected elements in order in a group");
+        operand.number = nullptr;
+        auto found = std::ranges::find(inner, each.memory, &std::pair<uint32_t, int64_t>::first);
+        if (found != inner.end()) {
+          operand.is_inner = true;
+          operand.offset = found->second / static_cast<int64_t>(itemsize(each.dtype));
+        }
+      }
+      TAPEGRAD_CHECK_AS(ValueError, !operand.number || shown->numel() == 1,
+                        "plan: expected an operand of ", numel, " elements or of one");
+      group.operands.push_back(operand);
+    }
+  }
+  group_at_.resize(instructions_.size());
+  groups_.push_back(std::move(group));
+  group_at_[begin] = static_cast<uint32_t>(groups_.size());
+}
+
+void Plan::add_worker(Group& group) {
+  Worker worker{Storage::allocate(group.tile_bytes), {}, {}};
+  const int64_t sizes[] = {group.tile}, strides[] = {1};
+  for (const TileOperand& operand : group.operands) {
+    Ref<TensorImpl> tensor;
+    if (!operand.number)
+      tensor = TensorImpl::create(operand.is_inner ? worker.bytes : nowhere_, operand.dtype, sizes,
+                                  strides, operand.offset);
+    worker.operands.push_back(operand.number ? operand.number : tensor.get());
+    worker.tensors.push_back(std::move(tensor));
+  }
+  group.workers.push_back(std::move(worker));
+}
+
+void Plan::run_tile(const Group& group, const Worker& worker, int64_t begin, int64_t count) const {
+  const int64_t sizes[] = {count}, strides[] = {1};
+  for (size_t i = 0; i < group.operands.size(); ++i) {
+    const TileOperand& operand = group.operands[i];
+    if (operand.number || (operand.is_inner && worker.tensors[i]->numel() == count)) continue;
+    worker.tensors[i]->set_geometry(sizes, strides,
+                                    operand.offset + (operand.is_inner ? 0 : begin));
+  }
+  TensorImpl* const* operands = worker.operands.data();
+  for (size_t i = group.begin; i < group.end; ++i) {
+    const Instruction& instruction = instructions_[i];
+    instruction.kernel({*instruction.step->call.op(),
+                        {operands, instruction.inputs},
+                        {attributes_.data() + instruction.attributes, instruction.attribute_count},
+                        {operands + instruction.inputs, instruction.outputs}});
+    operands += instruction.inputs + instruction.outputs;
+  }
+}
+
+void Plan::run_group(Group& group) {
+  const auto threads = static_cast<size_t>(std::min(num_threads(), 64));
+  while (group.workers.size() < threads) add_worker(group);
+  auto show = [&](bool is_nowhere) {
+    for (Worker& worker : group.workers)
+      for (size_t i = 0; i < group.operands.size(); ++i) {
+        const TileOperand& operand = group.operands[i];
+        if (operand.number || operand.is_inner) continue;
+        worker.tensors[i]->set_storage(is_nowhere ? nowhere_ : memory_[operand.value],
+                                       operand.dtype);
+      }
+  };
+  show(false);
+  const int64_t tiles = (group.numel + group.tile - 1) / group.tile;
+  std::atomic<uint64_t> free_workers = threads == 64 ? ~uint64_t{0} : (uint64_t{1} << threads) - 1;
+  try {
+    const KernelScope scope;
+    const BlockingSection blocking;
+    parallel_for(0, tiles, 1, [&](int64_t begin, int64_t end) {
+      uint64_t mask = free_workers.load();
+      while (!free_workers.compare_exchange_weak(mask, mask & (mask - 1))) {
+      }
+      const auto which = static_cast<size_t>(std::countr_zero(mask));
+      for (int64_t tile = begin; tile < end; ++tile) {
+        const int64_t first = tile * group.tile;
+        run_tile(group, group.workers[which], first, std::min(group.tile, group.numel - first));
+      }
+      free_workers |= uint64_t{1} << which;
+    });
+  } catch (...) {
+    show(true);
+    throw;
+  }
+  show(true);
+}
+
+void Plan::end() noexcept {
+  first_offered_write_ = kNone;
+  for (uint32_t value : given_) put(value, nowhere_);
+  for (uint32_t value : fresh_) put(value, nowhere_);
+}
+
+}  // namespace tapegrad
