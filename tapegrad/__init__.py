@@ -107,6 +107,7 @@ if _TYPE_CHECKING:
         backends,
         cpu,
         cuda,
+        onnx,
         optim,
         profiler,
         random,
@@ -119,7 +120,7 @@ if _TYPE_CHECKING:
     from tapegrad.serialization import load, save
 else:
     _LATER = frozenset(
-        ("accelerator", "amp", "backends", "cpu", "cuda", "optim", "profiler", "random",
+        ("accelerator", "amp", "backends", "cpu", "cuda", "onnx", "optim", "profiler", "random",
          "serialization", "tape", "version")
     )  # fmt: skip
 
