@@ -20,6 +20,7 @@ __all__ = [
     "Recording",
     "Varying",
     "aligned",
+    "content",
     "dtype_name",
     "kept_state",
     "record",
@@ -34,14 +35,12 @@ class Recorded(NamedTuple):
         lines: of the steps; empty where it is not known.
         values: memory by number: (tensor or None, bytes, device, made, read, written, used).
         outputs: the tensors that it returned, flat.
-        structure: of what it returned.
     """
 
     steps: list[Step]
     lines: list[str]
     values: list[Any]
     outputs: list[Any]
-    structure: Any
 
 
 class Operand(NamedTuple):
@@ -74,19 +73,29 @@ class Recording(NamedTuple):
     Attributes:
         calls: in order.
         sizes: of memory by number, in bytes.
+        values: what is known of memory by number, in each run.
         outputs: where the tensors that were returned lie, or None for one that no call touched.
-        first: the first run.
+        leaves: what the first run returned, flat.
     """
 
     calls: list[Call]
     sizes: list[Size]
+    values: list[list[Any]]
     outputs: list[Operand | None]
-    first: Recorded
+    leaves: list[Any]
 
 
 def dtype_name(dtype: Any) -> str:
     """Return a dtype by its name."""
     return str(dtype).removeprefix("torch.")
+
+
+def content(tensor: Tensor) -> bytes:
+    """Return the elements of a tensor as bytes, in order."""
+    tensor = tensor.detach().cpu().contiguous()
+    if dtype_name(tensor.dtype) == "bfloat16":
+        tensor = tensor.view(_C.int16)
+    return tensor.numpy().tobytes()
 
 
 @contextmanager
@@ -119,10 +128,10 @@ def record(
             profile.stop()
     if program.refusal:
         raise OnnxExporterError(f"export: {program.refusal}, which a graph cannot tell")
-    outputs, structure = tree_flatten(result)
+    outputs, _ = tree_flatten(result)
     steps = Program(program, (), ()).steps
     events = [(each[0], each[9] or "") for each in profile.events() if each[1] == "op"]
-    return Recorded(steps, _lines(steps, events), program.values(), outputs, structure)
+    return Recorded(steps, _lines(steps, events), program.values(), outputs)
 
 
 def _lines(steps: Sequence[Step], events: Sequence[tuple[str, str]]) -> list[str]:
@@ -146,7 +155,7 @@ def aligned(runs: Sequence[Recorded]) -> Recording:
     for other in runs[1:]:
         pairs = zip(first.steps, other.steps, first.lines, strict=False)
         for step, beside, line in pairs:
-            if step.op != beside.op or len(step.inputs) != len(beside.inputs):
+            if step.op != beside.op or _outline(step) != _outline(beside):
                 raise SymbolicValueError(
                     f"export: what the model calls depends on the sizes of dynamic axes: {step.op} "
                     f"in one run is {beside.op} in another{_at(line)}; make these axes static"
@@ -160,7 +169,16 @@ def aligned(runs: Sequence[Recorded]) -> Recording:
     calls = [_call([run.steps[i] for run in runs], first.lines[i]) for i in range(len(first.steps))]
     sizes = [Size(run.values[i][1] for run in runs) for i in range(len(first.values))]
     outputs = [_output(runs, i) for i in range(len(first.outputs))]
-    return Recording(calls, sizes, outputs, first)
+    values = [run.values for run in runs]
+    return Recording(calls, sizes, values, outputs, first.outputs)
+
+
+def _outline(step: Step) -> list[Any]:
+    """Return what must be the same of a step in all runs: memory, ranks and dtypes of operands."""
+    return [
+        (each[0], len(each[2]), each[4]) if isinstance(each, tuple) else None
+        for each in (*step.inputs, None, *step.outputs)
+    ]
 
 
 def _at(line: str) -> str:

@@ -107,11 +107,6 @@ def _masked_fill(context: CallContext) -> None:
     context.write(context.add("Where", mask, context.read_unexpanded(2, dtype), x, dtype=dtype))
 
 
-@emits("has_zero", "bounds", "count_mask")
-def _looked_at(context: CallContext) -> None:
-    """Leave out what the host looks at: whoever looks is refused, unless it is a check."""
-
-
 # ---- random numbers: others in each run
 
 

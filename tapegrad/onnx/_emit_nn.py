@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tapegrad.onnx._graph import Value
+from tapegrad.onnx._graph import Graph, Value
 from tapegrad.onnx._memory import CannotSay
 from tapegrad.onnx._pointwise import computed_in, expression
 from tapegrad.onnx._sizes import Size
@@ -163,10 +163,8 @@ def _layer_norm(context: CallContext) -> None:
     bias = context.read(next(rest), dtype) if context.number("has_bias") else None
     eps, centred = float(context.number("eps")), bool(context.number("centred"))
     if centred and weight is not None:
-        y = context.add("LayerNormalization", x, weight, bias, axis=first, epsilon=eps)
-        if bias is None:
-            y = context.add("LayerNormalization", x, weight, axis=first, epsilon=eps)
-        context.write(y)
+        affine = [weight] if bias is None else [weight, bias]
+        context.write(context.add("LayerNormalization", x, *affine, axis=first, epsilon=eps))
         if not (context.wants(1) or context.wants(2)):
             return
     mean = context.add("ReduceMean", x, axes, keepdims=1)
@@ -375,15 +373,30 @@ def _input_product(context: CallContext, cell: int) -> tuple[Value, Value, Value
     gates = context.read(0)
     width = context.sizes(1)[1]
     size = context.sizes(0)[1]
-    producer = context.graph.producers.get(gates.name)
-    if producer is not None and producer.op == "Gemm" and set(producer.attributes) == {"transB"}:
-        x, weight, bias = (Value(name, gates.dtype) for name in producer.inputs)
-        known = context.graph.initializers.get(weight.name)
-        if known is not None:
-            weight = _reordered(context, weight, cell, width)
-            weight = context.add("Unsqueeze", weight, context.ints(0))
-            bias = _reordered(context, bias, cell, width)
-            return x, weight, bias, context.graph.size_of(known.shape[1])
+    found = _factors(context.graph, gates)
+    if found is not None:
+        x, weight, bias = found
+        features = context.graph.initializers[weight.name].shape[1]
+        weight = context.add("Unsqueeze", _reordered(context, weight, cell, width), context.ints(0))
+        bias = bias if bias is None else _reordered(context, bias, cell, width)
+        return x, weight, bias, context.graph.size_of(features)
     identity = context.graph.constant(np.eye(size.runs[0]), gates.dtype)
     weight = context.add("Unsqueeze", _reordered(context, identity, cell, width), context.ints(0))
     return gates, weight, None, size
+
+
+def _factors(graph: Graph, product: Value) -> tuple[Value, Value, Value | None] | None:
+    """Return x, w and a bias of x times the transpose of w, if w is a tensor of the file."""
+    producer = graph.producers.get(product.name)
+    if producer is None:
+        return None
+    bias = None
+    x, weight, *rest = (Value(name, product.dtype) for name in (*producer.inputs, "")[:3])
+    if producer.op == "Gemm" and set(producer.attributes) == {"transB"}:
+        bias = rest[0]
+    elif producer.op == "MatMul" and weight.name in graph.producers:
+        turned = graph.producers[weight.name]
+        weight = Value(turned.inputs[0] if turned.op == "Transpose" else "", product.dtype)
+    else:
+        return None
+    return (x, weight, bias) if weight.name in graph.initializers else None

@@ -13,6 +13,7 @@ from tapegrad.onnx._sizes import Size, Sizes
 __all__ = ["Graph", "Initializer", "Node", "Value"]
 
 END = 2**63 - 1  # of a slice that goes to the end
+_SMALL = 1 << 16  # bytes of a constant that is cast at once
 
 
 class Value(NamedTuple):
@@ -54,6 +55,7 @@ class Graph:
         self._dims: dict[Size, tuple[Value, int]] = {}  # a value and its axis, by size
         self._symbols: list[Size] = []  # the sizes of dynamic axes
         self._names: set[str] = set()
+        self._own: set[str] = set()  # initializers that are the model's
         self._outputs: set[str] = set()
         self._renamed: dict[str, str] = {}
 
@@ -94,6 +96,11 @@ class Graph:
         """Return a value in a dtype."""
         if x.dtype == dtype:
             return x
+        known = self.initializers.get(x.name)
+        is_small = known is not None and len(known.content) <= _SMALL and x.name not in self._own
+        if known is not None and is_small and "bfloat16" not in (dtype, x.dtype):
+            array = np.frombuffer(known.content, x.dtype).reshape(known.shape)
+            return self.constant(array.astype(dtype), dtype)
         result = self.add("Cast", x, dtype=dtype, to=_proto.DTYPES[dtype])
         self.casts[result.name] = x
         return result
@@ -109,19 +116,24 @@ class Graph:
         """Return a tensor of the file by its bytes."""
         key = (dtype, tuple(shape), content)
         if key not in self._constants:
-            self._constants[key] = self.initializer("constant", shape, dtype, content)
+            value = Value(self.name("constant"), dtype)
+            self.initializers[value.name] = Initializer(dtype, tuple(shape), content)
+            self._constants[key] = value
         return self._constants[key]
 
     def initializer(self, name: str, shape: Sequence[int], dtype: str, content: bytes) -> Value:
-        """Add a tensor of the file."""
+        """Add a tensor of the model."""
         value = Value(self.name(name), dtype)
         self.initializers[value.name] = Initializer(dtype, tuple(shape), content)
+        self._own.add(value.name)
         return value
 
     def number(self, number: Any, dtype: str) -> Value:
         """Return a number as a tensor without dimensions."""
         if dtype == "bfloat16":
             return self.cast(self.constant(number, "float32"), dtype)
+        if isinstance(number, int) and "int" in dtype:  # as integers wrap
+            return self.constant(np.array(number % 2**64, "uint64").astype(dtype), dtype)
         return self.constant(number, dtype)
 
     # ---- sizes

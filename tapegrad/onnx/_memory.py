@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tapegrad.onnx._graph import END, Graph, Value
-from tapegrad.onnx._paths import Axis, Path, Place, find_path, flat_places
+from tapegrad.onnx._paths import Axis, Path, Place, addresses, find_path, flat_places
 from tapegrad.onnx._sizes import Size, Sizes
 
 __all__ = ["CannotSay", "Memory", "Piece", "expanded", "reshaped", "sliced", "transposed"]
 
 _LARGEST_GATHER = 1 << 22  # elements of a view that is gathered one by one
+_SMALL = 1 << 16  # bytes of a view that is kept rather than computed
 
 
 class CannotSay(Exception):
@@ -272,10 +273,13 @@ class Piece(NamedTuple):
 class Memory:
     """What lies in one value of a program."""
 
-    def __init__(self, graph: Graph, nbytes: Size, forms: Sequence[Place] = ()) -> None:
+    def __init__(
+        self, graph: Graph, nbytes: Size, forms: Sequence[Place] = (), is_made: bool = False
+    ) -> None:
         self._graph = graph
         self._nbytes = nbytes
         self._forms = forms  # in which calls see all of it
+        self._is_made = is_made  # by the program: what nobody has written may be anything
         self._pieces: list[Piece] = []
 
     def write(self, place: Place, value: Value | None, raw: bytes | None = None) -> None:
@@ -304,6 +308,10 @@ class Memory:
                 [graph.size_of(1)] * len(place.sizes),
                 place.sizes,
             )
+        if self._pieces and self._pieces[-1].raw is not None:
+            found = self._constant(self._pieces[-1], place)
+            if found is not None:
+                return found
         self._type_constants(place.dtype)
         for piece in reversed(self._pieces):
             found = self._in(piece, place)
@@ -320,6 +328,23 @@ class Memory:
         if path is None:
             return gathered(self._graph, piece.value, piece.place, place)
         return view(self._graph, piece.value, piece.place, path, place)
+
+    def _constant(self, piece: Piece, place: Place) -> Value | None:
+        """Return elements of bytes as a tensor of the file, if they are few or all of them."""
+        numbers = (place.offset, *place.sizes, *place.strides)
+        if piece.raw is None or any(each.constant is None for each in numbers):
+            return None
+        item = item_size(place.dtype)
+        first, end = (each.runs[0] * item - piece.place.offset.runs[0] for each in place.bounds())
+        nbytes = place.numel().runs[0] * item
+        is_inside = first >= 0 and end <= len(piece.raw)
+        if not is_inside or (nbytes > _SMALL and nbytes != len(piece.raw)):
+            return None
+        elements = np.frombuffer(piece.raw[: len(piece.raw) // item * item], f"V{item}")
+        begin = place.offset.runs[0] - piece.place.offset.runs[0] // item
+        shown = elements[addresses(place) - place.offset.runs[0] + begin]
+        sizes = [each.runs[0] for each in place.sizes]
+        return self._graph.raw_constant(sizes, place.dtype, shown.tobytes())
 
     def _type_constants(self, dtype: str) -> None:
         """Read bytes as elements of the dtype that somebody reads them in."""
@@ -365,6 +390,8 @@ class Memory:
 
     def _possible_bases(self, place: Place) -> list[Place]:
         """Return the forms that a tensor of all the memory could have."""
+        if not self._is_made:
+            return []
         one, item = self._graph.size_of(1), item_size(place.dtype)
         flat = Place(one - 1, (self._nbytes // item,), (one,), place.dtype)
         whole = [each for each in self._forms if each.dtype == place.dtype]

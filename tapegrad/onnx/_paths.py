@@ -21,7 +21,7 @@ import numpy as np
 
 from tapegrad.onnx._sizes import Size, in_order
 
-__all__ = ["Axis", "Path", "Place", "find_path", "flat_places"]
+__all__ = ["Axis", "Path", "Place", "addresses", "find_path", "flat_places"]
 
 
 class Place(NamedTuple):
@@ -165,16 +165,19 @@ def _walk(axes: list[Axis], targets: list[_Target], offset: Size) -> None:
         if axis.target is not None or axis.windows:
             raise _NoPath
         steps = target.stride // axis.stride
-        if waiting and waiting[0].stride >= axis.stride:
-            if steps.divides(axis.size) and _fits_divided(axis, target, waiting, offset, axes):
+        if waiting and not _reach(waiting, offset % axis.stride) < axis.stride:
+            # The axes within walk along this one, too.
+            if steps.divides(axis.size) and _reach(waiting, offset % target.stride) < target.stride:
                 axes[place : place + 1] = [
                     _axis(axis.size // steps, target.stride),
                     _axis(steps, axis.stride),
                 ]
                 axis, steps = axes[place], steps * 0 + 1
-            else:
+            elif waiting[0].stride >= axis.stride:
                 _take_windows(axis, target, waiting)
                 continue
+            else:
+                raise _NoPath
         axis.target, axis.count, axis.step = target.number, target.size, steps
     for axis, start in zip(axes, _digits(axes, offset), strict=True):
         axis.start = start
@@ -212,15 +215,11 @@ def _joined(axes: list[Axis], place: int, target: _Target, offset: Size) -> int:
         place -= 1
 
 
-def _fits_divided(
-    axis: Axis, target: _Target, waiting: list[_Target], offset: Size, axes: list[Axis]
-) -> bool:
-    """Return whether the axes of the view that walk along one axis stay in its parts."""
-    inside = offset % target.stride
-    for each in waiting:
-        if each.stride >= axis.stride:
-            inside = inside + (each.size - 1) * each.stride
-    return inside < target.stride
+def _reach(targets: list[_Target], offset: Size) -> Size:
+    """Return how far axes of the view go together."""
+    for each in targets:
+        offset = offset + (each.size - 1) * each.stride
+    return offset
 
 
 def _take_windows(axis: Axis, target: _Target, waiting: list[_Target]) -> None:
@@ -249,7 +248,7 @@ def flat_places(base: Place, view: Place) -> np.ndarray | None:
     ]
     if any(each is None for each in numbers):
         return None
-    known, wanted = _addresses(base), _addresses(view)
+    known, wanted = addresses(base), addresses(view)
     order = np.argsort(known)
     found = np.searchsorted(known, wanted, sorter=order)
     places = order[np.minimum(found, len(order) - 1)]
@@ -258,7 +257,8 @@ def flat_places(base: Place, view: Place) -> np.ndarray | None:
     return places.reshape([each.runs[0] for each in view.sizes])
 
 
-def _addresses(place: Place) -> np.ndarray:
+def addresses(place: Place) -> np.ndarray:
+    """Return where the elements of a place lie, in order. All sizes must be constant."""
     result = np.array([place.offset.runs[0]])
     for size, stride in zip(place.sizes, place.strides, strict=True):
         steps = np.arange(size.runs[0], dtype=np.int64) * stride.runs[0]

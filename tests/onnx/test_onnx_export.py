@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 from library import IS_TORCH, pytorch_for_parity, torch
@@ -314,6 +315,15 @@ def test_dropout_in_training_is_random():
     assert set(found.unique().tolist()) == {0.0, 2.0} and 0.3 < found.mean().item() / 2 < 0.7
 
 
+def test_training_mode_of_batch_norm():
+    model, x = nn.BatchNorm1d(4, momentum=0.3), torch.randn(5, 4)
+    with pytest.warns(OnnxExporterWarning, match="running_mean, running_var"):
+        program = checked(torch.onnx.export(model, (x,), training=TrainingMode.TRAINING))
+    wanted = model.train()(x)
+    assert torch.allclose(program(x)[0], wanted, atol=1e-5)
+    assert not torch.allclose(model.eval()(x), wanted, atol=1e-2)
+
+
 def test_a_buffer_that_counts():
     class Counts(nn.Module):
         def __init__(self):
@@ -350,6 +360,56 @@ def test_autocast_and_half_models():
 
 def test_verify():
     torch.onnx.export(small(), (torch.randn(2, 4),), verify=True)
+    torch.onnx.export(small(), (torch.randn(1, 4),), verify=True, dynamic_shapes=({0: "n"},))
+    torch.onnx.export(lambda x: x.mul_(2), (torch.ones(3),), verify=True)
+    with pytest.raises(
+        OnnxExporterError, match="output 0 of the graph differs from the model's by"
+    ):
+        torch.onnx.export(lambda x: x + torch.rand(3), (torch.ones(3),), verify=True)
+
+
+def test_constants_are_computed_once():
+    """What depends on neither inputs nor parameters may be computed by any op."""
+
+    def model(x):
+        table = torch.lgamma(torch.arange(1.0, 5.0))
+        picked = table[table > 0.5].nonzero().flatten()
+        mask = torch.ones(4, 4).tril() == 0
+        return (x * table).masked_fill(mask, -1) + picked.sum()
+
+    program = exported(model, (torch.randn(4, 4),))
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Mul", "Where", "Add"]
+
+
+def test_constants_that_are_written_again():
+    def model(x):
+        base = torch.zeros(3)
+        first = x + base
+        base += 1
+        second = x + base
+        base[1] = 5
+        return first, second, x * base, base
+
+    exported(model, (torch.randn(3),))
+
+
+def test_parameters_that_share_memory():
+    class Shares(nn.Module):
+        def __init__(self):
+            super().__init__()
+            whole = torch.randn(4, 3)
+            self.top, self.rows = nn.Parameter(whole[:2]), nn.Parameter(whole[:2])
+            self.register_buffer("turned", whole.t())
+            self.rest = whole[2:]
+
+        def forward(self, x):
+            return x @ self.top.t() + x @ self.rest.t() + x @ self.turned[:, :2], self.rows.sum()
+
+    exported(Shares(), (torch.randn(2, 3),))
+    model = Shares()
+    del model.turned
+    model.turned = model.rest.t()
+    exported(model, (torch.randn(2, 3),))
 
 
 def test_a_model_with_gradients_checkpoints_and_vmap():
@@ -455,6 +515,8 @@ def test_bad_requests():
     refuses(NotImplementedError, "report=True is not supported", model, (x,), report=True)
     refuses(NotImplementedError, "ONNX", model, (x,),
             operator_export_type=OperatorExportTypes.ONNX_ATEN)  # fmt: skip
+    batch = types.SimpleNamespace(x=x)
+    refuses(TypeError, "in 'x' of a SimpleNamespace", lambda batch: model(batch.x), (batch,))
     refuses(OnnxExporterError, "return tensors, got int", lambda a: (a, 3), (x,))
     refuses(RuntimeError, "cannot be multiplied", model, (torch.zeros(2, 5),))
 

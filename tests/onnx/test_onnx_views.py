@@ -129,6 +129,80 @@ def test_dynamic_views_and_writes():
     exported_dynamic(model, args, shapes, *sizes)
 
 
+def _shift(x):
+    y = x.clone()
+    y[:, 1:] = x[:, :-1]
+    return y
+
+
+def _first_and_rest(x):
+    y = torch.zeros_like(x)
+    y[:, 0] = x[:, -1]
+    y[:, 1:].add_(x[:, 1:])
+    return y
+
+
+def _by_columns(x):
+    y = torch.empty_like(x)
+    y[..., ::2] = x[..., 1::2]
+    y[..., 1::2] = x[..., ::2] * 3
+    return y
+
+
+# Functions of (batch, time, 12) of any batch and time, with results of the same shape.
+STEPS = {
+    "heads": lambda x: x.view(*x.shape[:2], 3, 4).transpose(1, 2).flip(3).transpose(1, 2)
+    .flatten(2),
+    "joined": lambda x: (x.flatten(0, 1) * 2).view(x.shape),
+    "turned": lambda x: x.transpose(0, 1).contiguous().mul(2).transpose(0, 1),
+    "middle": lambda x: x.transpose(1, 2).reshape(-1, x.shape[1]).softmax(1).view(
+        x.shape[0], 12, x.shape[1]).transpose(1, 2),
+    "shift": _shift,
+    "first_and_rest": _first_and_rest,
+    "by_columns": _by_columns,
+    "rolled": lambda x: x.roll(1, 1),
+    "flipped": lambda x: x.flip(1, 0),
+    "around": lambda x: torch.cat([x[:, :1], x], 1)[:, 1:] + x[:, -1:],
+    "mean": lambda x: x - x.mean(1, keepdim=True).expand_as(x),
+    "places": lambda x: x + torch.arange(x.shape[1])[None, :, None],
+    "rows": lambda x: x + torch.arange(x.shape[0] * x.shape[1]).view(*x.shape[:2], 1) / 7,
+    "products": lambda x: (x @ x.transpose(1, 2)).tanh() @ x / x.shape[1],
+    "triangle": lambda x: (torch.ones(x.shape[1], x.shape[1]).tril() @ x).sin(),
+    "stacked": lambda x: torch.stack([x, x * 2], 2).flatten(1, 2)[:, ::2],
+    "windows": lambda x: x + x.unfold(2, 3, 3).sum((2, 3))[..., None],
+    "interleaved": lambda x: torch.stack(x.chunk(2, -1), -1).flatten(-2),
+    "sums": lambda x: x.cumsum(1) / (torch.arange(x.shape[1]) + 1)[:, None],
+    "sorted": lambda x: x.sort(1).values,
+    "repeated": lambda x: x.repeat(1, 2, 1)[:, x.shape[1] :],
+    "padded": lambda x: torch.nn.functional.pad(x, (0, 0, 2, 1), value=1.0)[:, 2:-1],
+    "first": lambda x: x.index_fill(1, torch.tensor([0]), 2.0),
+    "diagonal": lambda x: x + x.view(*x.shape[:2], 3, 4)[..., :3].diagonal(0, 2, 3)
+    .sum(-1)[..., None],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_with_dynamic_axes(seed):
+    dice = random.Random(seed)
+    plan = [dice.choice([*STEPS]) for _ in range(4)]
+
+    def model(x):
+        for name in plan:
+            x = STEPS[name](x)
+        return x
+
+    args, shapes = (torch.randn(2, 5, 12),), ({0: "batch", 1: "time"},)
+    sizes = ({"batch": 1, "time": 1}, {"batch": 4, "time": 9}, {"batch": 7, "time": 2})
+    exported_dynamic(model, args, shapes, *sizes, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_step_with_dynamic_axes(name):
+    args, shapes = (torch.randn(2, 5, 12),), ({0: "batch", 1: "time"},)
+    sizes = ({"batch": 1, "time": 1}, {"batch": 4, "time": 9}, {"batch": 7, "time": 2})
+    exported_dynamic(STEPS[name], args, shapes, *sizes, tolerance=1e-4)
+
+
 def test_numbers_that_are_sizes():
     def model(x):
         time = x.shape[1]
