@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tapegrad._ops import ops
-from tapegrad.onnx._capture import Call, Operand, Recording, content
+from tapegrad.onnx._capture import SMALL, Call, Operand, Recording, content
 from tapegrad.onnx._memory import item_size
 from tapegrad.onnx._paths import Place
 from tapegrad.onnx.errors import UnsupportedOperatorError
@@ -11,7 +11,6 @@ from tapegrad.onnx.errors import UnsupportedOperatorError
 __all__ = ["Analysis", "where"]
 
 _CHECKS = ("has_zero",)  # ops whose result is looked at only to refuse bad input
-_SMALL = 1 << 16  # bytes of a constant that is kept rather than computed
 
 
 def where(call: Call) -> str:
@@ -95,7 +94,7 @@ class Analysis:
             if memory in changing or write > first_read.get(memory, len(self._calls)):
                 continue
             values = [run[memory] for run in self._recording.values]
-            if not values[0][3] or any(each[0] is None or each[1] > _SMALL for each in values):
+            if not values[0][3] or any(each[0] is None or each[1] > SMALL for each in values):
                 continue  # from outside, or large
             found = [content(each[0]) for each in values]
             if all(each == found[0] for each in found):

@@ -14,6 +14,7 @@ from tapegrad.tape.program import Program, Step
 from tapegrad.utils._pytree import tree_flatten
 
 __all__ = [
+    "SMALL",
     "Call",
     "Operand",
     "Recorded",
@@ -23,8 +24,12 @@ __all__ = [
     "content",
     "dtype_name",
     "kept_state",
+    "place_of",
     "record",
 ]
+
+
+SMALL = 1 << 16  # bytes of a constant that is kept rather than computed
 
 
 class Recorded(NamedTuple):
@@ -35,12 +40,14 @@ class Recorded(NamedTuple):
         lines: of the steps; empty where it is not known.
         values: memory by number: (tensor or None, bytes, device, made, read, written, used).
         outputs: the tensors that it returned, flat.
+        places: the numbers of the outputs' memory, or None for one that no call touched.
     """
 
     steps: list[Step]
     lines: list[str]
     values: list[Any]
     outputs: list[Any]
+    places: list[int | None]
 
 
 class Operand(NamedTuple):
@@ -131,7 +138,18 @@ def record(
     outputs, _ = tree_flatten(result)
     steps = Program(program, (), ()).steps
     events = [(each[0], each[9] or "") for each in profile.events() if each[1] == "op"]
-    return Recorded(steps, _lines(steps, events), program.values(), outputs)
+    values = program.values()
+    numbers = {
+        _C._memory_id(memory): i for i, (memory, *_) in enumerate(values) if memory is not None
+    }
+    places = [
+        numbers.get(_C._memory_id(each)) if isinstance(each, Tensor) else None for each in outputs
+    ]
+    # Large temporaries of several runs are more than a model needs.
+    for i, (_, nbytes, _, is_made, *rest) in enumerate(values):
+        if is_made and nbytes > SMALL:
+            values[i] = (None, nbytes, "", is_made, *rest)
+    return Recorded(steps, _lines(steps, events), values, outputs, places)
 
 
 def _lines(steps: Sequence[Step], events: Sequence[tuple[str, str]]) -> list[str]:
@@ -227,24 +245,18 @@ def _number(found: Sequence[Any]) -> Any:
 
 def _output(runs: Sequence[Recorded], number: int) -> Operand | None:
     """Return where a tensor that was returned lies."""
-    places = []
-    for run in runs:
-        tensor = run.outputs[number]
-        if not isinstance(tensor, Tensor):
-            return None
-        numbers = {
-            _C._memory_id(value[0]): i for i, value in enumerate(run.values) if value[0] is not None
-        }
-        memory = numbers.get(_C._memory_id(tensor))
-        if memory is None:
-            return None
-        places.append((memory, tensor))
-    return Operand(
-        places[0][0],
-        Place(
-            Size(tensor.storage_offset() for _, tensor in places),
-            tuple(Size(sizes) for sizes in zip(*(t.shape for _, t in places), strict=True)),
-            tuple(Size(sizes) for sizes in zip(*(t.stride() for _, t in places), strict=True)),
-            dtype_name(places[0][1].dtype),
-        ),
+    memory = runs[0].places[number]
+    tensors = [run.outputs[number] for run in runs]
+    if memory is None or any(not isinstance(each, Tensor) for each in tensors):
+        return None
+    return Operand(memory, place_of(tensors))
+
+
+def place_of(tensors: Sequence[Tensor]) -> Place:
+    """Return where a tensor lies in its memory, which is one in each run."""
+    return Place(
+        Size(each.storage_offset() for each in tensors),
+        tuple(Size(sizes) for sizes in zip(*(each.shape for each in tensors), strict=True)),
+        tuple(Size(sizes) for sizes in zip(*(each.stride() for each in tensors), strict=True)),
+        dtype_name(tensors[0].dtype),
     )

@@ -141,7 +141,7 @@ def runs_of(inputs: Inputs, run: Callable[[list[Any]], Any]) -> tuple[list[Any],
 
 
 def _candidates(size: int) -> list[int]:
-    wanted = [size + 3, size + 8, size + 1, size + 2, 2 * size, 3 * size, 4 * size]
+    wanted = [size + 3, size + 1, size + 8, size + 2, 2 * size, 3 * size, 4 * size]
     wanted += [size - 1, size - 2, size - 3, size // 2, size // 4]
     return [each for each in dict.fromkeys(wanted) if each > 1 and each != size]
 

@@ -1,7 +1,7 @@
 """From a recording to a graph: inputs, parameters, calls in order, outputs."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tapegrad import _C
@@ -9,7 +9,7 @@ from tapegrad._C import Tensor
 from tapegrad.nn.modules.module import Module
 from tapegrad.onnx import _emit_basic, _emit_index, _emit_nn, _emit_pool, _emit_reduce  # noqa: F401
 from tapegrad.onnx._analysis import Analysis, where
-from tapegrad.onnx._capture import Call, Recording, Varying, content, dtype_name
+from tapegrad.onnx._capture import Call, Recording, Varying, content, dtype_name, place_of
 from tapegrad.onnx._dynamic import Inputs
 from tapegrad.onnx._graph import Graph, Value
 from tapegrad.onnx._memory import CannotSay, Memory
@@ -114,7 +114,7 @@ class Translation:
     def _add_inputs(self) -> None:
         for place, name in self._names.inputs.names.items():
             tensors = [leaves[place] for leaves in self._arguments]
-            spot = _place_of(tensors)
+            spot = place_of(tensors)
             value = Value(self._graph.name(name), spot.dtype)
             self._graph.note_sizes(value, spot.sizes, is_input=True)
             self._places[_C._memory_id(tensors[0])] = len(self._inputs)
@@ -154,7 +154,7 @@ class Translation:
                     name, tuple(tensor.shape), dtype_name(tensor.dtype), content(tensor)
                 )
                 self._parameters.append(initializer.name)
-                self._memories[number].write(_place_of([tensor] * self._graph.runs), initializer)
+                self._memories[number].write(place_of([tensor] * self._graph.runs), initializer)
         for value in self._recording.values[0]:
             if value[5] and value[0] is not None and not value[3]:
                 tensors = self._named.get(_C._memory_id(value[0]), [])
@@ -236,7 +236,7 @@ class Translation:
             except CannotSay as reason:
                 raise UnsupportedOperatorError(f"export: output {i}: {reason}") from None
         # What no call has touched: an input, or something that was there before.
-        spot = _place_of([tensor] * self._graph.runs)
+        spot = place_of([tensor] * self._graph.runs)
         known = self._places.get(_C._memory_id(tensor))
         if known is None:
             value = self._graph.raw_constant(tuple(tensor.shape), spot.dtype, content(tensor))
@@ -262,12 +262,3 @@ class Translation:
                 if Size(leaves[place].shape[axis] for leaves in self._arguments) == size:
                     return symbol
         return self._axis_names.setdefault(size, f"dim_{len(self._axis_names)}")
-
-
-def _place_of(tensors: Sequence[Tensor]) -> Place:
-    return Place(
-        Size(each.storage_offset() for each in tensors),
-        tuple(Size(sizes) for sizes in zip(*(each.shape for each in tensors), strict=True)),
-        tuple(Size(sizes) for sizes in zip(*(each.stride() for each in tensors), strict=True)),
-        dtype_name(tensors[0].dtype),
-    )
