@@ -127,12 +127,13 @@ def record(
     """Run a function and return what it did."""
     program, profile = _C.Program(), _C._Profile(False, True)
     with no_grad():
-        profile.start("")
+        has_lines = _started(profile)
         try:
             with program:
                 result = function(*args, **kwargs)
         finally:
-            profile.stop()
+            if has_lines:
+                profile.stop()
     if program.refusal:
         raise OnnxExporterError(f"export: {program.refusal}, which a graph cannot tell")
     outputs, _ = tree_flatten(result)
@@ -150,6 +151,15 @@ def record(
         if is_made and nbytes > SMALL:
             values[i] = (None, nbytes, "", is_made, *rest)
     return Recorded(steps, _lines(steps, events), values, outputs, places)
+
+
+def _started(profile: Any) -> bool:
+    """Start a profile for the lines of calls, unless the thread has one already."""
+    try:
+        profile.start("")
+    except RuntimeError:
+        return False
+    return True
 
 
 def _lines(steps: Sequence[Step], events: Sequence[tuple[str, str]]) -> list[str]:

@@ -14,12 +14,13 @@ from tapegrad.onnx._capture import Recorded, Recording, aligned, kept_state, rec
 from tapegrad.onnx._dynamic import Inputs, axes_of_shapes, dynamic_axes, runs_of
 from tapegrad.onnx._program import ONNXProgram
 from tapegrad.onnx._translation import Names, Translation
-from tapegrad.onnx.errors import SymbolicValueError
+from tapegrad.onnx.errors import OnnxExporterError, SymbolicValueError
 from tapegrad.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["OperatorExportTypes", "TrainingMode", "export", "is_in_onnx_export"]
 
 _OPSETS = range(18, 24)
+_DEFAULT_OPSET = 20  # PyTorch's
 
 _exporting = False
 
@@ -93,7 +94,7 @@ def export(
         verbose: print the graph.
         input_names: of the inputs, in order; by default those of the model's parameters.
         output_names: of the outputs, in order.
-        opset_version: of ONNX's ops, from 18 on; by default 18.
+        opset_version: of ONNX's ops, from 18 to 23; by default 20.
         dynamo: whether to return the program. With False nothing is returned, and the file is one.
         external_data: whether large tensors are written to a second file, the first one's name with
             ``.data`` behind it, as PyTorch does.
@@ -142,7 +143,7 @@ def export(
             raise NotImplementedError(f"export: {name}={value!r} is not supported; leave it out")
     if operator_export_type is not OperatorExportTypes.ONNX:
         raise NotImplementedError("export: expected operator_export_type ONNX")
-    opset = _OPSETS[0] if opset_version is None else opset_version
+    opset = _DEFAULT_OPSET if opset_version is None else opset_version
     if opset not in _OPSETS:
         raise ValueError(
             f"export: expected opset_version from {_OPSETS[0]} to {_OPSETS[-1]}, got {opset}"
@@ -207,6 +208,12 @@ class _Request:
         self.output_axes: dict[str, dict[int, str]] = {}
         for leaf in leaves:
             _check_leaf(leaf)
+        held = model.state_dict().values() if isinstance(model, Module) else ()
+        if any(isinstance(each, Tensor) and each.is_meta for each in (*leaves, *held)):
+            raise OnnxExporterError(
+                "export: expected tensors with elements, got one on the meta device; materialise "
+                "the model with to_empty and load its parameters first"
+            )
 
     def set_dynamic(self, axes: Mapping[str, Any] | None, shapes: Any) -> None:
         """Take the dynamic axes from either argument."""

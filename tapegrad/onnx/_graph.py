@@ -43,8 +43,9 @@ class Initializer(NamedTuple):
 class Graph:
     """Nodes in the order in which they run. Equal nodes are one, and constants, too."""
 
-    def __init__(self, runs: int) -> None:
+    def __init__(self, runs: int, opset: int) -> None:
         self.runs = runs
+        self.opset = opset
         self.nodes: list[Node] = []
         self.initializers: dict[str, Initializer] = {}
         self.producers: dict[str, Node] = {}

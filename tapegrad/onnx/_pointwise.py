@@ -7,7 +7,7 @@ below, and nobody lists ops. What an expression says twice is one node (`Graph`)
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -94,10 +94,17 @@ _EXPRESSIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
         "where((b >= 0) & (b < 31), floor_divide(a, pow(2, minimum(b, 30))), where(a < 0, -1, 0))",
     ),
 }
-# Expressions of whole lines that runtimes know under a name, and fuse.
-_WHOLE: dict[str, tuple[str, dict[str, str]]] = {
-    "where(x <= 0, 0, x)": ("Relu", {}),
-    "where(x > 0, x, x * negative_slope)": ("LeakyRelu", {"alpha": "negative_slope"}),
+# Expressions of whole lines that runtimes know under a name, and fuse: the name, its attributes, or
+# the parameters that they are, and the opset that it came with.
+_WHOLE: dict[str, tuple[str, dict[str, str], int]] = {
+    "where(x <= 0, 0, x)": ("Relu", {}, 18),
+    "where(x > 0, x, x * negative_slope)": ("LeakyRelu", {"alpha": "negative_slope"}, 18),
+    "x * normal_cdf(x)": ("Gelu", {}, 20),
+    "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))": (
+        "Gelu",
+        {"approximate": "tanh"},
+        20,
+    ),
 }
 _COMPARISONS: dict[type, str] = {
     ast.Eq: "Equal",
@@ -191,22 +198,26 @@ def computed_in(dtype: str) -> str:
     return dtype if dtype in ("float32", "float64", "int64") else "int32"
 
 
-def _emit(line: pointwise_source.Line) -> Callable[[CallContext], None]:
+def _emit(
+    line: pointwise_source.Line, text: str, operands: Sequence[str]
+) -> Callable[[CallContext], None]:
+    """Return what tells an expression of a line; `operands` are those that it is called with."""
+
     def emit(context: CallContext) -> None:
         dtype = str(context["dtype"]).removeprefix("torch.")
         compute = computed_in(dtype)
         if line.name == "bitwise_not" and dtype == "bool":
             compute = "bool"
         names = {}
-        for number, name in enumerate(line.operands):
+        for number, name in enumerate(operands):
             names[name] = _operand(context, number, dtype, compute)
         for name in line.params:
             value = context[name]
             if compute != "bool":
                 names[name] = context.literal(_in_range(value, compute), compute)
-        value = _whole(context, line, names, compute)
+        value = _whole(context, text, names, compute)
         if value is None:
-            value = expression(context.graph, line.value, compute, **names)
+            value = expression(context.graph, text, compute, **names)
         wanted = context.out_place()
         if dtype not in ("bool", compute) and value.dtype != "bool":
             value = context.cast(value, dtype)  # integers wrap there, halves round
@@ -235,12 +246,17 @@ def _in_range(value: Any, compute: str) -> Any:
 
 
 def _whole(
-    context: CallContext, line: pointwise_source.Line, names: Mapping[str, Value], compute: str
+    context: CallContext, text: str, names: Mapping[str, Value], compute: str
 ) -> Value | None:
-    if line.value not in _WHOLE or compute != "float32":
+    if text not in _WHOLE or compute != "float32":
         return None
-    op, attributes = _WHOLE[line.value]
-    given = {key: float(context.number(name)) for key, name in attributes.items()}
+    op, attributes, opset = _WHOLE[text]
+    if context.graph.opset < opset:
+        return None
+    given = {
+        key: float(context.number(name)) if name in names else name
+        for key, name in attributes.items()
+    }
     return context.add(op, names["x"], **given)
 
 
@@ -263,4 +279,16 @@ def _spread(context: CallContext, value: Value) -> Value:
     return context.expand(value, reached, wanted)
 
 
-EMITTERS.update({line.name: _emit(line) for line in pointwise_source.lines()})
+def _emitters() -> Iterator[tuple[str, Callable[[CallContext], None]]]:
+    for line in pointwise_source.lines():
+        yield line.name, _emit(line, line.value, line.operands)
+        for i in line.kernel_derivatives():
+            # A fused derivative: it is called with the operands that it mentions.
+            text = line.derivatives[i]
+            suffix = f"_{line.operands[i]}" if len(line.operands) > 1 else ""
+            known = {node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name)}
+            operands = [each for each in ("g", *line.operands, "y") if each in known]
+            yield f"{line.name}_backward{suffix}", _emit(line, text, operands)
+
+
+EMITTERS.update(_emitters())

@@ -34,8 +34,8 @@ class ONNXProgram:
         opset_version: of its ops.
     """
 
-    def __init__(self, graph: Graph, interface: Interface, opset: int) -> None:
-        self.opset_version = opset
+    def __init__(self, graph: Graph, interface: Interface) -> None:
+        self.opset_version = graph.opset
         self._interface = interface
         names = [name for name, _, _ in interface.outputs]
         self._nodes, self._initializers = graph.used(names)

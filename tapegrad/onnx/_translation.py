@@ -50,8 +50,7 @@ class Translation:
         self._names = names
         self._recording = recording
         self._arguments = arguments
-        self._opset = opset
-        self._graph = Graph(len(arguments))
+        self._graph = Graph(len(arguments), opset)
         self._parameters: list[str] = []  # the names of initializers that are the model's
         self._inputs: list[tuple[Value, Place]] = []
         self._places: dict[int, int] = {}  # of inputs, by the identity of their memory
@@ -87,7 +86,7 @@ class Translation:
         for name, _, shape in interface.outputs:  # as the caller calls them
             for axis, symbol in self._names.output_axes.get(name, {}).items():
                 shape[axis] = symbol
-        return ONNXProgram(self._graph, interface, self._opset)
+        return ONNXProgram(self._graph, interface)
 
     def _find_named(self) -> dict[int, list[tuple[str, Tensor]]]:
         """Return parameters and buffers by the identity of their memory."""

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import types
 
 import pytest
@@ -13,7 +14,7 @@ from library import IS_TORCH, pytorch_for_parity, torch
 
 if IS_TORCH:
     pytest.skip("PyTorch's exporter is its own", allow_module_level=True)
-pytest.importorskip("onnx")
+pytest.importorskip("onnx.checker")
 pytest.importorskip("onnxruntime")
 
 import numpy as np
@@ -410,6 +411,68 @@ def test_parameters_that_share_memory():
     del model.turned
     model.turned = model.rest.t()
     exported(model, (torch.randn(2, 3),))
+
+
+def test_models_that_compute_gradients():
+    """Fused derivatives are lines of the table, too."""
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.SiLU(), nn.Linear(8, 1))
+
+    def slope(x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(model(x).sum(), x)[0]
+
+    def curvature(x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (first,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            return torch.autograd.grad(first[:, 0].sum(), x)[0]
+
+    def forward_mode(x):
+        return torch.func.jvp(model, (x,), (torch.ones_like(x),))[1]
+
+    def by_func(x):
+        return torch.func.vmap(torch.func.grad(lambda row: model(row).sum()))(x)
+
+    for function in (slope, curvature, forward_mode, by_func):
+        exported(function, (torch.randn(3, 2),))
+
+
+def test_beside_other_features():
+    model, x = small(), torch.randn(2, 4)
+    with torch.profiler.profile() as profile:
+        exported(model, (x,))
+    assert profile.key_averages()
+    with torch.inference_mode():
+        exported(model, (x,))
+    with torch.tape.budget("1 MiB"), torch.tape.compress("int8"):
+        exported(model, (x,))
+    with torch.tape.record() as t:
+        loss = model(x).sum()
+        exported(model, (x,))
+    loss.backward()
+    assert t is not None and all(each.grad is not None for each in model.parameters())
+    with torch.tape.record(replay=True), pytest.raises(RuntimeError, match="another capture"):
+        torch.onnx.export(model, (x,))
+    exported(torch.func.functional_call, (model, dict(model.named_parameters()), (x,)))
+    with pytest.raises(OnnxExporterError, match="meta device"):
+        torch.onnx.export(nn.Linear(2, 3, device="meta"), (torch.zeros(1, 2, device="meta"),))
+
+
+def test_threads_export_at_once():
+    models = [small() for _ in range(4)]
+    programs = [None] * 4
+
+    def work(i):
+        programs[i] = torch.onnx.export(models[i], (torch.randn(2, 4),))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for model, program in zip(models, programs, strict=True):
+        assert_agrees(program, model, (torch.randn(2, 4),))
 
 
 def test_a_model_with_gradients_checkpoints_and_vmap():
