@@ -30,12 +30,14 @@ class Analysis:
         read: memory that is read for the outputs.
         folded: memory that holds constants, by number, with its bytes.
         needed: the places of calls that become nodes.
+        masked: memory with the places of a mask's elements, which only writes of one number use.
     """
 
     def __init__(self, recording: Recording, inputs: set[int], parameters: set[int]) -> None:
         self._recording = recording
         self._calls = recording.calls
         self.forms = self._find_forms()
+        self.masked, self._counts = self._find_masked()
         tainted = self._dependent(inputs, ())
         self._check_reads(tainted)
         random = {record.name for record in ops() if "random" in record.traits}
@@ -54,6 +56,28 @@ class Analysis:
                 forms.setdefault(memory, []).append(place)
         return forms
 
+    def _find_masked(self) -> tuple[set[int], set[int]]:
+        """Find writes such as ``x[mask] = 0``: how many elements are true matters to nobody.
+
+        Returns:
+            Memory with the places of a mask's elements, and with their number.
+        """
+        places, counts = set(), set()
+        for call in self._calls:
+            if call.op != "nonzero":
+                continue
+            (found,), (mask, count) = call.outputs, call.inputs
+            users = [each for each in self._calls if found.memory in _memory_of(each.inputs)]
+            outputs = _memory_of(self._recording.outputs)
+            if (
+                users
+                and found.memory not in outputs
+                and all(_is_masked_write(each, found, mask) for each in users)
+            ):
+                places.add(found.memory)
+                counts.add(count.memory)
+        return places, counts
+
     def _dependent(self, sources: set[int], ops_too: Iterable[str]) -> set[int]:
         """Return the memory that depends on some, or on what some ops give."""
         found = set(sources)
@@ -68,6 +92,8 @@ class Analysis:
         for call in self._calls:
             if call.op == "read" and tainted & _memory_of(call.inputs):
                 if last is not None and last.op in _CHECKS:
+                    continue
+                if self._counts >= _memory_of(call.inputs):
                     continue
                 maker = "an input" if last is None else f"what {last.op} gave"
                 line = where(call) or (where(last) if last is not None else "")
@@ -109,5 +135,24 @@ class Analysis:
             call = self._calls[number]
             if (read - self.folded.keys()) & _memory_of(call.outputs):
                 needed.add(number)
-                read |= _memory_of(call.inputs)
+                is_mask = self.masked & _memory_of(call.outputs)
+                read |= _memory_of(call.inputs[:1] if is_mask else call.inputs)
         return read, needed
+
+
+def _is_masked_write(call: Call, found: Operand, mask: Operand) -> bool:
+    """Return whether a call writes one number to all places of a mask."""
+    if call.op != "index_put_" or call.attributes["accumulate"]:
+        return False
+    _, source, *columns = call.inputs
+    rank, count = max(len(mask.place.sizes), 1), found.place.sizes[1]
+    return (
+        source.place.numel() == 1
+        and len(columns) == rank
+        and all(
+            each.memory == found.memory
+            and each.place.offset == found.place.offset + count * number
+            and each.place.sizes == (count,)
+            for number, each in enumerate(columns)
+        )
+    )

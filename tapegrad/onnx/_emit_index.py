@@ -85,6 +85,18 @@ def _index_put(context: CallContext) -> None:
     context.write(context.transpose(x, inverse))
 
 
+def write_masked(context: CallContext, mask: Value) -> None:
+    """Tell an `index_put_` of one number at all places of a mask."""
+    x, source = context.read(0), context.read(1)
+    source = context.reshape(source, context.sizes(1), [])
+    covered = context.number("before") + context.count - 2
+    behind = len(context.sizes(0)) - covered
+    rank = context.count - 2
+    if behind:
+        mask = context.add("Unsqueeze", mask, context.ints(*range(rank, rank + behind)))
+    context.write(context.add("Where", mask, source, x, dtype=x.dtype))
+
+
 def _scatterable(context: CallContext, x: Value, source: Value) -> tuple[Value, Value, str]:
     """Return operands in a dtype that runtimes scatter and add, and the dtype to go back to."""
     dtype = x.dtype

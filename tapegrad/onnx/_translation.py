@@ -11,6 +11,7 @@ from tapegrad.onnx import _emit_basic, _emit_index, _emit_nn, _emit_pool, _emit_
 from tapegrad.onnx._analysis import Analysis, where
 from tapegrad.onnx._capture import Call, Recording, Varying, content, dtype_name, place_of
 from tapegrad.onnx._dynamic import Inputs
+from tapegrad.onnx._emit_index import write_masked
 from tapegrad.onnx._graph import Graph, Value
 from tapegrad.onnx._memory import CannotSay, Memory
 from tapegrad.onnx._paths import Place
@@ -64,6 +65,7 @@ class Translation:
             )
         ]
         self._axis_names: dict[Size, str] = {}
+        self._masks: dict[int, Value] = {}  # by the memory of their places
 
     def program(self) -> ONNXProgram:
         """Return the finished graph."""
@@ -179,6 +181,8 @@ class Translation:
         if call.op == "constant":
             self._add_constant(call)
             return
+        if self._add_masked(call):
+            return
         emitter = EMITTERS.get(call.op)
         if emitter is None:
             raise UnsupportedOperatorError(
@@ -191,6 +195,20 @@ class Translation:
         except CannotSay as reason:
             kind = UnsupportedOperatorError if self._graph.runs == 1 else SymbolicValueError
             raise kind(f"export: {call.op}: {reason}{where(call)}") from None
+
+    def _add_masked(self, call: Call) -> bool:
+        """Tell a write to all places of a mask, and keep the mask when the places are found."""
+        masked = self._facts.masked - self._facts.folded.keys()
+        if call.op == "nonzero" and call.outputs[0].memory in masked:
+            mask = call.inputs[0]
+            self._masks[call.outputs[0].memory] = self._memories[mask.memory].read(mask.place)
+            return True
+        mask_of = call.inputs[-1].memory if call.op == "index_put_" else None
+        if mask_of not in self._masks:
+            return False
+        context = CallContext(self._graph, call, self._memories, self._facts.read.__contains__)
+        write_masked(context, self._masks[mask_of])
+        return True
 
     def _add_constant(self, call: Call) -> None:
         (target,) = call.outputs
