@@ -2,17 +2,11 @@
 
 from tapegrad.onnx._graph import Value
 from tapegrad.onnx._memory import CannotSay
+from tapegrad.onnx._pointwise import computed_in
 from tapegrad.onnx._sizes import Size
 from tapegrad.onnx._translate import CallContext, emits
 
 _SCATTER_REDUCTIONS = ("none", "add", "mul", "max", "min")
-
-
-def _wide(dtype: str) -> str:
-    """Return a dtype that runtimes order in."""
-    if dtype in ("float16", "bfloat16"):
-        return "float32"
-    return dtype if dtype in ("float32", "float64", "int32", "int64") else "int32"
 
 
 # ---- index tensors
@@ -100,7 +94,7 @@ def write_masked(context: CallContext, mask: Value) -> None:
 def _scatterable(context: CallContext, x: Value, source: Value) -> tuple[Value, Value, str]:
     """Return operands in a dtype that runtimes scatter and add, and the dtype to go back to."""
     dtype = x.dtype
-    wide = _wide(dtype)
+    wide = computed_in(dtype)
     return context.cast(x, wide), context.cast(source, wide), dtype
 
 
@@ -141,7 +135,7 @@ def _ordered(
     count = context.graph.size(size)
     if count is None:
         raise CannotSay(f"the size {size} cannot be told by those of the dynamic axes")
-    x = context.read(0, _wide(context.place(0).dtype))
+    x = context.read(0, computed_in(context.place(0).dtype))
     found = context.graph.nodes_of(
         "TopK",
         (x, count),
@@ -171,12 +165,10 @@ def _topk(context: CallContext) -> None:
 def _kthvalue(context: CallContext) -> None:
     place = context.number("k") - 1
     size = context.sizes(0)[-1]
-    wanted = context.out_place().sizes
     last = len(context.sizes(0)) - 1
     for output, value in enumerate(_ordered(context, size, largest=False)):
         picked = context.add("Gather", value, context.ints(place), axis=last)
         context.write(picked, output, [*context.sizes(0)[:-1], context.graph.size_of(1)])
-    del wanted
 
 
 @emits("searchsorted")
@@ -187,7 +179,7 @@ def _searchsorted(context: CallContext) -> None:
     rank = len(context.sizes(1))
     boundaries = context.read(0)
     values = context.read(1)
-    wide = _wide(values.dtype)
+    wide = computed_in(values.dtype)
     if len(context.sizes(0)) > 1:
         boundaries = context.add("Unsqueeze", boundaries, context.ints(rank - 1))
     values = context.add("Unsqueeze", values, context.ints(rank))

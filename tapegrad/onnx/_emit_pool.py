@@ -5,7 +5,7 @@ import numpy as np
 from tapegrad.onnx._graph import Value
 from tapegrad.onnx._memory import CannotSay
 from tapegrad.onnx._pointwise import computed_in
-from tapegrad.onnx._sizes import Size
+from tapegrad.onnx._sizes import Size, product
 from tapegrad.onnx._translate import CallContext, emits
 
 
@@ -176,38 +176,32 @@ def _adaptive(context: CallContext, x: Value, windows: _Windows, op: str) -> Val
     return x
 
 
+def _flat(context: CallContext, sizes: tuple[Size, ...], rank: int) -> list[Size]:
+    """Return sizes with two axes before one of all places of a plane."""
+    one = context.graph.size_of(1)
+    first, channels, *plane = _batched(sizes, rank, one)
+    return [first, channels, product(plane, one)]
+
+
+def _planes(context: CallContext, i: int, rank: int) -> Value:
+    sizes = context.sizes(i)
+    return context.reshape(context.read(i), sizes, _flat(context, sizes, rank))
+
+
 @emits("max_unpool", "plane_scatter")
 def _max_unpool(context: CallContext) -> None:
-    rank, one = context.number("rank"), context.graph.size_of(1)
-    out = _batched(context.out_place().sizes, rank, one)
-    plane = one
-    for size in out[2:]:
-        plane = plane * size
-    inner = one
-    for size in context.sizes(0)[-rank:]:
-        inner = inner * size
-    flat = [*out[:2], inner]
-    sources = [context.reshape(context.read(i), context.sizes(i), flat) for i in range(2)]
-    zeros = context.filled(0.0, sources[0].dtype, [*out[:2], plane])
+    rank = context.number("rank")
+    source, places = (_planes(context, i, rank) for i in range(2))
+    flat = _flat(context, context.out_place().sizes, rank)
+    zeros = context.filled(0.0, source.dtype, flat)
     extra = {"reduction": "add"} if context.number("add") else {}
-    places = context.cast(sources[1], "int64")
-    y = context.add("ScatterElements", zeros, places, sources[0], axis=2, **extra)
-    context.write(context.reshape(y, [*out[:2], plane], out), 0, out)
+    places = context.cast(places, "int64")
+    context.write(context.add("ScatterElements", zeros, places, source, axis=2, **extra), 0, flat)
 
 
 @emits("plane_gather")
 def _plane_gather(context: CallContext) -> None:
-    rank, one = context.number("rank"), context.graph.size_of(1)
-    sources = []
-    for i in range(2):
-        sizes = _batched(context.sizes(i), rank, one)
-        inner = one
-        for size in sizes[2:]:
-            inner = inner * size
-        sources.append(context.reshape(context.read(i), context.sizes(i), [*sizes[:2], inner]))
-    found = context.add("GatherElements", sources[0], context.cast(sources[1], "int64"), axis=2)
-    out = _batched(context.out_place().sizes, rank, one)
-    inner = one
-    for size in out[2:]:
-        inner = inner * size
-    context.write(context.reshape(found, [*out[:2], inner], out), 0, out)
+    rank = context.number("rank")
+    source, places = (_planes(context, i, rank) for i in range(2))
+    found = context.add("GatherElements", source, context.cast(places, "int64"), axis=2)
+    context.write(found, 0, _flat(context, context.out_place().sizes, rank))

@@ -4,6 +4,7 @@ import math
 
 from tapegrad.onnx._graph import Value
 from tapegrad.onnx._memory import CannotSay
+from tapegrad.onnx._pointwise import computed_in
 from tapegrad.onnx._sizes import Size
 from tapegrad.onnx._translate import CallContext, emits
 
@@ -45,23 +46,16 @@ class _Reduction:
         self.context.write(value, output, kept)
 
 
-def _wide(dtype: str) -> str:
-    """Return a dtype that runtimes reduce in."""
-    if dtype in ("float16", "bfloat16"):
-        return "float32"
-    return dtype if dtype in ("float32", "float64", "int32", "int64") else "int32"
-
-
 @emits("sum", "prod", "mean")
 def _sum(context: CallContext) -> None:
     ops = {"sum": "ReduceSum", "prod": "ReduceProd", "mean": "ReduceMean"}
-    reduction = _Reduction(context, _wide(context.out_place().dtype))
+    reduction = _Reduction(context, computed_in(context.out_place().dtype))
     reduction.write(reduction.reduce(ops[context.call.op], reduction.x))
 
 
 @emits("amax", "amin")
 def _extreme(context: CallContext) -> None:
-    reduction = _Reduction(context, _wide(context.place(0).dtype))
+    reduction = _Reduction(context, computed_in(context.place(0).dtype))
     op = "ReduceMax" if context.call.op == "amax" else "ReduceMin"
     reduction.write(reduction.reduce(op, reduction.x))
 
@@ -86,7 +80,7 @@ def _count_nonzero(context: CallContext) -> None:
 @emits("argmax", "argmin")
 def _argmax(context: CallContext) -> None:
     op = "ArgMax" if context.call.op == "argmax" else "ArgMin"
-    reduction = _Reduction(context, _wide(context.place(0).dtype))
+    reduction = _Reduction(context, computed_in(context.place(0).dtype))
     x, axis = reduction.x, reduction.axes[0]
     if len(reduction.axes) > 1:
         if len(reduction.axes) < len(reduction.sizes):
@@ -100,7 +94,7 @@ def _argmax(context: CallContext) -> None:
 def _max(context: CallContext) -> None:
     names = {"max": ("ReduceMax", "ArgMax"), "min": ("ReduceMin", "ArgMin")}
     values, places = names[context.call.op]
-    reduction = _Reduction(context, _wide(context.place(0).dtype))
+    reduction = _Reduction(context, computed_in(context.place(0).dtype))
     (axis,) = reduction.axes
     reduction.write(reduction.reduce(values, reduction.x))
     found = context.add(places, reduction.x, dtype="int64", axis=axis, keepdims=0)
@@ -109,7 +103,7 @@ def _max(context: CallContext) -> None:
 
 @emits("logsumexp")
 def _logsumexp(context: CallContext) -> None:
-    reduction = _Reduction(context, _wide(context.out_place().dtype))
+    reduction = _Reduction(context, computed_in(context.out_place().dtype))
     top = reduction.reduce("ReduceMax", reduction.x, keepdims=True)
     # An infinite one is not subtracted from itself.
     zero = context.scalar(0, top)
@@ -124,7 +118,7 @@ def _logsumexp(context: CallContext) -> None:
 @emits("norm")
 def _norm(context: CallContext) -> None:
     power = float(context.number("p"))
-    reduction = _Reduction(context, _wide(context.out_place().dtype))
+    reduction = _Reduction(context, computed_in(context.out_place().dtype))
     x = context.add("Abs", reduction.x)
     if math.isinf(power):
         result = reduction.reduce("ReduceMax" if power > 0 else "ReduceMin", x)
@@ -143,7 +137,7 @@ def _norm(context: CallContext) -> None:
 
 @emits("var")
 def _var(context: CallContext) -> None:
-    reduction = _Reduction(context, _wide(context.out_place().dtype))
+    reduction = _Reduction(context, computed_in(context.out_place().dtype))
     mean = reduction.reduce("ReduceMean", reduction.x, keepdims=True)
     centred = context.add("Sub", reduction.x, mean)
     sums = reduction.reduce("ReduceSum", context.add("Mul", centred, centred))
@@ -164,7 +158,7 @@ def _var(context: CallContext) -> None:
 @emits("cumsum")
 def _cumsum(context: CallContext) -> None:
     axis = context.graph.constant(context.number("dim"))
-    x = context.read(0, _wide(context.out_place().dtype))
+    x = context.read(0, computed_in(context.out_place().dtype))
     context.write(context.add("CumSum", x, axis, reverse=int(context.number("reverse"))))
 
 
@@ -172,7 +166,7 @@ def _rows(context: CallContext, fill: float) -> tuple[Value, int]:
     """Return, for each element, all up to it along an axis, others replaced; and that axis."""
     axis = context.number("dim")
     sizes = context.sizes(0)
-    x = context.read(0, _wide(context.place(0).dtype))
+    x = context.read(0, computed_in(context.place(0).dtype))
     if not sizes:
         return context.add("Unsqueeze", x, context.ints(0)), 0
     numbers = context.range(sizes[axis])
@@ -213,12 +207,6 @@ def _cummax(context: CallContext) -> None:
     op = "ReduceMax" if is_max else "ReduceMin"
     context.write(context.add(op, rows, context.ints(axis), keepdims=0))
     # Of equal ones the last counts.
-    found = context.add(
-        "ArgMax" if is_max else "ArgMin",
-        *(rows,),
-        dtype="int64",
-        axis=axis,
-        keepdims=0,
-        select_last_index=1,
-    )
-    context.write(found, 1)
+    op = "ArgMax" if is_max else "ArgMin"
+    options = {"axis": axis, "keepdims": 0, "select_last_index": 1}
+    context.write(context.add(op, rows, dtype="int64", **options), 1)

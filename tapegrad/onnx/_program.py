@@ -9,6 +9,7 @@ from tapegrad._version import __version__
 from tapegrad.onnx import _proto
 from tapegrad.onnx._graph import Graph, Initializer, messages, text
 from tapegrad.onnx.errors import OnnxExporterError
+from tapegrad.serialization._atomic import write_file
 
 __all__ = ["Interface", "ONNXProgram"]
 
@@ -96,12 +97,11 @@ class ONNXProgram:
         data = f"{path}.data"
         if external_data and any(len(e.content) >= _IN_FILE for e in self._initializers.values()):
             tensors, content = self._outside(os.path.basename(data), include_initializers)
-            with open(data, "wb") as file:
-                file.write(content)
+            write_file(data, lambda: [memoryview(content)])
         else:
             tensors = self._embedded()
-        with open(path, "wb") as file:
-            file.write(self._bytes(tensors, *options))
+        model = self._bytes(tensors, *options)
+        write_file(path, lambda: [memoryview(model)])
 
     def __call__(self, *args: Tensor) -> tuple[Tensor, ...]:
         """Run the graph with onnxruntime on tensors in the order of its inputs."""
