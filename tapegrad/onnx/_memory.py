@@ -313,13 +313,24 @@ class Memory:
             if found is not None:
                 return found
         self._type_constants(place.dtype)
-        for piece in reversed(self._pieces):
-            found = self._in(piece, place)
+        for number, piece in reversed(list(enumerate(self._pieces))):
+            found = None if self._may_vanish(number) else self._in(piece, place)
             if found is not None:
                 return found
             if piece.place.dtype != place.dtype or piece.place.meets(place):
                 break
         return self._together(place)
+
+    def _may_vanish(self, number: int) -> bool:
+        """Return whether a piece may have no elements in runs of other sizes.
+
+        It lies over others, as ``x[:, 1:]`` does, and the size of an axis depends on dynamic ones.
+        Of such pieces nothing is read: what was there in all runs need not be there in others.
+        """
+        place = self._pieces[number].place
+        return any(size.constant is None for size in place.sizes) and any(
+            find_path(each.place, place) is not None for each in self._pieces[:number]
+        )
 
     def _in(self, piece: Piece, place: Place) -> Value | None:
         if piece.value is None or not piece.place.meets(place):
@@ -367,6 +378,8 @@ class Memory:
                 )
         for number in reversed(range(len(self._pieces))):
             base = self._pieces[number]
+            if self._may_vanish(number):
+                continue
             if find_path(base.place, place) or flat_places(base.place, place) is not None:
                 merged = self._merged(base, self._pieces[number + 1 :])
                 if merged is not None:

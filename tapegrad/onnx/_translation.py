@@ -251,7 +251,8 @@ class Translation:
             try:
                 return self._memories[operand.memory].read(operand.place), operand.place.sizes
             except CannotSay as reason:
-                raise UnsupportedOperatorError(f"export: output {i}: {reason}") from None
+                kind = UnsupportedOperatorError if self._graph.runs == 1 else SymbolicValueError
+                raise kind(f"export: output {i}: {reason}") from None
         # What no call has touched: an input, or something that was there before.
         spot = place_of([tensor] * self._graph.runs)
         known = self._places.get(_C._memory_id(tensor))

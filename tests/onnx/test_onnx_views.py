@@ -203,6 +203,17 @@ def test_step_with_dynamic_axes(name):
     exported_dynamic(STEPS[name], args, shapes, *sizes, tolerance=1e-4)
 
 
+def test_a_part_that_has_no_elements_at_size_one():
+    """In all runs the last row lies in what was written, with one row it does not."""
+
+    def model(x):
+        y = _shift(x)
+        return y[:, -1] * 2, _first_and_rest(y)
+
+    args, shapes = (torch.randn(2, 5, 12),), ({0: "batch", 1: "time"},)
+    exported_dynamic(model, args, shapes, {"batch": 1, "time": 1}, {"batch": 3, "time": 6})
+
+
 def test_numbers_that_are_sizes():
     def model(x):
         time = x.shape[1]
