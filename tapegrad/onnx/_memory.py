@@ -224,11 +224,21 @@ def _put(graph: Graph, base: Value, part: Value, axes: Sequence[tuple[int, Axis]
     return graph.add("Gather", both, graph.constant(places), axis=place)
 
 
+def _divided(axis: Axis) -> list[Axis]:
+    """Return an axis of which every n-th element is taken as two, if it can be divided."""
+    steps, one = axis.step, axis.step * 0 + 1
+    if steps == 1 or axis.count * steps != axis.size or not axis.start < steps:
+        return [axis]
+    outer = Axis(axis.count, axis.stride * steps, one - 1, axis.count, one, axis.target)
+    return [outer, Axis(steps, axis.stride, axis.start, one, one)]
+
+
 def written(graph: Graph, base: Value, at: Place, part: Value, place: Place) -> Value | None:
     """Return a value with elements of it replaced; None if they are not all in it."""
     path = find_path(at, place)
     if path is None or any(axis.windows for axis in path.axes):
         return _written_flat(graph, base, at, part, place)
+    path = path._replace(axes=[each for axis in path.axes for each in _divided(axis)])
     # The part with an axis for each of the value's.
     kept = [axis.target for axis in path.axes if axis.target is not None]
     singles = [i for i in range(len(place.sizes)) if i not in kept]
