@@ -141,6 +141,35 @@ def test_in_place_and_shared_memory(program, tmp_path):
     assert torch.allclose(elements(run.stdout, "total"), 1 + 2 * once)  # it runs twice
 
 
+def test_training_step(program, tmp_path):
+    """Gradients and the state of an optimizer are inputs that are written to."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    x, target = torch.randn(6, 4), torch.randn(6, 1)
+
+    def step():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step()
+    with torch.tape.record(model, replay=True) as t:
+        loss = step()
+    recorded = t.program(names={"x": x, "target": target}, outputs={"loss": loss})
+    recorded.save(tmp_path / "program")
+    state = {name: each.clone() for name, each in recorded.tensors.items()}
+    inputs = {name: state.pop(name) for name in ("x", "target")}
+    torch.save(state, tmp_path / "weights")
+    torch.save(inputs, tmp_path / "inputs")
+    run = program(*(str(tmp_path / each) for each in ("program", "weights", "inputs")))
+    assert run.returncode == 0, run.stderr
+    recorded.run({**state, **inputs})
+    second = recorded.run({**state, **inputs})["loss"]
+    assert second < loss and elements(run.stdout, "loss").item() == second.item()
+
+
 def test_wrong_calls(program, tmp_path):
     model, x = MODELS["mlp"]()
     (path, weights, inputs), _ = saved(tmp_path, model, {"x": x})
