@@ -108,24 +108,28 @@ class Analysis:
     def _find_folded(self, changing: set[int]) -> dict[int, bytes]:
         """Find memory whose bytes are those of the recording in every run of the graph."""
         last_write: dict[int, int] = {}
-        first_read: dict[int, int] = {}
         for number, call in enumerate(self._calls):
-            outputs = _memory_of(call.outputs)
-            last_write.update(dict.fromkeys(outputs, number))
-            if outputs & changing:
-                for memory in _memory_of(call.inputs):
-                    first_read.setdefault(memory, number)
-        folded = {}
-        for memory, write in last_write.items():
-            if memory in changing or write > first_read.get(memory, len(self._calls)):
-                continue
+            last_write.update(dict.fromkeys(_memory_of(call.outputs), number))
+        folded: dict[int, bytes] = {}
+        for memory in last_write.keys() - changing:
             values = [run[memory] for run in self._recording.values]
             if not values[0][3] or any(each[0] is None or each[1] > SMALL for each in values):
                 continue  # from outside, or large
             found = [content(each[0]) for each in values]
             if all(each == found[0] for each in found):
                 folded[memory] = found[0]
-        return folded
+        # What a node reads must not be written afterwards: the bytes are those of the end.
+        while True:
+            early = {
+                memory
+                for number, call in enumerate(self._calls)
+                if _memory_of(call.outputs) - folded.keys()
+                for memory in _memory_of(call.inputs) & folded.keys()
+                if last_write[memory] > number
+            }
+            if not early:
+                return folded
+            folded = {memory: each for memory, each in folded.items() if memory not in early}
 
     def _find_needed(self) -> tuple[set[int], set[int]]:
         """Return the memory that is read for the outputs, and the places of calls that make it."""

@@ -393,6 +393,14 @@ def test_constants_that_are_written_again():
 
     exported(model, (torch.randn(3),))
 
+    def large(x):
+        row = torch.ones(3)
+        many = torch.zeros(20000, 3) + row  # too large to be kept
+        row += 1
+        return x * row + many[:2]
+
+    exported(large, (torch.randn(2, 3),))
+
 
 def test_parameters_that_share_memory():
     class Shares(nn.Module):
