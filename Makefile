@@ -70,14 +70,14 @@ lint: $(LINT_STAMP)   ## style, types, include direction, notes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/cuda_emulator/*.cpp' 'tests/cuda_emulator/*.h')
+	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/cuda_emulator/*.cpp' 'tests/cuda_emulator/*.h' 'examples/cpp/*.cpp')
 	$(BIN)/python scripts/check_includes.py
 	$(BIN)/python scripts/check_notes.py
 
 format: $(LINT_STAMP)  ## apply the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $$(git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/cuda_emulator/*.cpp' 'tests/cuda_emulator/*.h')
+	$(BIN)/clang-format -i $$(git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/cuda_emulator/*.cpp' 'tests/cuda_emulator/*.h' 'examples/cpp/*.cpp')
 
 names: $(STAMP)   ## write tapegrad/_names.py anew
 	$(BIN)/python scripts/make_names.py

@@ -1,6 +1,7 @@
 """Check that includes under csrc/ point one way.
 
     python -> engine -> ops -> graph -> intercept -> core
+    api ---------------------------------^
 
 and that kernels (cpu, cuda) see only core, themselves, the pointwise table and what they agree on
 with the ops (spec). Only csrc/python may include Python's or nanobind's headers, and nobody may
@@ -29,6 +30,7 @@ ALLOWED = {
         "cuda",
         "table",
     },
+    "api": {"api", "intercept", "core"},
     "engine": {"engine", "ops", "graph", "intercept", "core"},
     "ops": {"ops", "graph", "intercept", "spec", "core", "table"},
     "graph": {"graph", "intercept", "spec", "core"},

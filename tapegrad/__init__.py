@@ -109,6 +109,7 @@ if _TYPE_CHECKING:
         compiler,
         cpu,
         cuda,
+        onnx,
         optim,
         profiler,
         random,
@@ -122,7 +123,7 @@ if _TYPE_CHECKING:
     from tapegrad.serialization import load, save
 else:
     _LATER = frozenset(
-        ("_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "optim",
+        ("_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "onnx", "optim",
          "profiler", "random", "serialization", "tape", "version")
     )  # fmt: skip
 
