@@ -265,6 +265,8 @@ __device__ inline typename Rule::State scan_in_order(const ScanArguments& a, int
   return state;
 }
 
+inline constexpr int kScanWarps = 8;  // of a block that takes rows
+
 // From `begin` to `end`; `carry` is what lies before.
 template <class S, class Rule, bool kByWarp, int kWidth>
 __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin, int64 end,
@@ -309,11 +311,20 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
       __syncthreads();  // those of the last tile have been read
       if (lane_number() == 0) of_warps[warp] = total;
       __syncthreads();
-      const State sums =
-          scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
-      const State before_warp = value_of_lane(sums, warp > 0 ? warp - 1 : 0);
-      if (warp > 0) start = Rule::combine(carry, before_warp);
-      carry = Rule::combine(carry, value_of_lane(sums, warps - 1));
+      if constexpr (Rule::kAddsFloats) {  // quickly enough one by one
+#pragma unroll
+        for (int w = 0; w < kScanWarps; ++w) {
+          const State of_warp = of_warps[w];
+          if (w < warp) start = Rule::combine(start, of_warp);
+          carry = Rule::combine(carry, of_warp);
+        }
+      } else {
+        const State sums =
+            scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
+        const State before_warp = value_of_lane(sums, warp > 0 ? warp - 1 : 0);
+        if (warp > 0) start = Rule::combine(carry, before_warp);
+        carry = Rule::combine(carry, value_of_lane(sums, warps - 1));
+      }
     }
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
