@@ -207,8 +207,8 @@ size_t Plan::run(std::vector<char>& found) {
       const Instruction& instruction = instructions_[at];
       if (!group_at_.empty() && group_at_[at]) {
         Group& group = groups_[group_at_[at] - 1];
+        at = group.end - 1;  // if it fails, any of its steps may have written
         run_group(group);
-        at = group.end - 1;
       } else if (instruction.kernel) {
         execute(instruction);
       } else if (instruction.step && instruction.step->is_constant()) {

@@ -108,8 +108,10 @@ Environment::Environment()
 
 bool is_observed(bool in_sweep) {
   if (!in_sweep && (sweep_watch || sweeps_running)) return true;
-  return ((intercepted_here | intercepted_everywhere) & ~kOtherDevice) || forward_levels ||
-         packing || coding || check_forward || transform_start || is_vmap_running();
+  // Batches and storages of other devices may live somewhere: no form fits them.
+  const uint32_t elsewhere = intercepted_everywhere & ~(kOtherDevice | bit(Interceptor::Vmap));
+  return intercepted_here || elsewhere || forward_levels || packing || coding || check_forward ||
+         transform_start;
 }
 
 }  // namespace tapegrad::python

@@ -29,6 +29,7 @@ class BuiltTrace:
         self, recording: Recording, text: Text, layout: Layout, trace: Any, seconds: float
     ) -> None:
         self.trace = trace
+        self.groups: list[list[str]] = []
         self.calls_captured = sum(step[0] not in ("read", "constant") for step in recording.steps)
         self.calls = [step.name for step in text.steps if step.name not in ("read", "constant")]
         self.guards = [(step.line, step.data) for step in text.steps if step.name == "read"]
@@ -102,7 +103,9 @@ def build(recording: Recording) -> BuiltTrace:
         known.counters = recording.random[2] - recording.random[1]
         known.trace = build(known.backward).trace
         known.trace.run_anywhere()
-    return BuiltTrace(recording, text, layout, trace, time.perf_counter() - start)
+    built = BuiltTrace(recording, text, layout, trace, time.perf_counter() - start)
+    built.groups = [[step.name for step in text.steps[g.begin : g.end]] for g in groups]
+    return built
 
 
 def _program_of(text: Text, used: set[int]) -> Any:

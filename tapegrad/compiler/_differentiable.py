@@ -36,7 +36,11 @@ from tapegrad.compiler._walk import Refusal, Walk
 if TYPE_CHECKING:
     from tapegrad.compiler._recording import Live
 
-__all__ = ["Differentiable", "record_backward"]
+__all__ = ["LEAST_BYTES", "Differentiable", "record_backward"]
+
+# What a call must make at least: an entry written in Python, with all parameters as its inputs,
+# takes longer than a small model takes eagerly.
+LEAST_BYTES = 1 << 20
 
 
 class Differentiable:
@@ -228,6 +232,12 @@ def record_backward(recording: Recording, live: "Live", made_values: dict[int, i
         live: its differentiable results, and what they depend on.
         made_values: by memory, the values that the call made.
     """
+    made_bytes = sum(value.nbytes for value in recording.values if value.is_made)
+    if made_bytes < LEAST_BYTES:
+        raise Refusal(
+            "its result is differentiated outside, and it is so small that this takes longer than "
+            "running it: compile the whole step"
+        )
     known = Differentiable(recording, live)
     outputs = [tensor for _, tensor in live.outputs]
     if not _C._is_plain_graph(outputs, live.leaves):

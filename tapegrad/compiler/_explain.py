@@ -14,6 +14,7 @@ class TraceInfo(NamedTuple):
 
     calls: list[str]
     calls_captured: int
+    groups: list[list[str]]  # calls that run tile by tile
     guards: list[str]  # lines at which values were looked at
     watched: list[str]  # of Python's state
     tensors: int  # that the function finds by itself
@@ -33,6 +34,7 @@ class Explanation:
             TraceInfo(
                 each.calls,
                 each.calls_captured,
+                each.groups,
                 [line or "a value that was looked at" for line, _ in each.guards],
                 each.watched,
                 each.tensors,
@@ -61,6 +63,7 @@ class Explanation:
                 f"{len(trace.watched)} objects of Python",
                 f"    built in {trace.compile_seconds * 1e3:.1f} ms",
             ]
+            lines += [f"    tile by tile: {', '.join(group)}" for group in trace.groups]
             lines += [f"    read anew: {each}" for each in trace.lifted]
             lines += [f"    guard: {each}" for each in trace.guards]
         lines += [f"  {count} times no trace held: {why}" for why, count in self.misses.items()]

@@ -594,7 +594,7 @@ def _is_made_by_python(kind: type) -> bool:
 def _is_number(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(_is_number(each) for each in value)
-    return type(value) in (int, float)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _item(name: str, key: Any) -> str:

@@ -82,7 +82,7 @@ def test_modules():
     with torch.no_grad():
         for _ in range(4):
             assert torch.equal(compiled(x), model(x))
-    assert traces_of(compiled) == 1
+    assert traces_of(compiled) == 1, torch.compiler.explain(compiled)
     compiled.extra = 5
     assert model.extra == 5 and compiled.extra == 5
     calls = []
@@ -186,7 +186,7 @@ def test_observers_see_every_op():
     x = torch.ones(3)
     for _ in range(4):
         compiled(x)
-    assert traces_of(compiled) == 1
+    assert traces_of(compiled) == 1, torch.compiler.explain(compiled)
     with torch.profiler.profile() as profile:
         compiled(x)
     assert any("sin" in event.key for event in profile.key_averages())
@@ -225,7 +225,7 @@ def test_threads_share_a_function():
     expected = [(x @ weight).tanh().sum() for x in inputs]
     for _ in range(3):
         compiled(inputs[0])
-    assert traces_of(compiled) == 1
+    assert traces_of(compiled) == 1, torch.compiler.explain(compiled)
     wrong = []
 
     def work(number):
@@ -294,7 +294,7 @@ def test_reset():
     compiled = torch.compile(double)
     for _ in range(3):
         compiled(torch.ones(2))
-    assert traces_of(compiled) == 1
+    assert traces_of(compiled) == 1, torch.compiler.explain(compiled)
     torch.compiler.reset()
     assert traces_of(compiled) == 0
     for _ in range(3):
@@ -365,7 +365,7 @@ def test_verify_compares_every_call():
     compiled = torch.compile(lambda x: x * weight + 1, verify=True)
     for value in range(6):
         assert compiled(torch.full((2,), float(value))).tolist() == [value + 1.0] * 2
-    assert traces_of(compiled) == 1
+    assert traces_of(compiled) == 1, torch.compiler.explain(compiled)
 
 
 HIDDEN = [0]
@@ -383,7 +383,7 @@ def test_verify_names_the_first_op_that_differs():
     compiled = torch.compile(lambda x: counting(x), verify=True)
     for _ in range(3):
         compiled(torch.ones(2))
-    assert traces_of(compiled) == 1
+    assert traces_of(compiled) == 1, torch.compiler.explain(compiled)
     with pytest.raises(RuntimeError, match="from step 1 on, sin here, cos now"):
         compiled(torch.ones(2))
     counting.__code__ = code

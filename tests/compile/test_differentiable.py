@@ -346,6 +346,20 @@ def test_parts_of_a_model_that_are_compiled_one_by_one():
     assert [len(torch.compiler.explain(part).traces) for part in parts] == [1, 1, 1]
 
 
+def test_small_calls_stay_eager(monkeypatch):
+    from tapegrad.compiler import _differentiable
+
+    monkeypatch.setattr(_differentiable, "LEAST_BYTES", 1 << 20)
+    compiled = torch.compile(lambda x: x.exp() * 2)
+    for numel in (10, 1 << 18):
+        for _ in range(4):
+            x = torch.ones(numel, requires_grad=True)
+            compiled(x).sum().backward()
+            assert same(x.grad, x.detach().exp() * 2)
+    told = torch.compiler.explain(compiled)
+    assert len(told.traces) == 1 and "compile the whole step" in str(told)
+
+
 @each_op("test_differentiated", having=lambda op: op.gradient_order >= 1)
 def test_differentiated(op):
     run = op.function()

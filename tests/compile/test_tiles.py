@@ -169,3 +169,28 @@ def test_memory_of_a_chain():
         compiled(x)
     (trace,) = torch.compiler.explain(compiled).traces
     assert trace.arena_bytes <= 4 << 20 < trace.made_bytes
+    assert trace.groups == [["sin", "cos", "exp", "tanh", "neg"]]
+    assert "tile by tile: sin, cos" in str(torch.compiler.explain(compiled))
+
+
+def test_a_group_that_fails_midway():
+    """Integers have no negative powers: kernels that find one out fail as eager ones do."""
+    total = torch.zeros(LARGE, dtype=torch.int64)
+
+    def function(x, y):
+        total.add_(1)
+        return (x + 1).pow(y) * 2
+
+    compiled = torch.compile(function)
+    for call in range(6):
+        x, y = torch.ones(LARGE, dtype=torch.int64), torch.ones(LARGE, dtype=torch.int64)
+        if call == 4:
+            y[LARGE // 2] = -1
+        found = []
+        for each in (function, compiled):
+            total.fill_(0)
+            try:
+                found.append((each(x, y), total.clone()))
+            except RuntimeError as error:
+                found.append((str(error), total.clone()))
+        assert same(*found)
