@@ -5,7 +5,7 @@ import numpy as np
 from tapegrad.onnx._capture import Varying
 from tapegrad.onnx._graph import Value
 from tapegrad.onnx._memory import CannotSay
-from tapegrad.onnx._pointwise import expression
+from tapegrad.onnx._pointwise import computed_in, expression
 from tapegrad.onnx._sizes import Size
 from tapegrad.onnx._translate import CallContext, emits
 
@@ -102,7 +102,7 @@ def _triangle(context: CallContext) -> None:
 
 @emits("masked_fill")
 def _masked_fill(context: CallContext) -> None:
-    dtype = context.out_place().dtype
+    dtype = computed_in(context.out_place().dtype)
     mask, x = context.read_unexpanded(1, "bool"), context.read(0, dtype)
     context.write(context.add("Where", mask, context.read_unexpanded(2, dtype), x, dtype=dtype))
 

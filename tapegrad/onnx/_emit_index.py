@@ -81,7 +81,8 @@ def _index_put(context: CallContext) -> None:
 
 def write_masked(context: CallContext, mask: Value) -> None:
     """Tell an `index_put_` of one number at all places of a mask."""
-    x, source = context.read(0), context.read(1)
+    dtype = computed_in(context.out_place().dtype)
+    x, source = context.read(0, dtype), context.read(1, dtype)
     source = context.reshape(source, context.sizes(1), [])
     covered = context.number("before") + context.count - 2
     behind = len(context.sizes(0)) - covered

@@ -280,10 +280,13 @@ class _Request:
         raise AssertionError("unreachable")
 
     def _run(self, leaves: list[Any]) -> Recorded:
-        # Copies: the model may write to its arguments, and they must not share memory.
+        # Copies: the model may write to its arguments, and they must not share memory. What is kept
+        # of them are aliases: it may also give an argument another shape.
+        given = list(leaves)
         for place in self.inputs.names:
-            leaves[place] = leaves[place].detach().clone(memory_format=contiguous_format)
-        args, kwargs = tree_unflatten(leaves, self.structure)
+            given[place] = leaves[place].detach().clone(memory_format=contiguous_format)
+            leaves[place] = given[place].detach()
+        args, kwargs = tree_unflatten(given, self.structure)
         return record(self.model, args, kwargs)
 
 

@@ -305,6 +305,9 @@ def test_arguments_are_not_written_to():
     exported(lambda x: x.mul_(2).add_(1), (x,))
     assert x.tolist() == [1, 1, 1]
     exported(lambda x, y: x.mul_(2) + y, (x, x))
+    exported(lambda x: x.unsqueeze_(0).mul_(2), (x,))
+    program = exported(lambda x: x.t_() + 1, (torch.ones(2, 3),))
+    assert shape_of(program.model_proto.graph.input[0]) == [2, 3]
 
 
 def test_dropout_in_training_is_random():

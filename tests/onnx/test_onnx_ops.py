@@ -147,8 +147,10 @@ def test_lists_are_short_and_current():
     assert len(REFUSED) <= 14 and len(PARTLY_REFUSED) <= 5
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "int64", "int32", "uint8", "bool"])
-@pytest.mark.parametrize("name", ["add", "mul", "maximum", "where", "sum", "cat", "eq", "neg"])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int64", "int32", "int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "name", ["add", "mul", "maximum", "where", "sum", "cat", "eq", "neg", "masked_fill"]
+)
 def test_other_dtypes(name, dtype):
     (op,) = (op for op in OPS if op.name == name)
     if dtype not in op.dtypes:
