@@ -24,8 +24,9 @@ ROOT = Path(__file__).parents[1]
 # Those that launch kernels of our own; others test the host's side. Tests of vmap are not among
 # them: it copies memory of results that nobody has written yet, which initcheck would tell.
 FAMILIES = (
-    "attention", "compress", "conv", "cross_entropy", "indexing", "matmul", "optimizers",
-    "pointwise", "pooling", "random", "recurrent", "reductions", "rows", "sorting", "transposes",
+    "attention", "batch_norm", "casts_together", "compress", "conv", "cross_entropy", "depthwise",
+    "gradient_dtypes", "indexing", "matmul", "merged_calls", "op_db", "optimizers", "pointwise", "pooling",
+    "random", "recurrent", "reductions", "rows", "sorting", "transposes",
 )  # fmt: skip
 FOUND = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
 OUTCOME = re.compile(r"(\d+) (passed|failed|error|skipped)")
@@ -39,14 +40,14 @@ class Part:
     tool: str
     number: int
     of: int
+    families: tuple[str, ...]
     seconds: float = 0.0
     found: int = 0
     counts: dict[str, int] | None = None
     output: str = ""
 
     def command(self, limit: float) -> list[str]:
-        files = [str(ROOT / "tests/cuda/test_op_db.py")]
-        files += [str(ROOT / f"tests/cuda/test_{family}.py") for family in FAMILIES]
+        files = [str(ROOT / f"tests/cuda/test_{family}.py") for family in self.families]
         tool = ["compute-sanitizer", "--tool", self.tool, "--report-api-errors", "no"]
         # Other programs that a test starts are not looked at.
         tool += ["--target-processes", "application-only", "--print-limit", "20"]
@@ -99,12 +100,14 @@ def main() -> int:
     parser.add_argument("tools", nargs="+", choices=["memcheck", "racecheck", "initcheck"])
     parser.add_argument("--seconds", type=float, default=1800, help="for each tool")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--family", action="append", choices=FAMILIES, help="only these tests")
     parser.add_argument("--log", type=Path, help="a folder for what the processes print")
     options = parser.parse_args()
     is_well = True
     for tool in options.tools:
         deadline = time.monotonic() + options.seconds
-        parts = [Part(tool, number, options.jobs) for number in range(options.jobs)]
+        families = tuple(options.family or FAMILIES)
+        parts = [Part(tool, number, options.jobs, families) for number in range(options.jobs)]
         with ThreadPoolExecutor(options.jobs) as pool:
             parts = list(pool.map(Part.run, parts, [deadline] * len(parts)))
         is_well &= report(tool, parts)
