@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[1]
 # them: it copies memory of results that nobody has written yet, which initcheck would tell.
 FAMILIES = (
     "attention", "batch_norm", "casts_together", "compress", "conv", "cross_entropy", "depthwise",
-    "gradient_dtypes", "indexing", "matmul", "merged_calls", "op_db", "optimizers", "pointwise", "pooling",
-    "random", "recurrent", "reductions", "rows", "sorting", "transposes",
+    "gradient_dtypes", "indexing", "matmul", "merged_calls", "op_db", "optimizers", "pointwise",
+    "pooling", "random", "recurrent", "reductions", "rows", "sorting", "transposes",
 )  # fmt: skip
 FOUND = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
 OUTCOME = re.compile(r"(\d+) (passed|failed|error|skipped)")
