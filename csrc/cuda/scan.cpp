@@ -63,10 +63,7 @@ FunctionHandle find_kernel(const Scan& scan, Passes passes) {
 // The parts of a recurrence cannot be told from their elements in any order: its lines stay whole.
 void cut(ScanArguments& arguments, const Scan& scan, int64_t parts) {
   if (scan.kind == Kind::Recurrence || scan.by_warp || parts < 2) parts = 1;
-  // Whole tiles, so that all of them begin with a cache line.
-  constexpr int64_t kTile = kThreads * kMostWidth * 4;
-  const int64_t unit = scan.by_columns || parts == 1 ? scan.width : kTile;
-  arguments.part_length = divide_up(divide_up(arguments.length, parts), unit) * unit;
+  arguments.part_length = divide_up(divide_up(arguments.length, parts), scan.width) * scan.width;
   arguments.parts = divide_up(arguments.length, arguments.part_length);
 }
 

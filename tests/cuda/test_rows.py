@@ -194,8 +194,8 @@ def test_scans_of_infinities():
 
 
 @pytest.mark.parametrize("length", [24, 1000, 40_000])
-def test_sums_that_neighbours_cannot_hold(length):
-    """Floats are added to their neighbours as floats where that is enough, else as doubles."""
+def test_sums_that_a_float_cannot_hold(length):
+    """They come back, because they are added up as doubles."""
     x = drawn(length)
     x[4:8] = torch.tensor([3e38, 3e38, -3e38, -3e38])
     x[length - 9] = INF

@@ -26,15 +26,12 @@ struct OneInput {
   using Value = A;
   static constexpr bool kAnyOrder = true;
   static constexpr bool kPlaces = false;
-  static constexpr bool kAddsFloats = false;
   __device__ static Value load(S x, S) { return Storage<S>::load(x); }
 };
 
 template <class S>
 struct ScanSum : OneInput<S> {
   using State = Either<Storage<S>::kFloating, double, uint64>;
-  // A few neighbours are added as floats, and groups of them as doubles: conversions take longer than memory does.
-  static constexpr bool kAddsFloats = kSame<typename OneInput<S>::A, float>;
   __device__ static State identity() { return 0; }
   __device__ static State of(typename OneInput<S>::Value x, int64) { return static_cast<State>(x); }
   __device__ static State combine(State a, State b) { return a + b; }
@@ -100,7 +97,6 @@ struct ScanRecurrence {
   };
   static constexpr bool kAnyOrder = false;
   static constexpr bool kPlaces = false;
-  static constexpr bool kAddsFloats = false;
   __device__ static Value load(S factor, S term) {
     return {Storage<S>::load(factor), Storage<S>::load(term)};
   }
@@ -151,57 +147,28 @@ struct ScanPiece {
     }
   }
   __device__ typename Rule::State total(int64 position) const {
-    if constexpr (Rule::kAddsFloats) {
-      float sum = values[0];
-#pragma unroll
-      for (int k = 1; k < kWidth; ++k) sum += values[k];
-      if (is_finite(sum)) return sum;
-    }
     typename Rule::State state = Rule::of(values[0], position);
 #pragma unroll
     for (int k = 1; k < kWidth; ++k) state = Rule::combine(state, Rule::of(values[k], position + k));
     return state;
   }
-  // What was not finite as a float may be as a double.
-  __device__ static bool is_finite(float x) { return x - x == 0; }
-  // Neighbours are added to the state in two floats. Says no where that is not enough.
-  __device__ bool add_floats(double state, S* results) const {
-    const float high = float(state), low = float(state - high);
-    float sum = 0;
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) {
-      sum += values[k];
-      results[k] = convert<S>(high + (low + sum));
-    }
-    return is_finite(high) && is_finite(sum);
-  }
   __device__ void store(const ScanArguments& a, int64 row, int64 position,
                         typename Rule::State state) const {
-    S results[kWidth];
-    int64 places[kWidth];
-    bool done = false;
-    if constexpr (Rule::kAddsFloats) done = add_floats(state, results);
-    if (!done) {
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        state = Rule::combine(state, Rule::of(values[k], position + k));
-        results[k] = convert<S>(to_convert(Rule::result(state)));
-        if constexpr (Rule::kPlaces) places[k] = state.place;
-      }
-    }
     const int64 at = row * a.length + offset(a, position);
-    Vector<S, kWidth> ordered;
+    Vector<S, kWidth> results;
+    Vector<int64, kWidth> places;
 #pragma unroll
-    for (int k = 0; k < kWidth; ++k)
-      ordered.elements[k] = a.reverse ? results[kWidth - 1 - k] : results[k];
-    *reinterpret_cast<Vector<S, kWidth>*>(static_cast<S*>(a.out) + at) = ordered;
-    // Extremes are only scanned forwards.
-    if constexpr (Rule::kPlaces) {
-      Vector<int64, kWidth> vector;
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) vector.elements[k] = places[k];
-      *reinterpret_cast<Vector<int64, kWidth>*>(a.places + at) = vector;
+    for (int k = 0; k < kWidth; ++k) {
+      state = Rule::combine(state, Rule::of(values[k], position + k));
+      const S result = convert<S>(to_convert(Rule::result(state)));
+      if (a.reverse) results.elements[kWidth - 1 - k] = result;
+      else results.elements[k] = result;
+      if constexpr (Rule::kPlaces) places.elements[k] = state.place;
     }
+    *reinterpret_cast<Vector<S, kWidth>*>(static_cast<S*>(a.out) + at) = results;
+    // Extremes are only scanned forwards.
+    if constexpr (Rule::kPlaces)
+      *reinterpret_cast<Vector<int64, kWidth>*>(a.places + at) = places;
   }
   template <class T>
   __device__ static auto to_convert(T value) {
@@ -212,9 +179,7 @@ struct ScanPiece {
 
 // ---- rows
 
-// How many pieces a thread has at a time.
-template <class Rule>
-inline constexpr int kSweepsOf = Rule::kAddsFloats ? 4 : 2;
+inline constexpr int kSweeps = 2;
 
 // What the parts before come to, in their order.
 template <class Rule>
@@ -230,7 +195,6 @@ __device__ inline typename Rule::State before_part(const ScanArguments& a, int64
 
 template <class S, class Rule, int kWidth>
 __device__ void scan_part_totals(const ScanArguments& a, int64 row, int64 part, int64 begin, int64 end) {
-  constexpr int kSweeps = kSweepsOf<Rule>;
   const int64 step = int64(blockDim.x) * kWidth;
   using Piece = ScanPiece<S, Rule, kWidth>;
   typename Rule::State state = Rule::identity();
@@ -265,15 +229,12 @@ __device__ inline typename Rule::State scan_in_order(const ScanArguments& a, int
   return state;
 }
 
-inline constexpr int kScanWarps = 8;  // of a block that takes rows
-
 // From `begin` to `end`; `carry` is what lies before.
 template <class S, class Rule, bool kByWarp, int kWidth>
 __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin, int64 end,
                                   typename Rule::State carry) {
   using State = typename Rule::State;
   using Piece = ScanPiece<S, Rule, kWidth>;
-  constexpr int kSweeps = kSweepsOf<Rule>;
   constexpr int kWarpTile = kWarp * kWidth * kSweeps;
   const int warps = kByWarp ? 1 : blockDim.x / kWarp, warp = kByWarp ? 0 : warp_number();
   for (int64 tile = begin; tile < end; tile += int64(warps) * kWarpTile) {
@@ -311,20 +272,11 @@ __device__ inline void scan_range(const ScanArguments& a, int64 row, int64 begin
       __syncthreads();  // those of the last tile have been read
       if (lane_number() == 0) of_warps[warp] = total;
       __syncthreads();
-      if constexpr (Rule::kAddsFloats) {  // quickly enough one by one
-#pragma unroll
-        for (int w = 0; w < kScanWarps; ++w) {
-          const State of_warp = of_warps[w];
-          if (w < warp) start = Rule::combine(start, of_warp);
-          carry = Rule::combine(carry, of_warp);
-        }
-      } else {
-        const State sums =
-            scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
-        const State before_warp = value_of_lane(sums, warp > 0 ? warp - 1 : 0);
-        if (warp > 0) start = Rule::combine(carry, before_warp);
-        carry = Rule::combine(carry, value_of_lane(sums, warps - 1));
-      }
+      const State sums =
+          scan_warp<Rule>(lane_number() < warps ? of_warps[lane_number()] : Rule::identity());
+      const State before_warp = value_of_lane(sums, warp > 0 ? warp - 1 : 0);
+      if (warp > 0) start = Rule::combine(carry, before_warp);
+      carry = Rule::combine(carry, value_of_lane(sums, warps - 1));
     }
 #pragma unroll
     for (int j = 0; j < kSweeps; ++j) {
