@@ -2,6 +2,7 @@
 
 from library import torch
 
+nn, functional = torch.nn, torch.nn.functional
 SHOWN = 12
 
 
@@ -118,3 +119,40 @@ def look_at(value):
     if isinstance(value, torch.Tensor):
         return value.detach(), value.grad if value.is_leaf else None
     return value
+
+
+# ---- what is run
+
+
+def step_of(model, optimizer, **options):
+    def step(x, y):
+        optimizer.zero_grad(**options)
+        loss = functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def make_training(optimizer=None, **options):
+    def make():
+        model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+        chosen = optimizer or (lambda params: torch.optim.Adam(params, lr=0.01))
+        optim = chosen(model.parameters())
+        return step_of(model, optim, **options), {"model": model, "optimizer": optim}
+
+    return make
+
+
+def batch(n=3):
+    return torch.randn(n, 4), torch.randn(n, 2)
+
+
+def no_grad(function):
+    """Make a world of a function alone, which records nothing."""
+
+    def make():
+        return torch.no_grad()(function), {}
+
+    return make
