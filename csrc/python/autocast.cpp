@@ -223,9 +223,21 @@ bool is_list_or_tuple(PyObject* value) {
   return PyList_CheckExact(value) || PyTuple_CheckExact(value);
 }
 
+// A list may hold itself: then Python's own error is raised before the stack is used up.
+class Recursion {
+ public:
+  Recursion() {
+    if (Py_EnterRecursiveCall(" in a function under autocast")) throw nb::python_error();
+  }
+  ~Recursion() { Py_LeaveRecursiveCall(); }
+  Recursion(const Recursion&) = delete;
+  Recursion& operator=(const Recursion&) = delete;
+};
+
 void collect_tensors(PyObject* value, std::vector<Tensor>& tensors) {
   if (is_tensor(value)) return tensors.push_back(tensor_of(value));
   if (!is_list_or_tuple(value)) return;
+  const Recursion recursion;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
     collect_tensors(PySequence_Fast_GET_ITEM(value, i), tensors);
 }
