@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "core/error.h"
 #include "python/binding.h"
@@ -242,10 +243,15 @@ void collect_tensors(PyObject* value, std::vector<Tensor>& tensors) {
     collect_tensors(PySequence_Fast_GET_ITEM(value, i), tensors);
 }
 
+constexpr const char* kChanged = "autocast: a list changed while its tensors were cast";
+
 // The value with its tensors, and those of lists and tuples in it, replaced one after the other.
-nb::object with_tensors(PyObject* value, const Tensor*& next) {
+nb::object with_tensors(PyObject* value, std::span<const Tensor>& left) {
   if (is_tensor(value)) {
-    const Tensor& tensor = *next++;
+    // Casting may have run Python, which may have put more into a list.
+    TAPEGRAD_CHECK(!left.empty(), kChanged);
+    const Tensor tensor = left.front();
+    left = left.subspan(1);
     if (tensor.impl() == tensor_of(value).impl()) return nb::borrow(value);
     return nb::steal(wrap(tensor));
   }
@@ -255,7 +261,8 @@ nb::object with_tensors(PyObject* value, const Tensor*& next) {
   nb::object result = nb::steal(is_list ? PyList_New(count) : PyTuple_New(count));
   if (!result.is_valid()) throw nb::python_error();
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = with_tensors(PySequence_Fast_GET_ITEM(value, i), next).release().ptr();
+    TAPEGRAD_CHECK(PySequence_Fast_GET_SIZE(value) == count, kChanged);
+    PyObject* item = with_tensors(PySequence_Fast_GET_ITEM(value, i), left).release().ptr();
     if (is_list) PyList_SET_ITEM(result.ptr(), i, item);
     else PyTuple_SET_ITEM(result.ptr(), i, item);
   }
@@ -269,10 +276,10 @@ nb::object call_cast(size_t rule, nb::handle function, const nb::tuple& argument
   collect_tensors(arguments.ptr(), tensors);
   for (nb::handle value : options.values()) collect_tensors(value.ptr(), tensors);
   cast_operands(*all_cast_rules().at(rule), tensors);
-  const Tensor* next = tensors.data();
-  const nb::object cast_arguments = with_tensors(arguments.ptr(), next);
+  std::span<const Tensor> left(tensors);
+  const nb::object cast_arguments = with_tensors(arguments.ptr(), left);
   nb::dict cast_options;
-  for (auto [name, value] : options) cast_options[name] = with_tensors(value.ptr(), next);
+  for (auto [name, value] : options) cast_options[name] = with_tensors(value.ptr(), left);
   const WithoutAutocast lifted;
   PyObject* result = PyObject_Call(function.ptr(), cast_arguments.ptr(), cast_options.ptr());
   if (!result) throw nb::python_error();
