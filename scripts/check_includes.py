@@ -41,6 +41,8 @@ ALLOWED = {
     "cuda": {"cuda", "spec", "core", "table"},
     "table": {"table", "spec"},
 }
+# What the CPU's kernels share with those of CUDA devices: Note [Functions written once].
+DEVICE_FUNCTIONS = "tapegrad/cuda/functions/"
 SUFFIXES = {".h", ".cpp", ".def", ".cuh", ".cu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PYTHON_HEADER = re.compile(
@@ -70,6 +72,8 @@ def violation(root: Path, layer: str, delimiter: str, target: str) -> str | None
         return None if layer == "python" else f"only csrc/python may include <{target}>"
     if delimiter == "<":
         return f"<{target}> uses streams or locales" if STREAM_HEADER.match(target) else None
+    if target.startswith(DEVICE_FUNCTIONS) and (root.parent / target).is_file():
+        return None if layer == "cpu" else f'only csrc/cpu may include "{target}"'
     if not (root / target).is_file():
         return f'"{target}" is not a path below {root.name}/'
     if layer not in ALLOWED:

@@ -1,7 +1,8 @@
-"""Count which torch names that public programs use are there, and write down which are not.
+"""Count which torch names are there, and write down which are not, and why.
 
 Reads docs/coverage.csv, a list of names with the number of programs that use each and of its uses,
-and writes docs/coverage.md and the sentence about it in the README.
+and writes docs/coverage.md and the sentence about it in the README; and from the names of
+PyTorch's documentation that tapegrad.compat.coverage knows, docs/api-coverage.md.
 
 Usage: python scripts/coverage.py [--check] [usage.csv]
 
@@ -10,28 +11,23 @@ usage.csv   a new list for docs/coverage.csv: its columns name, programs_using, 
 """
 
 import csv
-import importlib
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import tapegrad
+from tapegrad.compat import coverage
+from tapegrad.compat.coverage import is_there
 
 ROOT = Path(__file__).parents[1]
 NAMES = ROOT / "docs" / "coverage.csv"
 PAGE = ROOT / "docs" / "coverage.md"
+API_PAGE = ROOT / "docs" / "api-coverage.md"
 README = ROOT / "README.md"
 PROGRAMS = 53  # that were read for the list: models, trainers, libraries on top of PyTorch
 SENTENCE = re.compile(r"Of the [\d,]+ torch names that .*?\n? *.*? % of their uses")
-
-# Names that are there only to refuse in words.
-REFUSED = {
-    "torch.optim.SparseAdam",
-}
 
 # The first pattern that matches the name behind `torch.` names its group.
 GROUPS = {
@@ -59,6 +55,18 @@ GROUPS = {
     "Functions over lists (`_foreach_...`)": r"_foreach",
 }
 REST = "Single names"
+# Why what a group lists is not there, where that is a decision.
+REASONS = {
+    "Quantization and 8-bit floats": "Products of 8-bit floats are refused, and there are no\n"
+    "observers.",
+    "Sparse and nested tensors": "[Sparse tensors](sparse.md) are there;\n"
+    "[nested tensors](nested.md) are packed ones of one ragged dimension.",
+    "Distributed training": "[`torch.distributed`](distributed.md) is there for one process, and\n"
+    "for several on CPUs. Modules and tensors that are divided between processes, and remote\n"
+    "procedure calls, are refused in words. Memory is not shared between processes, so that\n"
+    "tensors that are sent to another one are copied.",
+    REST: "Data pipes are what `IterableDataset` is.",
+}
 INTRODUCTION = """\
 What is not there raises `AttributeError` or `ModuleNotFoundError`, or refuses in words. The names,
 private ones among them, were counted in the sources of programs on GitHub: models, trainers, and
@@ -88,45 +96,6 @@ def write(names: list[Name], path: Path) -> None:
     """Write a list that `read` reads."""
     lines = [f"{name.name},{name.programs},{name.uses}\n" for name in names]
     path.write_text("".join(["name,programs_using,total_uses\n", *lines]), encoding="utf-8")
-
-
-class Identity(tapegrad.autograd.Function):
-    """A function whose context can be looked at: it is the entry of its result."""
-
-    @staticmethod
-    def forward(ctx: Any, x: tapegrad.Tensor) -> tapegrad.Tensor:
-        """Return a copy."""
-        return x.clone()
-
-
-@cache
-def instances() -> dict[str, Any]:
-    """Return objects with the attributes that programs see and a class does not show."""
-    x = tapegrad.zeros(1, requires_grad=True)
-    return {
-        "torch.autograd.Function": Identity.apply(x).grad_fn,
-        "torch.optim.Optimizer": tapegrad.optim.SGD([x]),
-    }
-
-
-def is_there(name: str) -> bool:
-    """Return whether a program that says `torch` for tapegrad finds a name."""
-    if name in REFUSED:
-        return False
-    owner, _, last = name.rpartition(".")
-    if hasattr(instances().get(owner), last):
-        return True
-    found, path = tapegrad, "tapegrad"
-    for part in name.split(".")[1:]:
-        path += f".{part}"
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            try:
-                found = importlib.import_module(path)
-            except ImportError:
-                return False
-    return True
 
 
 def group_of(name: str) -> str:
@@ -184,8 +153,53 @@ def _lists(groups: dict[str, list[Name]]) -> Iterator[str]:
     yield "\nThe numbers below are those of the programs that use a name."
     for group, listed in groups.items():
         yield f"\n## {group}\n"
+        if group in REASONS:
+            yield f"{REASONS[group]}\n"
         yield ",\n".join(f"`{name.name}` {name.programs}" for name in listed) + "."
     yield ""
+
+
+API_INTRODUCTION = """\
+The names of PyTorch 2.13's documentation, module by module and for the classes whose members
+programs call. `python -m tapegrad.compat.coverage` prints this table; with a name, a module or a
+program it tells what is there of it; `--missing` and `--limited` say why a name is not there, or
+how far it goes.
+How closely what is there agrees with PyTorch is measured ([agreement](parity.md)).
+"""
+
+
+def api_page() -> str:
+    """Return the page about the names of PyTorch's documentation."""
+    return "\n".join(_api_lines())
+
+
+def _api_lines() -> Iterator[str]:
+    entries = list(coverage.entries())
+    there = sum(entry.state in ("present", "limited") for entry in entries)
+    yield "<!-- Written by scripts/coverage.py; do not edit. -->"
+    yield "# PyTorch's API, name by name\n"
+    yield f"Of {len(entries):,} names, {there:,} are there.\n"
+    yield API_INTRODUCTION
+    yield "| module or class | there | with limits | not there |\n|---|--:|--:|--:|"
+    for module, count in coverage.table(entries):
+        absent = count["refused"] + count["missing"]
+        yield f"| `{module}` | {count['present']} | {count['limited']} | {absent} |"
+    yield "\n## With limits\n"
+    yield from _by_text(entry for entry in entries if entry.state == "limited")
+    yield "\n## Not there\n"
+    yield from _by_text(entry for entry in entries if entry.state in ("refused", "missing"))
+    yield ""
+
+
+def _by_text(entries: Iterable[coverage.Entry]) -> Iterator[str]:
+    """Yield what is said, with the names of which it is."""
+    groups: dict[str, list[str]] = {}
+    for entry in entries:
+        groups.setdefault(entry.text, []).append(entry.path.removeprefix("torch."))
+    for text, paths in groups.items():
+        listed = ", ".join(f"`{path}`" for path in paths)
+        line = f"- **{text[0].upper()}{text[1:]}**: {listed}."
+        yield textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def readme(names: list[Name]) -> str:
@@ -205,7 +219,7 @@ def main(arguments: list[str]) -> int:
     if lists:
         write(read(Path(lists[0])), NAMES)
     names = read(NAMES)
-    texts = {PAGE: page(names), README: readme(names)}
+    texts = {PAGE: page(names), API_PAGE: api_page(), README: readme(names)}
     old = [
         path
         for path, text in texts.items()

@@ -43,6 +43,7 @@ TRAITS = {
     "unrecorded": "a step of a derivative, of an optimizer or of a coding: where its own "
     "derivative is wanted, recorded ops run in its place",
     "moves": "moves bytes between devices",
+    "leading_dims": "works matrix by matrix: dimensions in front of all operands are a batch",
     "host_numbers": "numbers that it writes may be on the CPU, whatever device the rest is on",
 }
 

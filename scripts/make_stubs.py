@@ -61,8 +61,8 @@ ARGUMENT_TYPES = {
 OPERAND_TYPES = {"condition": "Tensor"}  # else a tensor or a number
 # Keywords that choose another line of the table, see choose_variant in csrc/python/pointwise.cpp.
 VARIANTS = {
-    "add": "alpha: Number = 1",
-    "sub": "alpha: Number = 1",
+    "add": "alpha: Number | builtins.complex = 1",
+    "sub": "alpha: Number | builtins.complex = 1",
     "div": 'rounding_mode: Literal["trunc", "floor"] | None = None',
 }
 PROPERTY_TYPES = {
@@ -195,19 +195,21 @@ def documented_argument(argument: str, types: dict[str, str]) -> str:
 def from_docstring(name: str, function: Any, is_method: bool) -> str:
     """Return a function whose docstring opens with its signature; a table op gets its types."""
     arguments, result, doc = first_line(function.__doc__ or "")
-    row = TABLE.get(name.removesuffix("_"))
+    first_name = function.__name__.removesuffix("_")  # `absolute` is `abs` by another name
+    row = TABLE.get(first_name)
     types: dict[str, str] = {}
     if row:
         arity = len(row["derivatives"])
         defaults = dict(row["params"])
         for operand in arguments[:arity] if arity > 1 else ():
             types[operand] = OPERAND_TYPES.get(operand, "Tensor | Number")
-        types |= dict.fromkeys(defaults, "Number")
+        scaled = name.removesuffix("_") in ("addcmul", "addcdiv")
+        types |= dict.fromkeys(defaults, "Number | builtins.complex" if scaled else "Number")
         arguments = [f"{a}={defaults[a]!r}" if a in defaults else a for a in arguments]
     typed = [documented_argument(argument, types) for argument in arguments]
-    if is_method:  # the table's docstrings name all operands, others leave self out
-        typed[: 1 if row else 0] = ["self"]
-    if row and (variant := VARIANTS.get(name.removesuffix("_"))):
+    if is_method:  # the table's docstrings name all operands, most others leave self out
+        typed[: 1 if row or arguments[:1] == ["input"] else 0] = ["self"]
+    if row and (variant := VARIANTS.get(first_name)):
         typed += [variant] if "*" in typed else ["*", variant]
     heads = [f"def {name}({', '.join(form)}) -> {qualified(result)}" for form in call_forms(typed)]
     texts = [definition(head, doc if head is heads[0] else None) for head in heads]

@@ -22,6 +22,7 @@ PARTS = {
     "combinations of features": ["tests/combinations/combinations.py"],
     "compositions of transforms": ["tests/autograd/compositions.py", "--all"],
     "bad calls": ["tests/bad_calls.py", "--count", "600000"],
+    "agreement with PyTorch": ["tests/parity/rows.py", "--all"],
 }
 
 

@@ -53,6 +53,16 @@ float32: _dtype
 
 float64: _dtype
 
+float8_e4m3fn: _dtype
+
+float8_e4m3fnuz: _dtype
+
+float8_e5m2: _dtype
+
+float8_e5m2fnuz: _dtype
+
+float8_e8m0fnu: _dtype
+
 half: _dtype
 
 int: _dtype
@@ -68,6 +78,12 @@ int8: _dtype
 long: _dtype
 
 short: _dtype
+
+uint16: _dtype
+
+uint32: _dtype
+
+uint64: _dtype
 
 uint8: _dtype
 
@@ -210,6 +226,9 @@ class Program:
     def is_same(self, other: Program) -> builtins.bool:
         """Whether it has the same steps."""
 
+    def keep_lines(self) -> None:
+        """Notes the line that runs with each step; of a derivative, the line of what it is of."""
+
     def place_guards(self, first: builtins.int, line: str) -> None:
         """Says at which line values were looked at, from a step on."""
 
@@ -245,6 +264,10 @@ class Tensor:
     """A multi-dimensional array of one dtype, with a history."""
 
     @property
+    def H(self) -> Any:
+        """The conjugate transpose of a matrix."""
+
+    @property
     def T(self) -> Tensor:
         """All dimensions reversed."""
 
@@ -261,6 +284,9 @@ class Tensor:
         """Makes the result of numpy.sin(tensor) and its like a tensor."""
 
     def __bool__(self) -> builtins.bool: ...
+
+    def __complex__(self) -> builtins.complex:
+        """The only element, as a complex number."""
 
     def __contains__(self, element: Any) -> builtins.bool: ...
 
@@ -397,11 +423,23 @@ class Tensor:
     def _base(self) -> Tensor | None:
         """The tensor this one is a view of, or None."""
 
+    def _coalesced_(self, *args: Any, **kwargs: Any) -> Any:
+        """`_coalesced_` of a sparse tensor; a dense one has none."""
+
+    def _indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`_indices` of a sparse tensor; a dense one has none."""
+
     def _is_view(self) -> builtins.bool:
         """Whether the tensor is a view of another."""
 
     @staticmethod
     def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
+
+    def _nnz(self, *args: Any, **kwargs: Any) -> Any:
+        """`_nnz` of a sparse tensor; a dense one has none."""
+
+    def _values(self, *args: Any, **kwargs: Any) -> Any:
+        """`_values` of a sparse tensor; a dense one has none."""
 
     @property
     def _version(self) -> builtins.int:
@@ -419,13 +457,13 @@ class Tensor:
         Gradient of x: g * sign(x)
         """
 
-    def absolute(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def absolute(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise abs(x), where x is the operand, broadcast together.
 
         Gradient of x: g * sign(x)
         """
 
-    def absolute_(self, input: Tensor) -> Tensor:
+    def absolute_(self) -> Tensor:
         """Elementwise abs(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: g * sign(x)
@@ -455,21 +493,21 @@ class Tensor:
         Gradient of x: g * rsqrt(x * x - 1)
         """
 
-    def add(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+    def add(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a + b, where a and b are the operands, broadcast together.
 
         Gradient of a: g
         Gradient of b: g
         """
 
-    def add_(self, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    def add_(self, other: Tensor | Number, *, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a + b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: g
         Gradient of b: g
         """
 
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.float = 1, alpha: builtins.float = 1) -> Tensor:
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.complex = 1, alpha: builtins.complex = 1) -> Tensor:
         """Return ``beta * input`` plus `alpha` times the sum of the products of two batches.
 
         Args:
@@ -487,7 +525,10 @@ class Tensor:
             tensor([[12.]])
         """
 
-    def addcdiv(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    def addbmm_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """`addbmm`, written into the tensor."""
+
+    def addcdiv(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a + value * (b / c), where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
@@ -495,7 +536,7 @@ class Tensor:
         Gradient of c: -g * (value * (b / c) / c)
         """
 
-    def addcdiv_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a + value * (b / c), in place, where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
@@ -503,7 +544,7 @@ class Tensor:
         Gradient of c: -g * (value * (b / c) / c)
         """
 
-    def addcmul(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+    def addcmul(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a + value * (b * c), where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
@@ -511,7 +552,7 @@ class Tensor:
         Gradient of c: g * (value * b)
         """
 
-    def addcmul_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1) -> Tensor:
+    def addcmul_(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a + value * (b * c), in place, where a, b and c are the operands, broadcast together.
 
         Gradient of a: g
@@ -519,19 +560,19 @@ class Tensor:
         Gradient of c: g * (value * b)
         """
 
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * (mat1 @ mat2)."""
 
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1) -> Tensor:
         """The same in place."""
 
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * (mat @ vec)."""
 
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1) -> Tensor:
         """The same in place."""
 
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: builtins.float = 1, alpha: builtins.float = 1) -> Tensor:
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: builtins.complex = 1, alpha: builtins.complex = 1) -> Tensor:
         """Return ``beta * input + alpha * outer(vec1, vec2)``.
 
         Args:
@@ -549,6 +590,9 @@ class Tensor:
             tensor([[3., 4.],
                     [6., 8.]])
         """
+
+    def addr_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """`addr`, written into the tensor."""
 
     def adjoint(self) -> Tensor:
         """The transpose of the last two dimensions."""
@@ -632,6 +676,14 @@ class Tensor:
             tensor(5)
         """
 
+    def angle(self, *, out: Tensor | None = None) -> Tensor:
+        """The angles of complex numbers, in (-pi, pi]; of real ones 0 or pi.
+
+        Example:
+            >>> torch.angle(torch.tensor([1j, -1 + 0j]))
+            tensor([1.5708, 3.1416])
+        """
+
     @overload
     def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Whether any element is nonzero.
@@ -647,87 +699,90 @@ class Tensor:
     @overload
     def any(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
-    def arccos(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
+        """Replace every element by what a Python function makes of it; for tensors on the CPU."""
+
+    def arccos(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise acos(x), where x is the operand, broadcast together.
 
         Gradient of x: -g * rsqrt(1 - x * x)
         """
 
-    def arccos_(self, input: Tensor) -> Tensor:
+    def arccos_(self) -> Tensor:
         """Elementwise acos(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: -g * rsqrt(1 - x * x)
         """
 
-    def arccosh(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def arccosh(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise acosh(x), where x is the operand, broadcast together.
 
         Gradient of x: g * rsqrt(x * x - 1)
         """
 
-    def arccosh_(self, input: Tensor) -> Tensor:
+    def arccosh_(self) -> Tensor:
         """Elementwise acosh(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: g * rsqrt(x * x - 1)
         """
 
-    def arcsin(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def arcsin(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise asin(x), where x is the operand, broadcast together.
 
         Gradient of x: g * rsqrt(1 - x * x)
         """
 
-    def arcsin_(self, input: Tensor) -> Tensor:
+    def arcsin_(self) -> Tensor:
         """Elementwise asin(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: g * rsqrt(1 - x * x)
         """
 
-    def arcsinh(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def arcsinh(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise asinh(x), where x is the operand, broadcast together.
 
         Gradient of x: g * rsqrt(x * x + 1)
         """
 
-    def arcsinh_(self, input: Tensor) -> Tensor:
+    def arcsinh_(self) -> Tensor:
         """Elementwise asinh(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: g * rsqrt(x * x + 1)
         """
 
-    def arctan(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def arctan(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise atan(x), where x is the operand, broadcast together.
 
         Gradient of x: g / (x * x + 1)
         """
 
-    def arctan2(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def arctan2(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise atan2(a, b), where a and b are the operands, broadcast together.
 
         Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
         Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
         """
 
-    def arctan2_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def arctan2_(self, other: Tensor | Number) -> Tensor:
         """Elementwise atan2(a, b), in place, where a and b are the operands, broadcast together.
 
         Gradient of a: where(a * a + b * b == 0, 0, g * b / (a * a + b * b))
         Gradient of b: where(a * a + b * b == 0, 0, -g * a / (a * a + b * b))
         """
 
-    def arctan_(self, input: Tensor) -> Tensor:
+    def arctan_(self) -> Tensor:
         """Elementwise atan(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: g / (x * x + 1)
         """
 
-    def arctanh(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def arctanh(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise atanh(x), where x is the operand, broadcast together.
 
         Gradient of x: g / (1 - x * x)
         """
 
-    def arctanh_(self, input: Tensor) -> Tensor:
+    def arctanh_(self) -> Tensor:
         """Elementwise atanh(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: g / (1 - x * x)
@@ -796,6 +851,28 @@ class Tensor:
 
     def as_strided(self, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
         """A view of the storage with any sizes and strides that stay inside it."""
+
+    def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+        """Copy a tensor, with other elements where `as_strided` would show them.
+
+        Args:
+            input: a tensor.
+            src: the elements, of the given sizes.
+            size: the sizes of the view.
+            stride: its strides.
+            storage_offset: where it begins; where `input` does if left out.
+
+        Returns:
+            A tensor of the shape, strides and dtype of `input`.
+
+        Example:
+            >>> torch.as_strided_scatter(torch.zeros(2, 2), torch.ones(2), (2,), (3,))
+            tensor([[1., 0.],
+                    [0., 1.]])
+        """
+
+    def as_subclass(self, cls: object) -> Any:
+        """A view of all elements of a subclass, differentiable as any view is."""
 
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise asin(x), where x is the operand, broadcast together.
@@ -875,13 +952,13 @@ class Tensor:
             tensor(6.)
         """
 
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * (batch1 @ batch2), for batches."""
 
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1) -> Tensor:
         """The same in place."""
 
-    def bernoulli(self, input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    def bernoulli(self, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Ones with given probabilities, else zeros. Not differentiable: the gradient is zero.
 
         Args:
@@ -1029,6 +1106,12 @@ class Tensor:
             torch.Size([2])
         """
 
+    def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`ccol_indices` of a sparse tensor; a dense one has none."""
+
+    def cdouble(self, *, memory_format: object | None = None) -> Tensor:
+        """Casts the tensor."""
+
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise ceil(x), where x is the operand, broadcast together.
 
@@ -1053,8 +1136,60 @@ class Tensor:
         Gradient of x: where(x > 0, g, g * exp(x / alpha))
         """
 
+    def cfloat(self, *, memory_format: object | None = None) -> Tensor:
+        """Casts the tensor."""
+
     def char(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
+
+    def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Factor positive-definite matrices: `torch.linalg.cholesky` by its older name.
+
+        Args:
+            input: symmetric positive-definite matrices.
+            upper: return the upper factors, read from the upper triangle.
+            out: where to put the result.
+
+        Returns:
+            The factors.
+
+        Example:
+            >>> torch.cholesky(torch.tensor([[4.0]]))
+            tensor([[2.]])
+        """
+
+    def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Invert matrices by their Cholesky factors.
+
+        Args:
+            input: triangular factors of the matrices.
+            upper: whether the factors are upper triangles.
+            out: where to put the result.
+
+        Returns:
+            The inverses.
+
+        Example:
+            >>> torch.cholesky_inverse(torch.tensor([[2.0]]))
+            tensor([[0.2500]])
+        """
+
+    def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Solve ``A @ X = B`` by the Cholesky factor of A.
+
+        Args:
+            input: right-hand sides B, as columns.
+            input2: triangular factors of the matrices.
+            upper: whether the factors are upper triangles.
+            out: where to put the result.
+
+        Returns:
+            The solutions.
+
+        Example:
+            >>> torch.cholesky_solve(torch.tensor([[8.0]]), torch.tensor([[2.0]]))
+            tensor([[2.]])
+        """
 
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
         """At most `chunks` parts of equal size."""
@@ -1086,11 +1221,31 @@ class Tensor:
     def clone(self, *, memory_format: object | None = None) -> Tensor:
         """A copy."""
 
+    def coalesce(self, *args: Any, **kwargs: Any) -> Any:
+        """`coalesce` of a sparse tensor; a dense one has none."""
+
+    def col_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`col_indices` of a sparse tensor; a dense one has none."""
+
+    def conj(self) -> Tensor:
+        """The complex conjugates, computed at once; a real tensor itself.
+
+        Example:
+            >>> torch.conj(torch.tensor([1 + 2j]))
+            tensor([1.-2.j])
+        """
+
+    def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
+        """The complex conjugates: the same as conj()."""
+
+    def conj_physical_(self) -> Tensor:
+        """Conjugates in place."""
+
     def contiguous(self, *, memory_format: object | None = None) -> Tensor:
         """This tensor if it is contiguous, else a copy."""
 
-    def copy_(self, src: Tensor, non_blocking: builtins.bool = False) -> Tensor:
-        """Copies the elements of src, broadcast and converted."""
+    def copy_(self, other: Tensor, non_blocking: builtins.bool = False) -> Tensor:
+        """Copies the elements of other, broadcast and converted."""
 
     def copysign(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise copysign(a, b), where a and b are the operands, broadcast together.
@@ -1193,6 +1348,9 @@ class Tensor:
             tensor([0, 0, 1])
         """
 
+    def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`crow_indices` of a sparse tensor; a dense one has none."""
+
     def cuda(self, device: object | None = None, non_blocking: builtins.bool = False, memory_format: object | None = None) -> Tensor:
         """This tensor on a CUDA device: the current one, unless another is named."""
 
@@ -1275,6 +1433,23 @@ class Tensor:
         Gradient of x: g * 0.017453292519943295
         """
 
+    def dense_dim(self) -> builtins.int:
+        """Return the number of dense dimensions: all."""
+
+    def det(self) -> Tensor:
+        """Determinants: another name of `torch.linalg.det`.
+
+        Args:
+            input: square matrices.
+
+        Returns:
+            A number for each matrix.
+
+        Example:
+            >>> torch.det(torch.tensor([[2.0, 1.0], [0.0, 3.0]]))
+            tensor(6.)
+        """
+
     def detach(self) -> Tensor:
         """The same memory without history."""
 
@@ -1335,6 +1510,25 @@ class Tensor:
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """A view of the diagonal of two dimensions."""
 
+    def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """Copy a tensor, with other elements in a diagonal.
+
+        Args:
+            input: a tensor of at least two dimensions.
+            src: the elements, of the shape of ``input.diagonal(offset, dim1, dim2)``.
+            offset: which diagonal: above the main one if positive.
+            dim1: the dimension of its rows.
+            dim2: the dimension of its columns.
+
+        Returns:
+            A tensor of the shape and dtype of `input`.
+
+        Example:
+            >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.ones(2))
+            tensor([[1., 0.],
+                    [0., 1.]])
+        """
+
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
         """The n-th forward difference along a dimension; for bool, whether neighbours differ.
 
@@ -1370,6 +1564,14 @@ class Tensor:
     def dim(self) -> builtins.int:
         """The number of dimensions."""
 
+    def dim_order(self) -> tuple[builtins.int, ...]:
+        """Return the dimensions in the order in which they lie in memory, the slowest first.
+
+        Example:
+            >>> torch.empty(2, 3, 4).transpose(1, 2).dim_order()
+            (0, 2, 1)
+        """
+
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
         """The p-norm of the difference of two tensors.
 
@@ -1400,14 +1602,14 @@ class Tensor:
         Gradient of b: -g * (a / b) / b
         """
 
-    def divide(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def divide(self, other: Tensor | Number, *, out: Tensor | None = None, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
         """Elementwise a / b, where a and b are the operands, broadcast together.
 
         Gradient of a: g / b
         Gradient of b: -g * (a / b) / b
         """
 
-    def divide_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def divide_(self, other: Tensor | Number, *, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
         """Elementwise a / b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: g / b
@@ -1420,12 +1622,14 @@ class Tensor:
     def double(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
-    def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    def dsplit(self, *indices_or_sections: Any, indices: Sequence[builtins.int] | None = None, sections: builtins.int | None = None) -> tuple[Tensor, ...]:
         """Split in depth: along the third dimension.
 
         Args:
             input: a tensor of at least three dimensions.
-            indices_or_sections: the number of equal parts, or the indices at which to cut.
+            *indices_or_sections: the number of equal parts, or the indices at which to cut.
+            indices: the indices, as a keyword.
+            sections: the number of parts, as a keyword.
 
         Returns:
             The parts, as views.
@@ -1565,16 +1769,32 @@ class Tensor:
     def fill_(self, value: builtins.bool | builtins.int | builtins.float) -> Tensor:
         """Writes one value everywhere."""
     @overload
+    def fill_(self, value: builtins.complex) -> Tensor:
+        """Writes one value everywhere."""
+    @overload
     def fill_(self, value: Tensor) -> Tensor:
         """Writes one value everywhere."""
 
-    def fix(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def fill_diagonal_(self, fill_value: builtins.float, wrap: builtins.bool = False) -> Tensor:
+        """Write one number into the main diagonal: the elements whose indices are all equal.
+
+        Args:
+            fill_value: the number.
+            wrap: whether the diagonal of a tall matrix begins anew below a row without an element.
+
+        Example:
+            >>> torch.zeros(2, 3).fill_diagonal_(5)
+            tensor([[5., 0., 0.],
+                    [0., 5., 0.]])
+        """
+
+    def fix(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise trunc(x), where x is the operand, broadcast together.
 
         Gradient of x: 0
         """
 
-    def fix_(self, input: Tensor) -> Tensor:
+    def fix_(self) -> Tensor:
         """Elementwise trunc(x), in place, where x is the operand, broadcast together.
 
         Gradient of x: 0
@@ -1649,12 +1869,15 @@ class Tensor:
             exponent: the exponent, a tensor or a number.
 
         Returns:
-            A float64 tensor.
+            A float64 tensor, or a complex128 one if an operand is complex.
 
         Example:
             >>> torch.float_power(torch.tensor([2]), 3).tolist()
             [8.0]
         """
+
+    def float_power_(self, exponent: Any) -> Tensor:
+        """`float_power`, in place, of a tensor of float64."""
 
     def floor(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise floor(x), where x is the operand, broadcast together.
@@ -1722,6 +1945,21 @@ class Tensor:
         Gradient of x: g
         """
 
+    def frexp(self, *, out: Any = None) -> Any:
+        """Take numbers apart into a significand and a power of two: ``mantissa * 2 ** exponent``.
+
+        Args:
+            input: a tensor of a floating dtype.
+            out: where to put both results.
+
+        Returns:
+            A named tuple (mantissa, exponent): absolute values in [0.5, 1), and int32.
+
+        Example:
+            >>> torch.frexp(torch.tensor([1.0, -6.0])).mantissa
+            tensor([ 0.5000, -0.7500])
+        """
+
     def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
         """Elements along a dimension, one for each element of an index tensor.
 
@@ -1734,6 +1972,20 @@ class Tensor:
             >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
             tensor([[1, 1],
                     [4, 3]])
+        """
+
+    def gcd(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise gcd(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def gcd_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise gcd(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
         """
 
     def ge(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -1762,6 +2014,22 @@ class Tensor:
             True
         """
 
+    def geqrf(self, *, out: Sequence[Tensor] | None = None) -> Any:
+        """Factor matrices as LAPACK's geqrf does. It has no derivative; `torch.linalg.qr` has.
+
+        Args:
+            input: matrices.
+            out: where to put the results.
+
+        Returns:
+            ``(a, tau)``: R on and above the diagonal, reflectors below it, and their scales.
+
+        Example:
+            >>> torch.geqrf(torch.tensor([[3.0], [4.0]])).a
+            tensor([[-5.0000],
+                    [ 0.5000]])
+        """
+
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The outer product of two vectors."""
 
@@ -1778,28 +2046,28 @@ class Tensor:
     def grad_fn(self) -> Any:
         """The tape entry that made this tensor, or None."""
 
-    def greater(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def greater(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a > b, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def greater_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def greater_(self, other: Tensor | Number) -> Tensor:
         """Elementwise a > b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def greater_equal(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def greater_equal(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a >= b, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def greater_equal_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def greater_equal_(self, other: Tensor | Number) -> Tensor:
         """Elementwise a >= b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: none
@@ -1822,6 +2090,9 @@ class Tensor:
 
     def half(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
+
+    def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
+        """Zero where the absolute value is at most `lambd`, as nn.functional.hardshrink."""
 
     def heaviside(self, values: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise where(a == 0, b, sign(maximum(a, 0))), where a and b are the operands, broadcast together.
@@ -1854,12 +2125,34 @@ class Tensor:
             tensor([0., 2., 1., 0.])
         """
 
-    def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    def histogram(self, bins: Any = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> Any:
+        """Count the elements in bins, each of which holds its lower edge; the last both edges.
+
+        Args:
+            input: a tensor of float32 or float64.
+            bins: the number of bins of equal width, or a tensor of all edges in ascending order.
+            range: the lower and the upper end of equal bins; the smallest and the largest element
+                if left out.
+            weight: how much every element counts, of the shape of `input`.
+            density: divide by the sum and the widths, so that the integral over the bins is 1.
+            out: where to put the results.
+
+        Returns:
+            A named tuple (hist, bin_edges).
+
+        Example:
+            >>> torch.histogram(torch.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
+            tensor([0., 2., 1., 0.])
+        """
+
+    def hsplit(self, *indices_or_sections: Any, indices: Sequence[builtins.int] | None = None, sections: builtins.int | None = None) -> tuple[Tensor, ...]:
         """Split side by side: along the first dimension of a vector, otherwise the second.
 
         Args:
             input: a tensor of at least one dimension.
-            indices_or_sections: the number of equal parts, or the indices at which to cut.
+            *indices_or_sections: the number of equal parts, or the indices at which to cut.
+            indices: the indices, as a keyword.
+            sections: the number of parts, as a keyword.
 
         Returns:
             The parts, as views.
@@ -1883,7 +2176,51 @@ class Tensor:
         Gradient of b: g * (b / y)
         """
 
-    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+    def i0(self, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise i0(x), where x is the operand, broadcast together.
+
+        Gradient of x: g * i1(x)
+        """
+
+    def i0_(self) -> Tensor:
+        """Elementwise i0(x), in place, where x is the operand, broadcast together.
+
+        Gradient of x: g * i1(x)
+        """
+
+    def igamma(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise igamma(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: g * gamma_density(a, b)
+        """
+
+    def igamma_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise igamma(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: g * gamma_density(a, b)
+        """
+
+    def igammac(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise igammac(a, b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: -g * gamma_density(a, b)
+        """
+
+    def igammac_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise igammac(a, b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: -g * gamma_density(a, b)
+        """
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts, over the same memory."""
+
+    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """A copy to whose slices along a dimension those of `source` are added.
 
         Args:
@@ -1897,7 +2234,7 @@ class Tensor:
             tensor([0., 3.])
         """
 
-    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float = 1) -> Tensor:
+    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1) -> Tensor:
         """index_add, in place."""
 
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1948,6 +2285,30 @@ class Tensor:
     def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """index_put, in place."""
 
+    def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
+        """Copy a tensor, with slices of a source reduced into the slices that an index names.
+
+        Args:
+            input: a tensor.
+            dim: the dimension of the slices.
+            index: for every slice of `source`, where it goes; a vector of int64 or int32.
+            source: the slices, of the dtype of `input`.
+            reduce: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+            include_self: whether what is in `input` takes part.
+            out: where to put the result.
+
+        Returns:
+            A tensor of the shape and dtype of `input`.
+
+        Example:
+            >>> places, values = torch.tensor([1, 1]), torch.tensor([5.0, 3.0])
+            >>> torch.index_reduce(torch.ones(2), 0, places, values, "amax")
+            tensor([1., 5.])
+        """
+
+    def index_reduce_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """`index_reduce`, written into the tensor."""
+
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Slices along a dimension, chosen by a vector of indices.
 
@@ -1960,6 +2321,9 @@ class Tensor:
             tensor([[3, 4],
                     [3, 4]])
         """
+
+    def indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`indices` of a sparse tensor; a dense one has none."""
 
     def inner(self, other: Tensor) -> Tensor:
         """Dot product along the last dimensions; a plain product where one side is 0-d.
@@ -1979,8 +2343,29 @@ class Tensor:
     def int(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
+    def inverse(self, *, out: Tensor | None = None) -> Tensor:
+        """Inverses: another name of `torch.linalg.inv`.
+
+        Args:
+            input: square matrices.
+            out: where to put the result.
+
+        Returns:
+            The inverses.
+
+        Example:
+            >>> torch.inverse(torch.tensor([[2.0]]))
+            tensor([[0.5000]])
+        """
+
+    def is_coalesced(self, *args: Any, **kwargs: Any) -> Any:
+        """`is_coalesced` of a sparse tensor; a dense one has none."""
+
     def is_complex(self) -> builtins.bool:
         """Whether the dtype is a complex one."""
+
+    def is_conj(self) -> builtins.bool:
+        """Always False: conjugates are computed at once, never put off."""
 
     def is_contiguous(self, *, memory_format: object | None = None) -> builtins.bool:
         """Whether elements lie in order without gaps."""
@@ -2006,6 +2391,13 @@ class Tensor:
     @property
     def is_meta(self) -> builtins.bool:
         """Whether there is no memory: a tensor on the meta device has a shape alone."""
+
+    def is_neg(self) -> builtins.bool:
+        """Always False: negation is computed at once, never put off."""
+
+    @property
+    def is_nested(self) -> Any:
+        """Always False; a NestedTensor says True."""
 
     def is_nonzero(self) -> builtins.bool:
         """Return whether the single element of a tensor is not zero.
@@ -2034,12 +2426,19 @@ class Tensor:
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Whether both show the same memory in the same way."""
 
+    def is_shared(self) -> builtins.bool:
+        """Return whether other processes see the memory: never on the CPU."""
+
     def is_signed(self) -> builtins.bool:
         """Whether the dtype has a sign."""
 
     @property
     def is_sparse(self) -> builtins.bool:
-        """Always False: tensors are dense."""
+        """Whether the layout is torch.sparse_coo."""
+
+    @property
+    def is_sparse_csr(self) -> Any:
+        """Return whether the layout is sparse_csr: not that of a dense tensor."""
 
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
         """Compare element by element: ``|input - other| <= atol + rtol * |other|``.
@@ -2089,7 +2488,49 @@ class Tensor:
         Gradient of x: none
         """
 
-    def item(self) -> builtins.bool | builtins.int | builtins.float:
+    def isreal(self) -> Tensor:
+        """Return which elements are real: all of a real tensor, and those without an imaginary part.
+
+        Args:
+            input: a tensor.
+
+        Returns:
+            A tensor of bool.
+
+        Example:
+            >>> torch.isreal(torch.tensor([1 + 0j, 1j]))
+            tensor([ True, False])
+        """
+
+    def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
+        """The signal that has this short-time Fourier transform, or comes closest to having it.
+
+        Frames are transformed back, multiplied with the window and added up, and the sum is divided by
+        that of the squared windows, which must not vanish anywhere.
+
+        Args:
+            input: what `stft` returned.
+            n_fft: the length of a frame.
+            hop_length: the distance between frames; by default a quarter of n_fft.
+            win_length: the length of the window; by default n_fft.
+            window: the window; by default ones.
+            center: whether the signal was padded on both sides.
+            normalized: whether the transform was divided by the root of n_fft.
+            onesided: whether the input is the first half of each spectrum; by default told by its size.
+            length: how much of the signal is returned: by default all that is known.
+            return_complex: whether the signal was complex.
+
+        Returns:
+            A signal, or a batch of them.
+
+        Example:
+            >>> signal, window = torch.arange(8.0), torch.hann_window(4)
+            >>> spectra = torch.stft(signal, 4, window=window, return_complex=True)
+            >>> torch.istft(spectra, 4, window=window, length=8).round()
+            tensor([0., 1., 2., 3., 4., 5., 6., 7.])
+        """
+
+    def item(self) -> Any:
         """The only element, as a Python number.
 
         Example:
@@ -2132,7 +2573,40 @@ class Tensor:
 
     @property
     def layout(self) -> Any:
-        """Always strided."""
+        """Always strided: sparse tensors are of a class of their own."""
+
+    def lcm(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+        """Elementwise abs(a / where(gcd(a, b) == 0, 1, gcd(a, b)) * b), where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def lcm_(self, other: Tensor | Number) -> Tensor:
+        """Elementwise abs(a / where(gcd(a, b) == 0, 1, gcd(a, b)) * b), in place, where a and b are the operands, broadcast together.
+
+        Gradient of a: none
+        Gradient of b: none
+        """
+
+    def ldexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Multiply by powers of two: ``input * 2 ** other``.
+
+        Args:
+            input: a tensor.
+            other: the exponents, a tensor whose shape broadcasts.
+            out: where to put the result.
+
+        Returns:
+            The products, of a floating dtype.
+
+        Example:
+            >>> torch.ldexp(torch.tensor([1.0, 3.0]), torch.tensor([1, 2]))
+            tensor([ 2., 12.])
+        """
+
+    def ldexp_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """`ldexp`, written into the tensor."""
 
     def le(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a <= b, where a and b are the operands, broadcast together.
@@ -2164,28 +2638,28 @@ class Tensor:
         Gradient of c: g * (b - a)
         """
 
-    def less(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def less(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a < b, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def less_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def less_(self, other: Tensor | Number) -> Tensor:
         """Elementwise a < b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def less_equal(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def less_equal(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a <= b, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def less_equal_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def less_equal_(self, other: Tensor | Number) -> Tensor:
         """Elementwise a <= b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: none
@@ -2302,6 +2776,20 @@ class Tensor:
             tensor([1000.0000, 1000.6932])
         """
 
+    def logdet(self) -> Tensor:
+        """Logarithms of determinants: -inf where one is zero, nan where a real one is negative.
+
+        Args:
+            input: square matrices.
+
+        Returns:
+            A number for each matrix.
+
+        Example:
+            >>> torch.logdet(torch.eye(2))
+            tensor(0.)
+        """
+
     def logical_and(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise (a != 0) & (b != 0), where a and b are the operands, broadcast together.
 
@@ -2356,20 +2844,11 @@ class Tensor:
         Gradient of b: none
         """
 
-    def logit(self, eps: builtins.float | None = None) -> Tensor:
-        """Inverse of the sigmoid: ``log(x / (1 - x))``.
+    def logit(self, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+        """log(x / (1 - x)), the inverse of sigmoid; x is first brought between eps and 1 - eps."""
 
-        Args:
-            input: a tensor of numbers in [0, 1].
-            eps: clamp the input to [eps, 1 - eps] first; without it, values outside give nan.
-
-        Returns:
-            The logits.
-
-        Example:
-            >>> torch.logit(torch.tensor([0.5, 0.75]))
-            tensor([0.0000, 1.0986])
-        """
+    def logit_(self, eps: builtins.float | None = None) -> Tensor:
+        """logit() in place."""
 
     def logsumexp(self, dim: builtins.int | Sequence[builtins.int], keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """The logarithm of the sum of exponentials, without overflow.
@@ -2400,9 +2879,54 @@ class Tensor:
         Gradient of b: none
         """
 
+    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Sequence[Tensor] | None = None) -> Any:
+        """Factor matrices into triangles: `torch.linalg.lu_factor` by its older name.
+
+        Args:
+            A: matrices.
+            pivot: exchange rows; must be true on the CPU.
+            get_infos: return the outcomes too, instead of raising.
+            out: where to put the results.
+
+        Returns:
+            ``(LU, pivots)``, and the outcomes if asked for.
+
+        Example:
+            >>> torch.lu(torch.eye(2))[1]
+            tensor([1, 2], dtype=torch.int32)
+        """
+
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Solve equations by LU factors: `torch.linalg.lu_solve` with the right-hand side first.
+
+        Args:
+            input: right-hand sides, as columns.
+            LU_data: the factors.
+            LU_pivots: which rows were exchanged.
+            out: where to put the result.
+
+        Returns:
+            The solutions.
+
+        Example:
+            >>> torch.lu_solve(torch.ones(2, 1), *torch.lu(2 * torch.eye(2)))
+            tensor([[0.5000],
+                    [0.5000]])
+        """
+
+    @property
+    def mH(self) -> Any:
+        """The conjugate transpose of the last two dimensions."""
+
     @property
     def mT(self) -> Tensor:
         """The last two dimensions swapped."""
+
+    def map2_(self, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
+        """Replace every element by what a function makes of it and the elements of two tensors."""
+
+    def map_(self, other: Tensor, callable: Callable[..., Any]) -> Tensor:
+        """Replace every element by what a function makes of it and the element of another tensor."""
 
     def masked_fill(self, mask: Tensor, value: object) -> Tensor:
         """A copy with a value where a mask is true.
@@ -2449,6 +2973,36 @@ class Tensor:
 
     def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The matrix product of the last two dimensions, other dimensions broadcast; vectors are treated as rows or columns."""
+
+    def matrix_exp(self) -> Tensor:
+        """Exponentials of matrices: another name of `torch.linalg.matrix_exp`.
+
+        Args:
+            input: square matrices.
+
+        Returns:
+            Matrices of the same shape.
+
+        Example:
+            >>> torch.matrix_exp(torch.zeros(1, 1))
+            tensor([[1.]])
+        """
+
+    def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """Powers of matrices: another name of `torch.linalg.matrix_power`.
+
+        Args:
+            input: square matrices.
+            n: the exponent.
+            out: where to put the result.
+
+        Returns:
+            The powers.
+
+        Example:
+            >>> torch.matrix_power(torch.tensor([[2.0]]), 3)
+            tensor([[8.]])
+        """
 
     @overload
     def max(self, *, out: Tensor | None = None) -> Tensor:
@@ -2594,7 +3148,7 @@ class Tensor:
         Gradient of b: g * a
         """
 
-    def multinomial(self, input: Tensor, num_samples: Any, replacement: Any = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    def multinomial(self, num_samples: Any, replacement: Any = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Indices drawn from each row, an index as often as its weight says.
 
         Args:
@@ -2609,14 +3163,14 @@ class Tensor:
             tensor([1, 1])
         """
 
-    def multiply(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def multiply(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a * b, where a and b are the operands, broadcast together.
 
         Gradient of a: g * b
         Gradient of b: g * a
         """
 
-    def multiply_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def multiply_(self, other: Tensor | Number) -> Tensor:
         """Elementwise a * b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: g * b
@@ -2625,6 +3179,12 @@ class Tensor:
 
     def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The product of a matrix and a vector."""
+
+    def mvlgamma(self, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """The logarithm of the multivariate gamma function of dimension p: that of pi^(p (p - 1) / 4) gamma(x) gamma(x - 1/2) ... gamma(x - (p - 1) / 2)."""
+
+    def mvlgamma_(self, p: builtins.int) -> Tensor:
+        """mvlgamma() in place."""
 
     def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Replaces NaN (by 0) and infinities (by the largest finite numbers)."""
@@ -2703,6 +3263,9 @@ class Tensor:
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """The part of a dimension from start on, `length` long."""
 
+    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+        """A copy of a range of positions; `narrow` gives a view of it."""
+
     @property
     def nbytes(self) -> builtins.int:
         """Bytes of all elements."""
@@ -2740,13 +3303,13 @@ class Tensor:
         Gradient of x: -g
         """
 
-    def negative(self, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def negative(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise -x, where x is the operand, broadcast together.
 
         Gradient of x: -g
         """
 
-    def negative_(self, input: Tensor) -> Tensor:
+    def negative_(self) -> Tensor:
         """Elementwise -x, in place, where x is the operand, broadcast together.
 
         Gradient of x: -g
@@ -2754,6 +3317,22 @@ class Tensor:
 
     def nelement(self) -> builtins.int:
         """The number of elements."""
+
+    def new(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Make a tensor of the dtype of this one, on its device, as its class's constructor does.
+
+        Args:
+            args: sizes, or one tensor, storage or sequence of data.
+            kwargs: `device`, of the same type as this tensor's.
+
+        Returns:
+            A new tensor; one of given sizes is not initialised. `new_empty` and `new_tensor` say
+            which of both is meant.
+
+        Example:
+            >>> torch.tensor([1, 2]).new([3.5, 4])
+            tensor([3, 4])
+        """
 
     def new_empty(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor whose elements are not set, by default with this tensor's dtype.
@@ -2873,6 +3452,24 @@ class Tensor:
                     [2]])
         """
 
+    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
+        """Return the indices of the first elements that are not zero, as many rows as asked for.
+
+        Args:
+            input: a tensor.
+            size: the number of rows.
+            fill_value: what rows hold for which there is no element.
+            out: where to put the result.
+
+        Returns:
+            A matrix of int64 with one column for each dimension.
+
+        Example:
+            >>> torch.nonzero_static(torch.tensor([0, 7]), size=2)
+            tensor([[ 1],
+                    [-1]])
+        """
+
     def norm(self, p: object | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, dtype: _dtype | None = None) -> Tensor:
         """See torch.norm."""
 
@@ -2889,14 +3486,14 @@ class Tensor:
             torch.Size([2])
         """
 
-    def not_equal(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def not_equal(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise a != b, where a and b are the operands, broadcast together.
 
         Gradient of a: none
         Gradient of b: none
         """
 
-    def not_equal_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def not_equal_(self, other: Tensor | Number) -> Tensor:
         """Elementwise a != b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: none
@@ -2917,6 +3514,42 @@ class Tensor:
             3
         """
 
+    def orgqr(self, input2: Tensor) -> Tensor:
+        """Products of reflectors: another name of `torch.linalg.householder_product`.
+
+        Args:
+            input: matrices with the reflectors below the diagonal.
+            input2: their scales.
+
+        Returns:
+            Matrices of the shape of `input`.
+
+        Example:
+            >>> torch.orgqr(*torch.geqrf(torch.tensor([[3.0], [4.0]])))
+            tensor([[-0.6000],
+                    [-0.8000]])
+        """
+
+    def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """Multiply matrices by the square unitary matrix that `geqrf` gave as reflectors.
+
+        Args:
+            input: matrices with the reflectors below the diagonal.
+            input2: their scales.
+            input3: the matrices to multiply.
+            left: multiply from the left.
+            transpose: multiply with the adjoint, which is the transpose if it is real.
+            out: where to put the result.
+
+        Returns:
+            Matrices of the shape of `input3`.
+
+        Example:
+            >>> a, tau = torch.geqrf(torch.tensor([[3.0], [4.0]]))
+            >>> torch.ormqr(a, tau, torch.tensor([[3.0], [4.0]]), transpose=True)[0]
+            tensor([-5.])
+        """
+
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The outer product of two vectors."""
 
@@ -2930,8 +3563,26 @@ class Tensor:
     def pin_memory(self, device: object | None = None) -> Tensor:
         """This tensor in page-locked memory, which a GPU copies from while the CPU goes on."""
 
+    def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
+        """Pseudoinverses: `torch.linalg.pinv` by its older name.
+
+        Args:
+            input: matrices.
+            rcond: singular values up to this part of the largest count as zero.
+
+        Returns:
+            The pseudoinverses.
+
+        Example:
+            >>> torch.pinverse(torch.tensor([[3.0], [4.0]]))
+            tensor([[0.1200, 0.1600]])
+        """
+
     def polygamma(self, n: builtins.int) -> Tensor:
         """The n-th derivative of digamma."""
+
+    def polygamma_(self, n: builtins.int) -> Tensor:
+        """`polygamma`, written into the tensor."""
 
     def positive(self) -> Tensor:
         """Return the tensor itself: what ``+input`` means.
@@ -2960,6 +3611,9 @@ class Tensor:
         Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
         Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
         """
+
+    def prelu(self, weight: Tensor) -> Tensor:
+        """The elements, those below zero times a weight, as nn.functional.prelu."""
 
     @overload
     def prod(self, *, dtype: _dtype | None = None) -> Tensor:
@@ -2993,6 +3647,22 @@ class Tensor:
 
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """put, in place."""
+
+    def qr(self, some: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
+        """Factor matrices into orthonormal columns and an upper triangle, as `torch.linalg.qr`.
+
+        Args:
+            input: matrices.
+            some: reduced factors; complete ones if false.
+            out: where to put the results.
+
+        Returns:
+            ``(Q, R)``.
+
+        Example:
+            >>> torch.qr(torch.tensor([[3.0], [4.0]])).R
+            tensor([[-5.]])
+        """
 
     def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear') -> Tensor:
         """Quantiles: the values below which the fractions `q` of the elements lie.
@@ -3040,6 +3710,10 @@ class Tensor:
 
     def ravel(self) -> Tensor:
         """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
+
+    @property
+    def real(self) -> Any:
+        """The real parts, over the same memory."""
 
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise 1 / x, where x is the operand, broadcast together.
@@ -3118,6 +3792,28 @@ class Tensor:
         Gradient of b: -g * floor_divide(a, b)
         """
 
+    def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
+        """Scale the slices along a dimension down to a norm, where theirs is larger.
+
+        Args:
+            input: a tensor of a floating dtype with at least two dimensions.
+            p: the order of the norm, above 0.
+            dim: the dimension that counts the slices.
+            maxnorm: the largest norm that a slice keeps.
+            out: where to put the result.
+
+        Returns:
+            A tensor of the shape of `input`.
+
+        Example:
+            >>> torch.renorm(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+            tensor([[0.6000, 0.8000],
+                    [0.3000, 0.4000]])
+        """
+
+    def renorm_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """`renorm`, written into the tensor."""
+
     def repeat(self, *args) -> Tensor:
         """Copies of the whole tensor along every dimension.
 
@@ -3167,6 +3863,12 @@ class Tensor:
     def resize_as_(self, the_template: Tensor, *, memory_format: object | None = None) -> Tensor:
         """Changes the shape to that of another tensor; new elements are undefined."""
 
+    def resolve_conj(self) -> Tensor:
+        """The tensor itself: conjugates are computed at once, never put off."""
+
+    def resolve_neg(self) -> Tensor:
+        """The tensor itself: negation is computed at once, never put off."""
+
     def retain_grad(self) -> None:
         """Makes a non-leaf tensor keep its gradient in .grad."""
 
@@ -3209,6 +3911,9 @@ class Tensor:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """round() in place."""
 
+    def row_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`row_indices` of a sparse tensor; a dense one has none."""
+
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise rsqrt(x), where x is the operand, broadcast together.
 
@@ -3221,7 +3926,7 @@ class Tensor:
         Gradient of x: -0.5 * g * y * y * y
         """
 
-    def rsub(self, other: Any, *, alpha: builtins.float = 1) -> Tensor:
+    def rsub(self, other: Any, *, alpha: builtins.complex = 1) -> Tensor:
         """Subtract the other way round: ``other - alpha * input``.
 
         Args:
@@ -3298,6 +4003,24 @@ class Tensor:
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
         """The slice at `index`, without that dimension."""
 
+    def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
+        """Copy a tensor, with other elements in the slice at one index.
+
+        Args:
+            input: a tensor of at least one dimension.
+            src: the elements, of the shape of ``input.select(dim, index)``.
+            dim: the dimension of the slice.
+            index: where the slice lies.
+
+        Returns:
+            A tensor of the shape and dtype of `input`.
+
+        Example:
+            >>> torch.select_scatter(torch.zeros(2, 2), torch.ones(2), 0, 1)
+            tensor([[0., 0.],
+                    [1., 1.]])
+        """
+
     def selu(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise 1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x)), where x is the operand, broadcast together.
 
@@ -3312,6 +4035,17 @@ class Tensor:
 
     def set_(self, source: Tensor) -> Tensor:
         """Makes this tensor show the memory of source."""
+
+    def sgn(self, *, out: Tensor | None = None) -> Tensor:
+        """Numbers of the same angle and magnitude one, zero for zero; the sign of real ones.
+
+        Example:
+            >>> torch.sgn(torch.tensor([3 + 4j, 0j]))
+            tensor([0.6000+0.8000j, 0.0000+0.0000j])
+        """
+
+    def sgn_(self) -> Tensor:
+        """sgn() in place."""
 
     @property
     def shape(self) -> Any:
@@ -3389,6 +4123,43 @@ class Tensor:
     def size(self, dim: builtins.int | None = None) -> Any:
         """The sizes, or the size of one dimension."""
 
+    def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1) -> Tensor:
+        """Copy a tensor, with other elements in a range of positions.
+
+        Args:
+            input: a tensor of at least one dimension.
+            src: the elements, of the shape of the slice.
+            dim: the dimension of the slice.
+            start: its first position; the beginning if left out.
+            end: the position behind it; the end if left out.
+            step: the distance of its positions.
+
+        Returns:
+            A tensor of the shape and dtype of `input`.
+
+        Example:
+            >>> torch.slice_scatter(torch.zeros(4), torch.ones(2), step=2, end=4)
+            tensor([1., 0., 1., 0.])
+        """
+
+    def slogdet(self, *, out: Sequence[Tensor] | None = None) -> Any:
+        """Return signs and logarithms of determinants: `torch.linalg.slogdet` by its older name.
+
+        Args:
+            input: square matrices.
+            out: where to put the results.
+
+        Returns:
+            ``(sign, logabsdet)``.
+
+        Example:
+            >>> torch.slogdet(torch.eye(2)).logabsdet
+            tensor(0.)
+        """
+
+    def smm(self, mat2: Tensor) -> Tensor:
+        """Return the product of a sparse matrix with this one: see `torch.smm`."""
+
     def softmax(self, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
         """Exponentials, scaled so that they add up to one along a dimension.
 
@@ -3416,6 +4187,18 @@ class Tensor:
         """
     @overload
     def sort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+
+    def sparse_dim(self) -> builtins.int:
+        """Return the number of sparse dimensions: none."""
+
+    def sparse_mask(self, mask: Tensor) -> Tensor:
+        """Return the elements at the places of a sparse tensor, as one."""
+
+    def sparse_resize_(self, *args: Any, **kwargs: Any) -> Any:
+        """`sparse_resize_` of a sparse tensor; a dense one has none."""
+
+    def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Any:
+        """`sparse_resize_and_clear_` of a sparse tensor; a dense one has none."""
 
     def split(self, split_size: object, dim: builtins.int = 0) -> tuple:
         """Parts of a given size, or of the sizes in a list, as views."""
@@ -3475,34 +4258,81 @@ class Tensor:
             tensor(2.)
         """
 
+    def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
+        """The short-time Fourier transform: that of overlapping frames of a signal.
+
+        Args:
+            input: a signal, or a batch of them.
+            n_fft: the length of a frame.
+            hop_length: the distance between frames; by default a quarter of n_fft.
+            win_length: the length of the window, which is put in the middle of the frame; by default
+                n_fft.
+            window: what frames are multiplied with; by default ones.
+            center: whether the signal is padded on both sides, so that frame t is centered at
+                t * hop_length.
+            pad_mode: with what, as of `torch.nn.functional.pad`.
+            normalized: whether the result is divided by the root of n_fft.
+            onesided: whether only the first half of each spectrum is returned: the others are its
+                conjugates. By default if signal and window are real.
+            return_complex: whether the result is complex. Of real signals it has to be said; False,
+                which is deprecated, gives real and imaginary parts in a last dimension.
+            align_to_window: without `center`, whether the first frame begins with the window, not with
+                the zeros around it.
+
+        Returns:
+            A tensor of shape ``(batch, frequencies, frames)``, without a batch where there was none.
+
+        Example:
+            >>> signal = torch.sin(torch.arange(16) * (torch.pi / 2))
+            >>> spectra = torch.stft(signal, 4, window=torch.hann_window(4), return_complex=True)
+            >>> spectra.shape, spectra.abs().mean(1)
+            (torch.Size([3, 17]), tensor([0.5294, 0.9412, 0.5294]))
+        """
+
+    def storage(self) -> Any:
+        """Return the memory under a tensor as elements of its dtype; `untyped_storage` has the bytes.
+
+        Example:
+            >>> torch.tensor([1.0, 2.0]).storage().tolist()
+            [1.0, 2.0]
+        """
+
     def storage_offset(self) -> builtins.int:
         """Where in its storage the first element lies."""
+
+    def storage_type(self) -> Any:
+        """Return the class of the storage of a tensor, such as `torch.FloatStorage`.
+
+        Example:
+            >>> torch.ones(2).storage_type()
+            <class 'torch.FloatStorage'>
+        """
 
     def stride(self, dim: builtins.int | None = None) -> Any:
         """The strides in elements, or the stride of one dimension."""
 
-    def sub(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+    def sub(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a - b, where a and b are the operands, broadcast together.
 
         Gradient of a: g
         Gradient of b: -g
         """
 
-    def sub_(self, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    def sub_(self, other: Tensor | Number, *, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a - b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: g
         Gradient of b: -g
         """
 
-    def subtract(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def subtract(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a - b, where a and b are the operands, broadcast together.
 
         Gradient of a: g
         Gradient of b: -g
         """
 
-    def subtract_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def subtract_(self, other: Tensor | Number, *, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a - b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: g
@@ -3536,8 +4366,28 @@ class Tensor:
             tensor([[2., 2., 2.]])
         """
 
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
+        """Singular values and vectors: `torch.linalg.svd` by its older name, with V in place of Vh.
+
+        Args:
+            input: matrices.
+            some: reduced matrices; complete ones if false.
+            compute_uv: without, U and V are zeros.
+            out: where to put the results.
+
+        Returns:
+            ``(U, S, V)``.
+
+        Example:
+            >>> torch.svd(torch.tensor([[3.0, 0.0], [0.0, -4.0]])).S
+            tensor([4., 3.])
+        """
+
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         """A view with two dimensions swapped."""
+
+    def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """`swapaxes`, in place."""
 
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """A view with two dimensions swapped."""
@@ -3634,6 +4484,33 @@ class Tensor:
     def to(self, *args, **kwargs) -> Tensor:
         """Another dtype or device: to(dtype), to(device), to(device, dtype), to(other)."""
 
+    def to_dense(self, dtype: Any = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
+        """Return the tensor itself, or in another dtype: it is dense already."""
+
+    def to_sparse(self, sparse_dim: builtins.int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: builtins.int | None = None) -> Tensor:
+        """Return the elements that are not zero as a sparse tensor.
+
+        Args:
+            sparse_dim: how many dimensions are sparse, from the first on; all if None.
+            layout: `torch.sparse_coo`, `torch.sparse_csr` or `torch.sparse_csc`; the first if None.
+            blocksize: refused.
+            dense_dim: how many dimensions are dense, the last ones.
+
+        Example:
+            >>> torch.tensor([[0, 3], [4, 0]]).to_sparse().indices()
+            tensor([[0, 1],
+                    [1, 0]])
+        """
+
+    def to_sparse_coo(self) -> Tensor:
+        """Return the elements that are not zero as a sparse tensor of layout sparse_coo."""
+
+    def to_sparse_csc(self, dense_dim: builtins.int | None = None) -> Tensor:
+        """Return the elements of a matrix that are not zero, column by column."""
+
+    def to_sparse_csr(self, dense_dim: builtins.int | None = None) -> Tensor:
+        """Return the elements of a matrix that are not zero, row by row."""
+
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a tensor without dimensions.
 
@@ -3676,6 +4553,25 @@ class Tensor:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """transpose() in place."""
 
+    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Sequence[Tensor] | None = None) -> Any:
+        """Solve ``A @ X = B`` for triangles: `torch.linalg.solve_triangular` by its older name.
+
+        Args:
+            input: right-hand sides, as columns.
+            A: square matrices, of which one triangle is read.
+            upper: which triangle.
+            transpose: solve with the transpose.
+            unitriangular: take the diagonal for ones.
+            out: where to put the results.
+
+        Returns:
+            ``(solution, cloned_coefficient)``.
+
+        Example:
+            >>> torch.triangular_solve(torch.tensor([[4.0]]), torch.tensor([[2.0]])).solution
+            tensor([[2.]])
+        """
+
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """The lower triangle of matrices, zero elsewhere.
 
@@ -3706,14 +4602,14 @@ class Tensor:
     def triu_(self, diagonal: builtins.int = 0) -> Tensor:
         """triu, in place."""
 
-    def true_divide(self, input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    def true_divide(self, other: Tensor | Number, *, out: Tensor | None = None, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
         """Elementwise a / b, where a and b are the operands, broadcast together.
 
         Gradient of a: g / b
         Gradient of b: -g * (a / b) / b
         """
 
-    def true_divide_(self, input: Tensor, other: Tensor | Number) -> Tensor:
+    def true_divide_(self, other: Tensor | Number, *, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
         """Elementwise a / b, in place, where a and b are the operands, broadcast together.
 
         Gradient of a: g / b
@@ -3792,6 +4688,15 @@ class Tensor:
             (tensor([1, 2, 1]), tensor([2, 3, 1]))
         """
 
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
+        """At most `chunks` parts of equal size."""
+
+    def unsafe_split(self, split_size: object, dim: builtins.int = 0) -> tuple:
+        """Parts of a given size, or of the sizes in a list, as views."""
+
+    def unsafe_split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple:
+        """Parts of a given size, or of the sizes in a list, as views."""
+
     def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Inserts a dimension of size one."""
 
@@ -3800,6 +4705,9 @@ class Tensor:
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes under the tensor, which its views share."""
+
+    def values(self, *args: Any, **kwargs: Any) -> Any:
+        """`values` of a sparse tensor; a dense one has none."""
 
     def var(self, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
         """The variance over all or some dimensions.
@@ -3816,11 +4724,11 @@ class Tensor:
         """
 
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The inner product of two vectors."""
+        """The inner product of two vectors, of which the first is conjugated."""
 
     def view(self, *shape: Any) -> Tensor:
-        """A view of another shape; -1 stands for what is left. Given a dtype of the same size, the same bytes as
-        elements of that dtype.
+        """A view of another shape; -1 stands for what is left. Given a dtype, the same bytes as elements of that
+        dtype: where they are larger or smaller, the last dimension is shorter or longer.
 
         Example:
             >>> torch.arange(6).view(2, -1)
@@ -3831,12 +4739,14 @@ class Tensor:
     def view_as(self, other: Tensor) -> Tensor:
         """A view with the shape of `other`."""
 
-    def vsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    def vsplit(self, *indices_or_sections: Any, indices: Sequence[builtins.int] | None = None, sections: builtins.int | None = None) -> tuple[Tensor, ...]:
         """Split into groups of rows: along the first dimension.
 
         Args:
             input: a tensor of at least two dimensions.
-            indices_or_sections: the number of equal parts, or the indices at which to cut.
+            *indices_or_sections: the number of equal parts, or the indices at which to cut.
+            indices: the indices, as a keyword.
+            sections: the number of parts, as a keyword.
 
         Returns:
             The parts, as views.
@@ -3869,7 +4779,21 @@ class Tensor:
 class UntypedStorage:
     """The bytes under a tensor."""
 
+    def __copy__(self) -> Any: ...
+
+    def __deepcopy__(self, memo: Any) -> Any: ...
+
+    def __getitem__(self, index: Any) -> Any: ...
+
+    def __init__(self, *args, **kwargs) -> None: ...
+
+    def __iter__(self) -> Any: ...
+
     def __len__(self) -> builtins.int: ...
+
+    def __repr__(self) -> str: ...
+
+    def __setitem__(self, index: Any, value: builtins.int) -> None: ...
 
     def _address(self) -> builtins.int:
         """The same, to read the bytes at once, or to write them for the first time."""
@@ -3879,6 +4803,19 @@ class UntypedStorage:
 
     def _is_same(self, other: UntypedStorage) -> builtins.bool:
         """Whether another object stands for the same bytes."""
+
+    def bfloat16(self, word: Any = 'BFloat16') -> Any: ...
+
+    def bool(self, word: Any = 'Bool') -> Any: ...
+
+    def byte(self, word: Any = 'Byte') -> Any: ...
+
+    def char(self, word: Any = 'Char') -> Any: ...
+
+    def clone(self) -> Any: ...
+
+    def copy_(self, source: Any, non_blocking: builtins.bool = False) -> UntypedStorage:
+        """Copy the bytes of another storage of the same size."""
 
     def cpu(self) -> UntypedStorage:
         """The bytes in memory of the CPU: these, or a copy."""
@@ -3893,18 +4830,55 @@ class UntypedStorage:
     def device(self) -> Any:
         """Where the bytes are."""
 
+    def double(self, word: Any = 'Double') -> Any: ...
+
+    def element_size(self) -> Any: ...
+
+    def fill_(self, value: builtins.int) -> UntypedStorage:
+        """Set every byte."""
+
+    def float(self, word: Any = 'Float') -> Any: ...
+
+    @staticmethod
+    def from_buffer(*args: Any, **kwargs: Any) -> Any: ...
+
+    def get_device(self) -> builtins.int | None:
+        """Return the number of the device; None for the CPU."""
+
+    def half(self, word: Any = 'Half') -> Any: ...
+
+    def int(self, word: Any = 'Int') -> Any: ...
+
     @property
     def is_cuda(self) -> builtins.bool:
         """Whether the bytes are on a GPU."""
 
+    def is_shared(self) -> Any: ...
+
+    def long(self, word: Any = 'Long') -> Any: ...
+
     def nbytes(self) -> builtins.int:
         """How many bytes there are."""
+
+    def new(self) -> Any: ...
+
+    def resize_(self, size: builtins.int) -> UntypedStorage:
+        """Refuse: what lies in a storage of another size is a new tensor here."""
+
+    def share_memory_(self) -> Any:
+        """Refuse: memory is not shared between processes."""
+
+    def short(self, word: Any = 'Short') -> Any: ...
 
     def size(self) -> builtins.int:
         """How many bytes there are."""
 
     def to(self, device: object, non_blocking: builtins.bool = False) -> UntypedStorage:
         """The bytes on a device: these, or a copy."""
+
+    def tolist(self) -> Any: ...
+
+    def untyped(self) -> Any: ...
 
 class _CodingPolicy:
     """How saved values are coded."""
@@ -4048,6 +5022,9 @@ class _Form:
     def release(self) -> None:
         """Lets go of the memory."""
 
+class _LinAlgError(RuntimeError):
+    """A matrix is singular, is not positive-definite, or its decomposition did not converge."""
+
 class _Profile:
     """Times and memory of the calls on one thread."""
 
@@ -4076,6 +5053,75 @@ class _Profile:
     @property
     def thread(self) -> builtins.int: ...
 
+class _SparseBase:
+    @property
+    def _version(self) -> builtins.int:
+        """How often the memory was written in place."""
+
+    @property
+    def device(self) -> Any:
+        """Where the memory lies."""
+
+    @property
+    def dtype(self) -> _dtype:
+        """The element type."""
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient, or None."""
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None: ...
+
+    @property
+    def grad_fn(self) -> Any:
+        """The tape entry that made this tensor, or None."""
+
+    @property
+    def is_cpu(self) -> Any:
+        """Whether the memory is the CPU's."""
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Whether the memory is on a GPU."""
+
+    @property
+    def is_leaf(self) -> builtins.bool:
+        """Whether no recorded op made this tensor."""
+
+    @property
+    def is_meta(self) -> builtins.bool:
+        """Whether there is no memory: a tensor on the meta device has a shape alone."""
+
+    @property
+    def is_quantized(self) -> builtins.bool:
+        """Always False."""
+
+    @property
+    def itemsize(self) -> builtins.int:
+        """Bytes per element."""
+
+    @property
+    def ndim(self) -> builtins.int:
+        """The number of dimensions."""
+
+    @property
+    def output_nr(self) -> Any:
+        """Which output of its grad_fn the tensor is."""
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """Whether gradients are wanted."""
+    @requires_grad.setter
+    def requires_grad(self, value: builtins.bool) -> None: ...
+
+    @property
+    def retains_grad(self) -> builtins.bool:
+        """Whether retain_grad() was called."""
+
+    @property
+    def shape(self) -> Any:
+        """The sizes, as a Size."""
+
 class _SteppedSweep:
     """A reverse sweep, one entry at a time; the graph stays."""
 
@@ -4102,10 +5148,13 @@ class _SteppedSweep:
 class _Trace:
     """A captured call of a function, made ready to run again."""
 
-    def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: _Environment) -> None: ...
+    def __init__(self, program: object, homes: Sequence[tuple[builtins.int, builtins.int, Tensor | None]], arena_bytes: builtins.int, watch: object, environment: _Environment, device: builtins.int = -1) -> None: ...
 
-    def add_group(self, begin: builtins.int, end: builtins.int, numel: builtins.int, tile: builtins.int, tile_bytes: builtins.int, inner: Sequence[tuple[builtins.int, builtins.int]]) -> None:
-        """Lets pointwise steps run tile by tile."""
+    def add_group(self, begin: builtins.int, end: builtins.int, rows: builtins.int, length: builtins.int, tile: builtins.int, together: builtins.int, tile_bytes: builtins.int, inner: Sequence[tuple[builtins.int, builtins.int]], cuts: Sequence[tuple[builtins.int, builtins.int, builtins.int, Sequence[builtins.int], Sequence[builtins.int], builtins.int] | None]) -> None:
+        """Lets steps run tile by tile."""
+
+    def capture(self, seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
+        """Captures the graphs of a trace on a CUDA device."""
 
     def ignore_gradients(self) -> None:
         """Lets tensors have a .grad or none: nothing looks at them."""
@@ -4228,8 +5277,17 @@ def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, st
 def _copy_unseen(to: Tensor, source: Tensor) -> None:
     """Copies elements between tensors of one dtype, shape and device; no version changes."""
 
+def _counting_order(numbers: Tensor, count: builtins.int) -> tuple[Tensor, Tensor]:
+    """Where each number would begin among the sorted ones, and the order that sorts them."""
+
 def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: builtins.int, ignore_index: builtins.int, label_smoothing: builtins.float) -> Tensor:
     """The negative log softmax of the true classes; `reduction` is 0 for none, 1 for the mean, 2 for the sum."""
+
+def _csr_mm(starts: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    """A matrix given by its rows times a dense one."""
+
+def _csr_sampled_mm(starts: Tensor, columns: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Of a @ b.mT, the elements at the places of a matrix given by its rows."""
 
 def _cuda_allocate(device: builtins.int, nbytes: builtins.int) -> builtins.int:
     """The address of fresh memory for the current stream."""
@@ -4302,6 +5360,9 @@ def _cuda_erase_stream(x: Tensor, stream: builtins.int) -> None:
 
 def _cuda_generator(device: builtins.int) -> Generator:
     """The default generator of a CUDA device."""
+
+def _cuda_generator_state(device: builtins.int) -> tuple[builtins.int, builtins.int]:
+    """Seed and offset of the default generator of a CUDA device."""
 
 def _cuda_held_calls() -> builtins.int:
     """How many calls wait for another one, or for somebody who asks for their result."""
@@ -4480,6 +5541,303 @@ def _exit_transform(transform: builtins.int) -> None:
 def _exit_vmap() -> None:
     """Ends the innermost vmap."""
 
+_fft: Any
+
+def _fft_fft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The Fourier transform along a dimension: sums of x[j] exp(-2 pi i j k / n).
+
+    Args:
+        input: real or complex numbers.
+        n: how many of them are transformed; of fewer the rest are zeros. By default all.
+        dim: the dimension.
+        norm: what the result is divided by: "backward" (the default), nothing; "ortho", the root of
+            n; "forward", n.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.fft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
+    """
+
+def _fft_fft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The Fourier transform along two dimensions.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.fft2(torch.eye(2))
+        tensor([[2.+0.j, 0.+0.j],
+                [0.+0.j, 2.+0.j]])
+    """
+
+def _fft_fftn(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The Fourier transform along several dimensions, by default all.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.fftn(torch.ones(2, 2))
+        tensor([[4.+0.j, 0.+0.j],
+                [0.+0.j, 0.+0.j]])
+    """
+
+def _fft_hfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The real Fourier transform of numbers of which only the first half is given.
+
+    The other numbers are the conjugates of these.
+
+    Args:
+        input: half of the numbers.
+        n: the length of the result: by default 2 * (size - 1), an even number.
+        dim: the dimension.
+        norm: as of `fft`.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.hfft(torch.tensor([2.5 + 0j, -0.5 - 0.5j, -0.5 + 0j]))
+        tensor([1., 2., 3., 4.])
+    """
+
+def _fft_hfft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The real Fourier transform, along two dimensions, of numbers of which only half along the last dimension is given.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.hfft2(torch.ones(2, 3)).shape
+        torch.Size([2, 4])
+    """
+
+def _fft_hfftn(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The real Fourier transform, along several dimensions, by default all, of numbers of which only half along the last dimension is given.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.hfftn(torch.ones(2, 2, 3)).shape
+        torch.Size([2, 2, 4])
+    """
+
+def _fft_ifft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of the Fourier transform along a dimension.
+
+    Args:
+        input: real or complex numbers.
+        n: how many of them are transformed; of fewer the rest are zeros. By default all.
+        dim: the dimension.
+        norm: what the result is divided by: "backward" (the default), n; "ortho", the root of n;
+            "forward", nothing.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.ifft(torch.tensor([10 + 0j, -2 + 2j, -2 + 0j, -2 - 2j]))
+        tensor([1.+0.j, 2.+0.j, 3.+0.j, 4.+0.j])
+    """
+
+def _fft_ifft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of the Fourier transform along two dimensions.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.ifft2(torch.eye(2) * 2)
+        tensor([[1.+0.j, 0.+0.j],
+                [0.+0.j, 1.+0.j]])
+    """
+
+def _fft_ifftn(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of the Fourier transform along several dimensions, by default all.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.ifftn(torch.ones(2, 2))
+        tensor([[1.+0.j, 0.+0.j],
+                [0.+0.j, 0.+0.j]])
+    """
+
+def _fft_ihfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The first half of the inverse Fourier transform of real numbers.
+
+    Args:
+        input: real numbers.
+        n: how many of them are transformed; of fewer the rest are zeros. By default all.
+        dim: the dimension, of size n // 2 + 1 in the result.
+        norm: as of `ifft`.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.ihfft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([ 2.5000+0.0000j, -0.5000-0.5000j, -0.5000+0.0000j])
+    """
+
+def _fft_ihfft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The first half, along the last dimension, of the inverse Fourier transform of real numbers along two dimensions.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.ihfft2(torch.ones(2, 4)).shape
+        torch.Size([2, 3])
+    """
+
+def _fft_ihfftn(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The first half, along the last dimension, of the inverse Fourier transform of real numbers along several dimensions, by default all.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.ihfftn(torch.ones(2, 2, 4)).shape
+        torch.Size([2, 2, 3])
+    """
+
+def _fft_irfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The real numbers of which the input is the first half of the Fourier transform.
+
+    The imaginary part of the first element is not read, nor for an even n that of the last one.
+
+    Args:
+        input: half a spectrum.
+        n: how many numbers come back: by default 2 * (size - 1), an even number.
+        dim: the dimension.
+        norm: as of `ifft`.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.irfft(torch.tensor([10 + 0j, -2 + 2j, -2 + 0j]))
+        tensor([1., 2., 3., 4.])
+    """
+
+def _fft_irfft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The real numbers of which the input is the first half, along the last dimension, of the transform along two dimensions.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.irfft2(torch.fft.rfft2(torch.ones(2, 2)))
+        tensor([[1., 1.],
+                [1., 1.]])
+    """
+
+def _fft_irfftn(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The real numbers of which the input is the first half, along the last dimension, of the transform along several dimensions, by default all.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.irfftn(torch.fft.rfftn(torch.ones(2, 3)), s=(2, 3)).shape
+        torch.Size([2, 3])
+    """
+
+def _fft_rfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The first half of the Fourier transform of real numbers.
+
+    The other elements are the conjugates of these.
+
+    Args:
+        input: real numbers.
+        n: how many of them are transformed; of fewer the rest are zeros. By default all.
+        dim: the dimension, of size n // 2 + 1 in the result.
+        norm: as of `fft`.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.rfft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j])
+    """
+
+def _fft_rfft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The first half, along the last dimension, of the Fourier transform of real numbers along two dimensions.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.rfft2(torch.ones(2, 4)).shape
+        torch.Size([2, 3])
+    """
+
+def _fft_rfftn(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The first half, along the last dimension, of the Fourier transform of real numbers along several dimensions, by default all.
+
+    Args:
+        input: the numbers.
+        s: how many of them are transformed along each dimension, of fewer the rest are zeros; -1 for
+            all. By default all.
+        dim: the dimensions.
+        norm: "backward", "ortho" or "forward", as in one dimension.
+        out: where to put the result.
+
+    Example:
+        >>> torch.fft.rfftn(torch.ones(2, 2, 4)).shape
+        torch.Size([2, 2, 3])
+    """
+
 def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtins.int:
     """The place of the first tensor that is not where its alias is; -1 if there is none."""
 
@@ -4492,8 +5850,13 @@ def _function_ops() -> dict:
 def _generator_state() -> tuple[builtins.int, builtins.int]:
     """Seed and offset of the default generator."""
 
+def _geqrf(arg: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
 def _get_default_device() -> Any:
     """The device of new tensors on this thread."""
+
+def _get_tracing_state() -> Any:
+    """Return something true while `torch.jit.trace` runs a function, else None."""
 
 def _gradient_edge(tensor: Tensor) -> tuple:
     """(node, output number) where the tensor's gradient flows to."""
@@ -4512,6 +5875,8 @@ def _in_usual_order(input: Tensor) -> Tensor:
 
 def _increment_version(tensor: Tensor) -> None:
     """Declares the tensor written to."""
+
+def _into_out(arg0: str, arg1: Tensor, arg2: Tensor, /) -> Tensor: ...
 
 def _is_batched_at(tensor: Tensor, vmap: builtins.int) -> builtins.bool:
     """Whether the tensor differs over the batch of a vmap."""
@@ -4534,6 +5899,8 @@ def _is_plain_graph(tensors: Sequence[Tensor], leaves: Sequence[Tensor]) -> buil
 def _is_profiling() -> builtins.bool:
     """Whether a profile is running on this thread."""
 
+def _is_recorded(arg: Tensor, /) -> builtins.bool: ...
+
 def _is_spent(x: Tensor) -> builtins.bool:
     """Whether the history of a tensor was swept and freed."""
 
@@ -4555,8 +5922,46 @@ def _leave_inference() -> builtins.bool:
 def _limit_dual_levels(limit: builtins.int) -> tuple[builtins.int, builtins.int]:
     """Puts levels from `limit` on out of sight; returns what _show_dual_levels() takes."""
 
+def _linalg_cholesky(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.bool, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_det(arg: Tensor, /) -> Tensor: ...
+
+def _linalg_eig(arg0: str, arg1: Tensor, arg2: builtins.bool, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_eigh(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.bool, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_householder_product(arg0: Tensor, arg1: Tensor, /) -> Tensor: ...
+
+def _linalg_inv(arg0: str, arg1: Tensor, arg2: builtins.bool, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_ldl_factor(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.bool, /) -> tuple[Tensor, Tensor, Tensor]: ...
+
+def _linalg_ldl_solve(arg0: Tensor, arg1: Tensor, arg2: Tensor, arg3: builtins.bool, /) -> Tensor: ...
+
+def _linalg_lstsq(arg0: Tensor, arg1: Tensor, arg2: str, arg3: builtins.float, arg4: builtins.bool, /) -> tuple[Tensor, Tensor, Tensor]: ...
+
+def _linalg_lu_factor(arg0: str, arg1: Tensor, arg2: builtins.bool, /) -> tuple[Tensor, Tensor, Tensor]: ...
+
+def _linalg_lu_solve(arg0: Tensor, arg1: Tensor, arg2: Tensor, arg3: builtins.bool, /) -> Tensor: ...
+
+def _linalg_matrix_exp(arg: Tensor, /) -> Tensor: ...
+
+def _linalg_pinv(arg0: Tensor, arg1: Tensor, arg2: Tensor, arg3: builtins.bool, /) -> Tensor: ...
+
+def _linalg_qr(arg0: str, arg1: Tensor, arg2: str, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_slogdet(arg: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_solve(arg0: str, arg1: Tensor, arg2: Tensor, arg3: builtins.bool, /) -> tuple[Tensor, Tensor]: ...
+
+def _linalg_solve_triangular(arg0: Tensor, arg1: Tensor, arg2: builtins.bool, arg3: builtins.bool, arg4: builtins.bool, /) -> Tensor: ...
+
+def _linalg_svd(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.bool, /) -> tuple[Tensor, Tensor, Tensor]: ...
+
 def _listen_to_sweeps(begin: object | None, entry: object | None) -> builtins.int:
     """Calls begin(roots, retain_graph) before every backward that is no part of another, and what it returns after it; entry(node) before every entry that runs. Returns what ends it."""
+
+def _lu_permutation(arg0: Tensor, arg1: builtins.int, arg2: builtins.bool, /) -> Tensor: ...
 
 def _make_dual(tensor: Tensor, tangent: Tensor, level: builtins.int) -> Tensor:
     """A view of the tensor that carries a tangent."""
@@ -4590,6 +5995,8 @@ def _optimizer_names() -> list:
 
 def _optimizer_step(which: builtins.int, params: object, state: object, group: object, found_inf: Tensor | None = None) -> builtins.bool:
     """Takes a step with a parameter group, which the device leaves out if a number is not zero; False where that is left to Python."""
+
+def _ormqr(arg0: Tensor, arg1: Tensor, arg2: Tensor, arg3: builtins.bool, arg4: builtins.bool, /) -> Tensor: ...
 
 def _packing_op() -> str:
     """What the tape calls the op whose value a pack hook is given; empty outside of one."""
@@ -4632,6 +6039,9 @@ def _reveal_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int, size: b
 
 def _rewind_generator(counters: builtins.int) -> None:
     """Sets the default generator back by as much as was drawn."""
+
+def _rows_of_part(rows: builtins.int, length: builtins.int) -> builtins.int:
+    """How many rows have sums of their own where a matrix is summed over its rows."""
 
 def _run_in_sweep(trace: _Trace, args: tuple) -> Any:
     """What a trace of a backward gives; None where it does not hold."""
@@ -4680,6 +6090,208 @@ def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
 
 def _show_dual_levels(levels: tuple[builtins.int, builtins.int]) -> None:
     """Makes those levels visible that were before."""
+
+def _sparse_detach(tensor: Tensor) -> Tensor:
+    """The same parts without history."""
+
+def _sparse_handle(parts: object, dtype: _dtype, shape: builtins.int | Sequence[builtins.int]) -> Any:
+    """A sparse tensor that holds these parts."""
+
+def _sparse_parts(tensor: Tensor) -> Any:
+    """What a sparse tensor holds."""
+
+def _sparse_register(cls: object, call: object, add: object, accumulate: object, to_dense: object) -> None:
+    """Takes the class of sparse tensors, and the functions for ops and gradients."""
+
+def _sparse_requires_grad(tensor: Tensor, value: builtins.bool) -> None:
+    """Changes whether gradients are wanted."""
+
+def _sparse_reshape(tensor: Tensor, shape: builtins.int | Sequence[builtins.int]) -> None:
+    """Gives a sparse tensor another shape, in place."""
+
+def _sparse_retain_grad(tensor: Tensor) -> None:
+    """Makes a sparse tensor keep its gradient."""
+
+def _sparse_wrote(op: str, tensor: Tensor) -> None:
+    """Declares the parts of a sparse tensor written to."""
+
+def _special_airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise airy_ai(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * airy_ai_prime(x)
+    """
+
+def _special_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise bessel_j0(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * bessel_j1(x)
+    """
+
+def _special_bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise bessel_j1(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * where(x == 0, 0.5, bessel_j0(x) - y / where(x == 0, 1, x))
+    """
+
+def _special_bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise bessel_y0(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * bessel_y1(x)
+    """
+
+def _special_bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise bessel_y1(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (bessel_y0(x) - y / x)
+    """
+
+def _special_chebyshev_polynomial_t(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise chebyshev_polynomial_t(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g * trunc(b) * gegenbauer(a, trunc(b) - 1, 1)
+    Gradient of b: none
+    """
+
+def _special_chebyshev_polynomial_u(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise gegenbauer(a, b, 1), where a and b are the operands, broadcast together.
+
+    Gradient of a: 2 * g * gegenbauer(a, trunc(b) - 1, 2)
+    Gradient of b: none
+    """
+
+def _special_chebyshev_polynomial_v(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise chebyshev_polynomial_v(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: 2 * g * (gegenbauer(a, trunc(b) - 1, 2) - gegenbauer(a, trunc(b) - 2, 2))
+    Gradient of b: none
+    """
+
+def _special_chebyshev_polynomial_w(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise chebyshev_polynomial_w(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: 2 * g * (gegenbauer(a, trunc(b) - 1, 2) + gegenbauer(a, trunc(b) - 2, 2))
+    Gradient of b: none
+    """
+
+def _special_entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(x > 0, -x * log(x), where(x == 0, 0, where(x < 0, log(0 * sign(x)), x))), where x is the operand, broadcast together.
+
+    Gradient of x: g * (-1 - log(x))
+    """
+
+def _special_erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise erfcx(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (2 * x * y - 1.1283791670955126)
+    """
+
+def _special_hermite_polynomial_h(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise hermite_polynomial_h(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: 2 * g * trunc(b) * hermite_polynomial_h(a, trunc(b) - 1)
+    Gradient of b: none
+    """
+
+def _special_hermite_polynomial_he(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise hermite_polynomial_he(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: g * trunc(b) * hermite_polynomial_he(a, trunc(b) - 1)
+    Gradient of b: none
+    """
+
+def _special_i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise i0e(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (i1e(x) - sign(x) * y)
+    """
+
+def _special_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise i1(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * where(x == 0, 0.5, i0(x) - y / where(x == 0, 1, x))
+    """
+
+def _special_i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise i1e(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * where(x == 0, 0.5, i0e(x) - y * (sign(x) + 1 / where(x == 0, 1, x)))
+    """
+
+def _special_laguerre_polynomial_l(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise laguerre(a, b, 0), where a and b are the operands, broadcast together.
+
+    Gradient of a: -g * laguerre(a, trunc(b) - 1, 1)
+    Gradient of b: none
+    """
+
+def _special_legendre_polynomial_p(input: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise gegenbauer(a, b, 0.5), where a and b are the operands, broadcast together.
+
+    Gradient of a: g * gegenbauer(a, trunc(b) - 1, 1.5)
+    Gradient of b: none
+    """
+
+def _special_log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise log_ndtr(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * 0.7978845608028654 / erfcx(-0.7071067811865476 * x)
+    """
+
+def _special_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise modified_bessel_k0(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * modified_bessel_k1(x)
+    """
+
+def _special_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise modified_bessel_k1(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * (modified_bessel_k0(x) + y / x)
+    """
+
+def _special_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise ndtr(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * normal_density(x)
+    """
+
+def _special_ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise ndtri(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * 2.5066282746310002 * exp(0.5 * y * y)
+    """
+
+def _special_scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise scaled_modified_bessel_k0(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (y - scaled_modified_bessel_k1(x))
+    """
+
+def _special_scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise scaled_modified_bessel_k1(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * (y - scaled_modified_bessel_k0(x) - y / x)
+    """
+
+def _special_spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise spherical_bessel_j0(x), where x is the operand, broadcast together.
+
+    Gradient of x: -g * spherical_bessel_j1(x)
+    """
+
+def _special_xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise where(b != b, b, where(a == 0, 0, a * log1p(b))), where a and b are the operands, broadcast together.
+
+    Gradient of a: where((a == 0) & (b <= -1), 0, g * log1p(b))
+    Gradient of b: g * a / (b + 1)
+    """
+
+def _special_zeta(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise zeta(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: -g * a * zeta(a + 1, b)
+    """
 
 def _stop_listening(listener: builtins.int) -> None:
     """Ends what _listen_to_sweeps() began."""
@@ -4783,14 +6395,14 @@ def acosh_(input: Tensor) -> Tensor:
     Gradient of x: g * rsqrt(x * x - 1)
     """
 
-def add(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+def add(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
     """Elementwise a + b, where a and b are the operands, broadcast together.
 
     Gradient of a: g
     Gradient of b: g
     """
 
-def addcdiv(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+def addcdiv(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1, *, out: Tensor | None = None) -> Tensor:
     """Elementwise a + value * (b / c), where a, b and c are the operands, broadcast together.
 
     Gradient of a: g
@@ -4798,7 +6410,7 @@ def addcdiv(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | 
     Gradient of c: -g * (value * (b / c) / c)
     """
 
-def addcmul(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number = 1, *, out: Tensor | None = None) -> Tensor:
+def addcmul(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1, *, out: Tensor | None = None) -> Tensor:
     """Elementwise a + value * (b * c), where a, b and c are the operands, broadcast together.
 
     Gradient of a: g
@@ -4806,10 +6418,10 @@ def addcmul(input: Tensor | Number, tensor1: Tensor | Number, tensor2: Tensor | 
     Gradient of c: g * (value * b)
     """
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
 
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
 
 def adjoint(input: Tensor) -> Tensor:
@@ -4859,6 +6471,14 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
     """
 @overload
 def amin(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The angles of complex numbers, in (-pi, pi]; of real ones 0 or pi.
+
+    Example:
+        >>> torch.angle(torch.tensor([1j, -1 + 0j]))
+        tensor([1.5708, 3.1416])
+    """
 
 @overload
 def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -5037,7 +6657,7 @@ def autocast_decrement_nesting() -> builtins.int:
 def autocast_increment_nesting() -> builtins.int:
     """Enters a block of autocast; returns how many this thread is in."""
 
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float = 1, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2), for batches."""
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
@@ -5181,8 +6801,19 @@ def clip(input: Tensor, min: object | None = None, max: object | None = None, *,
 def clone(input: Tensor, *, memory_format: object | None = None) -> Tensor:
     """A copy."""
 
-def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """Refused: complex dtypes are not implemented."""
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugates, computed at once; a real tensor itself.
+
+    Example:
+        >>> torch.conj(torch.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
+
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex conjugates: the same as conj()."""
+
+def conj_physical_(input: Tensor) -> Tensor:
+    """Conjugates in place."""
 
 def copysign(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise copysign(a, b), where a and b are the operands, broadcast together.
@@ -5656,6 +7287,13 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
                 [4, 3]])
     """
 
+def gcd(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise gcd(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
+    """
+
 def ge(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise a >= b, where a and b are the operands, broadcast together.
 
@@ -5764,7 +7402,41 @@ def hypot(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None 
     Gradient of b: g * (b / y)
     """
 
-def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float = 1, out: Tensor | None = None) -> Tensor:
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise i0(x), where x is the operand, broadcast together.
+
+    Gradient of x: g * i1(x)
+    """
+
+def i0_(input: Tensor) -> Tensor:
+    """Elementwise i0(x), in place, where x is the operand, broadcast together.
+
+    Gradient of x: g * i1(x)
+    """
+
+def igamma(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise igamma(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: g * gamma_density(a, b)
+    """
+
+def igammac(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise igammac(a, b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: -g * gamma_density(a, b)
+    """
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary parts of a complex tensor, over the same memory.
+
+    Example:
+        >>> torch.imag(torch.tensor([1 + 2j]))
+        tensor([2.])
+    """
+
+def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """A copy to whose slices along a dimension those of `source` are added.
 
     Args:
@@ -5857,11 +7529,17 @@ def is_autocast_enabled(device_type: str = 'cuda') -> builtins.bool:
 def is_complex(input: Tensor) -> builtins.bool:
     """Whether the dtype is a complex one."""
 
+def is_conj(input: Tensor) -> builtins.bool:
+    """Always False: conjugates are computed at once, never put off."""
+
 def is_floating_point(input: Tensor) -> builtins.bool:
     """Whether the dtype is a floating one."""
 
 def is_grad_enabled() -> builtins.bool:
     """Whether ops are recorded on this thread."""
+
+def is_neg(input: Tensor) -> builtins.bool:
+    """Always False: negation is computed at once, never put off."""
 
 def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
     """Whether both have the same shape."""
@@ -5910,6 +7588,13 @@ def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: bu
     Example:
         >>> torch.kthvalue(torch.tensor([3, 9, 5]), 2).values
         tensor(5)
+    """
+
+def lcm(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Elementwise abs(a / where(gcd(a, b) == 0, 1, gcd(a, b)) * b), where a and b are the operands, broadcast together.
+
+    Gradient of a: none
+    Gradient of b: none
     """
 
 def le(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -6092,6 +7777,12 @@ def logical_xor(input: Tensor | Number, other: Tensor | Number, *, out: Tensor |
     Gradient of a: none
     Gradient of b: none
     """
+
+def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of sigmoid; x is first brought between eps and 1 - eps."""
+
+def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
+    """logit() in place."""
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise minimum(x, 0) - log1p(exp(-abs(x))), where x is the operand, broadcast together.
@@ -6350,6 +8041,9 @@ def multinomial(input: Tensor, num_samples: Any, replacement: Any = False, *, ge
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
 
+def mvlgamma(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension p: that of pi^(p (p - 1) / 4) gamma(x) gamma(x - 1/2) ... gamma(x - (p - 1) / 2)."""
+
 def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Replaces NaN (by 0) and infinities (by the largest finite numbers)."""
 
@@ -6398,7 +8092,7 @@ def norm(input: Tensor, p: object | None = 'fro', dim: builtins.int | Sequence[b
     """The p-norm of the elements, over all or some dimensions.
 
     Args:
-        p: the order: a number, inf, -inf, or 'fro' for 2.
+        p: the order: a number, inf, -inf, 'fro' for 2, or 'nuc' for the sum of a matrix's singular values.
         dim: one dimension, several, or None for all.
         keepdim: whether reduced dimensions stay, with size one.
         dtype: what elements are converted to first.
@@ -6697,6 +8391,14 @@ def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dty
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
 
+def real(input: Tensor) -> Tensor:
+    """The real parts, over the same memory; a real tensor itself.
+
+    Example:
+        >>> torch.real(torch.tensor([1 + 2j]))
+        tensor([1.])
+    """
+
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise 1 / x, where x is the operand, broadcast together.
 
@@ -6763,6 +8465,12 @@ def reset_peak_memory_stats() -> None:
 
 def reshape(input: Tensor, shape: builtins.int | Sequence[builtins.int]) -> Tensor:
     """Another shape: a view where that is possible, else a copy."""
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugates are computed at once, never put off."""
+
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: negation is computed at once, never put off."""
 
 def result_type(*args) -> _dtype:
     """The dtype an op on these operands gives."""
@@ -6941,6 +8649,14 @@ def set_num_threads(num_threads: builtins.int) -> None:
 
 def set_rng_state(new_state: Tensor) -> None:
     """Sets the state that get_rng_state() gave."""
+
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Numbers of the same angle and magnitude one, zero for zero; the sign of real ones.
+
+    Example:
+        >>> torch.sgn(torch.tensor([3 + 4j, 0j]))
+        tensor([0.6000+0.8000j, 0.0000+0.0000j])
+    """
 
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise sigmoid(x), where x is the operand, broadcast together.
@@ -7164,7 +8880,7 @@ def std_mean(input: Tensor, dim: object | None = None, unbiased: object | None =
         (tensor(2.), tensor(3.))
     """
 
-def sub(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number = 1) -> Tensor:
+def sub(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
     """Elementwise a - b, where a and b are the operands, broadcast together.
 
     Gradient of a: g
@@ -7404,7 +9120,23 @@ def var_mean(input: Tensor, dim: object | None = None, unbiased: object | None =
     """
 
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inner product of two vectors."""
+    """The inner product of two vectors, of which the first is conjugated."""
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """Pairs of numbers in the last dimension as complex ones, over the same memory.
+
+    Example:
+        >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
+    """
+
+def view_as_real(input: Tensor) -> Tensor:
+    """Real and imaginary parts in a last dimension of two, over the same memory.
+
+    Example:
+        >>> torch.view_as_real(torch.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
 
 @overload
 def where(condition: Tensor, input: object, other: object, *, out: Tensor | None = None) -> Tensor:

@@ -35,9 +35,15 @@ from tapegrad._types import (
     device,
     finfo,
     iinfo,
+    jagged,
     layout,
     memory_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from tapegrad._version import __version__
@@ -50,11 +56,15 @@ if _path.exists(_OPENBLAS):
 
 from tapegrad import (
     __config__,
+    _internal_names,
+    _methods,
     _tensor,
+    _typed,
     autograd,
     func,
     nn,
     return_types,
+    storage,
     utils,
 )
 from tapegrad._aliases import *
@@ -66,8 +76,17 @@ from tapegrad._determinism import (
     use_deterministic_algorithms,
 )
 from tapegrad._devices import get_default_device, set_default_device
+from tapegrad._internal_names import (
+    _assert,
+    _log_softmax_backward_data,
+    _scaled_mm,
+    _shape_as_tensor,
+    _softmax_backward_data,
+    from_file,
+)
+from tapegrad._method_functions import *
 from tapegrad._names import *
-from tapegrad._ops import ops
+from tapegrad._ops import OpRegistry as _OpRegistry
 from tapegrad._precision import get_float32_matmul_precision, set_float32_matmul_precision
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
 from tapegrad.autograd import (
@@ -83,49 +102,134 @@ from tapegrad.func import vmap
 from tapegrad.nn.functional import (
     adaptive_avg_pool1d,
     avg_pool1d,
+    bilinear,
+    channel_shuffle,
     conv1d,
     conv2d,
     conv3d,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
+    cosine_similarity,
+    hardshrink,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    pairwise_distance,
+    pdist,
+    pixel_shuffle,
+    pixel_unshuffle,
+    prelu,
+    rms_norm,
+)
+from tapegrad.nn.functional._by_torch_order import (
+    alpha_dropout,
+    alpha_dropout_,
+    batch_norm,
+    dropout,
+    dropout_,
+    embedding,
+    feature_alpha_dropout,
+    feature_alpha_dropout_,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rrelu,
+    rrelu_,
+    threshold,
+    threshold_,
 )
 from tapegrad.nn.functional.convolutions import convolution
 
+_internal_names.install()
 _tensor.install()
+_methods.install()
 autograd.graph.install()
 
 newaxis = None
+ops = _OpRegistry()
 
 if _TYPE_CHECKING:
     from tapegrad import (
+        __future__,
         _dynamo,
+        _utils,
         accelerator,
         amp,
         backends,
         compiler,
         cpu,
         cuda,
+        distributed,
+        distributions,
+        fft,
+        futures,
+        fx,
+        hub,
+        jit,
+        linalg,
+        masked,
+        multiprocessing,
+        nested,
         onnx,
         optim,
         profiler,
         random,
         serialization,
+        signal,
+        sparse,
+        special,
         tape,
+        testing,
+        types,
         version,
     )
     from tapegrad.amp import autocast
     from tapegrad.compiler import compile
     from tapegrad.cuda import Event, Stream
+    from tapegrad.futures import Future
     from tapegrad.serialization import load, save
+    from tapegrad.sparse._construct import (
+        sparse_compressed_tensor,
+        sparse_coo_tensor,
+        sparse_csc_tensor,
+        sparse_csr_tensor,
+    )
+    from tapegrad.sparse._products import hspmm, smm
+    from tapegrad.sparse._products import mm as spmm
 else:
     _LATER = frozenset(
-        ("_dynamo", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "onnx", "optim",
-         "profiler", "random", "serialization", "tape", "version")
+        ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
+         "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
+         "masked", "multiprocessing", "nested", "onnx", "optim", "profiler", "random",
+         "serialization", "signal", "sparse", "special", "tape", "testing", "types", "version")
     )  # fmt: skip
+
+    _SAMPLING = {
+        "_dirichlet_grad": "dirichlet_grad",
+        "_sample_dirichlet": "sample_dirichlet",
+        "_standard_gamma": "standard_gamma",
+        "_standard_gamma_grad": "standard_gamma_grad",
+        "binomial": "binomial",
+    }
+
+    _PLACES = {
+        "Future": "tapegrad.futures",
+        "GradScaler": "tapegrad.amp",
+        "Storage": "tapegrad.storage",
+        "TypedStorage": "tapegrad.storage",
+        "fork": "tapegrad.jit",
+        "hspmm": "tapegrad.sparse._products",
+        "is_storage": "tapegrad.storage",
+        "set_default_tensor_type": "tapegrad._typed",
+        "smm": "tapegrad.sparse._products",
+        "sparse_compressed_tensor": "tapegrad.sparse._construct",
+        "sparse_coo_tensor": "tapegrad.sparse._construct",
+        "sparse_csc_tensor": "tapegrad.sparse._construct",
+        "sparse_csr_tensor": "tapegrad.sparse._construct",
+        "spmm": "tapegrad.sparse._products",
+        "wait": "tapegrad.jit",
+    }
 
     def __getattr__(name):
         """Load the parts that many programs do without when they are first asked for."""
@@ -139,6 +243,20 @@ else:
             return import_module("tapegrad.compiler").compile
         if name == "autocast":
             return import_module("tapegrad.amp").autocast
+        if name in _SAMPLING:
+            return getattr(import_module("tapegrad.distributions._sampling"), _SAMPLING[name])
         if name in _LATER:
             return import_module(f"tapegrad.{name}")
+        if name.startswith("_foreach_"):
+            return import_module("tapegrad._foreach").foreach(name.removeprefix("_foreach_"))
+        if name.endswith("_copy") or name == "empty_permuted":
+            copies = import_module("tapegrad._copies")
+            if name in copies.__all__:
+                return getattr(copies, name)
+        if name in _PLACES:
+            return getattr(import_module(_PLACES[name]), name)
+        if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
+            return _typed.tensor_type(name)
+        if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
+            return storage.storage_type(name)
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")

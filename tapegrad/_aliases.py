@@ -37,6 +37,9 @@ __all__ = [
     "swapdims",
     "trapz",
     "true_divide",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
 ]
 
 absolute = _C.abs
@@ -139,3 +142,10 @@ trapz = calculus.trapezoid
 true_divide = _C.div
 Tensor.true_divide = Tensor.div
 Tensor.true_divide_ = Tensor.div_
+
+unsafe_chunk = _C.chunk
+Tensor.unsafe_chunk = Tensor.chunk
+unsafe_split = _C.split
+Tensor.unsafe_split = Tensor.split
+unsafe_split_with_sizes = _C.split
+Tensor.unsafe_split_with_sizes = Tensor.split

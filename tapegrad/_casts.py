@@ -5,6 +5,7 @@ others by the decorator `casts`. Both are on one list, `cast_rules`.
 """
 
 import functools
+import importlib
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -42,6 +43,7 @@ def cast_rules() -> list[CastRule]:
         >>> [rule for rule in cast_rules() if rule.function == "linear"]
         [CastRule(function='linear', cpu='lower', cuda='lower')]
     """
+    importlib.import_module("tapegrad.linalg")  # whose functions have theirs once they are loaded
     known: dict[str, CastRule] = {}
     for rule in itertools.starmap(CastRule, _C._cast_rules()):
         if (rule.cpu, rule.cuda) == ("none", "none"):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tapegrad import _C
 
-__all__ = ["Derivative", "OpRecord", "ops", "ops_run_by", "runs"]
+__all__ = ["Derivative", "OpRecord", "OpRegistry", "ops", "ops_run_by", "runs"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -40,7 +40,8 @@ class OpRecord(NamedTuple):
             (a step of a derivative, an optimizer or a coding: where its own derivative is wanted,
             recorded ops run in its place), ``moves`` (from one device to another),
             ``host_numbers`` (numbers that it writes may be on the CPU, whatever device the rest is
-            on).
+            on), ``leading_dims`` (works matrix by matrix: dimensions in front of all operands are a
+            batch).
         devices: where it has a kernel.
         derivatives: what it records. Several functions may run one op, and record it under their
             own names.
@@ -74,6 +75,28 @@ def ops() -> list[OpRecord]:
         OpRecord(name, attributes, traits, devices, tuple(derivatives.get(name, ())))
         for name, attributes, traits, devices in _C._ops()
     ]
+
+
+class OpRegistry:
+    """`torch.ops`: called, the list of `ops`; its attributes are PyTorch's registries of ops.
+
+    Example:
+        >>> torch.ops.aten.add.Tensor(torch.tensor([1]), torch.tensor([2]))
+        tensor([3])
+    """
+
+    def __call__(self) -> list[OpRecord]:
+        """Return the record of every op, by name."""
+        return ops()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"torch.ops has no attribute {name!r}")
+        from tapegrad._op_namespaces import Namespace
+
+        namespace = Namespace(name)
+        setattr(self, name, namespace)
+        return namespace
 
 
 # ---- which op a function runs

@@ -7,6 +7,8 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._tensor_str import tensor_str
+from tapegrad._typed import legacy_tensor, new
+from tapegrad.storage import storage, tensor_storage_type
 
 __all__ = ["construct"]
 
@@ -16,20 +18,13 @@ def construct(cls: type, *args: Any, **kwargs: Any) -> Tensor:
 
     ``Tensor(2, 3)`` is uninitialised, ``Tensor([1, 2])`` holds the data as the default dtype.
     """
-    if cls is not Tensor:
-        data = args[0] if args and isinstance(args[0], Tensor) else construct(Tensor, *args)
-        return _C._make_subclass(cls, data, False)
-    if kwargs:
-        raise TypeError(f"Tensor() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    if not args:
-        return _C.empty(0)
-    if all(isinstance(arg, int) for arg in args):
-        return _C.empty(*args)
-    if len(args) > 1:
-        raise TypeError("Tensor(): expected ints, or one sequence of data")
-    if isinstance(args[0], Tensor):
-        return args[0].detach()
-    return _C.tensor(args[0], dtype=_C.get_default_dtype())
+    if cls is not Tensor and args and isinstance(args[0], Tensor):
+        data = args[0]
+    else:
+        data = legacy_tensor(
+            args, kwargs, _C.get_default_dtype(), _C._get_default_device(), any_dtype=True
+        )
+    return data if cls is Tensor else _C._make_subclass(cls, data, False)
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
@@ -49,7 +44,7 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _contains(self: Tensor, element: Any) -> bool:
-    if isinstance(element, (Tensor, int, float, bool)):
+    if isinstance(element, (Tensor, int, float, bool, complex)):
         return bool((self == element).any())
     raise RuntimeError(
         f"Tensor.__contains__: only supports Tensor or scalar, got {type(element).__name__}"
@@ -73,4 +68,7 @@ def install() -> None:
     Tensor.__reversed__ = _reversed
     Tensor.__dir__ = _dir
     Tensor._make_subclass = staticmethod(_C._make_subclass)
+    Tensor.new = new
+    Tensor.storage = storage
+    Tensor.storage_type = tensor_storage_type
     Tensor.__module__ = "tapegrad"

@@ -75,6 +75,8 @@ def set_printoptions(
     for name, value in given.items():
         if value is None:
             continue
+        if name in ("precision", "edgeitems") and not isinstance(value, int):
+            raise TypeError(f"set_printoptions: expected {name} to be an integer, got {value!r}")
         if not isinstance(value, (int, float)) or not value >= 0:
             raise ValueError(
                 f"set_printoptions: expected {name} to be a number >= 0, got {value!r}"
@@ -146,7 +148,10 @@ def _body(tensor: Any, indent: int) -> str:
         return "[...]"
     data = _gather(tensor) if summarise else tensor.tolist()
     numbers = list(_leaves(data))
-    write, width = _number_formatter(numbers, tensor.dtype.is_floating_point)
+    if tensor.is_complex():
+        write, width = _complex_formatter(numbers)
+    else:
+        write, width = _padded(*_number_formatter(numbers, tensor.dtype.is_floating_point))
     return _layout(data, tensor.dim(), indent, write, width)
 
 
@@ -189,6 +194,22 @@ def _number_formatter(
     return write, max(len(write(number)) for number in telling)
 
 
+def _padded(write: Callable[[Any], str], width: int) -> tuple[Callable[[Any], str], int]:
+    return lambda number: write(number).rjust(width), width
+
+
+def _complex_formatter(numbers: list[complex]) -> tuple[Callable[[Any], str], int]:
+    """Choose notations for the real and the imaginary parts, each by themselves."""
+    write_real, real_width = _padded(*_number_formatter([z.real for z in numbers], True))
+    write_imag, imag_width = _number_formatter([z.imag for z in numbers], True)
+
+    def write(number: complex) -> str:
+        imag = write_imag(number.imag)
+        return f"{write_real(number.real)}{'' if imag[0] == '-' else '+'}{imag}j"
+
+    return write, real_width + imag_width + 1
+
+
 def _float_notation(telling: list[float]) -> Callable[[float], str]:
     smallest = min(abs(number) for number in telling)
     largest = max(abs(number) for number in telling)
@@ -210,7 +231,7 @@ def _write_whole(number: float) -> str:
 
 def _layout(data: Any, dim: int, indent: int, write: Callable[[Any], str], width: int) -> str:
     if dim == 0:
-        return write(data).rjust(width)
+        return write(data)
     if dim == 1:
         return _layout_vector(data, indent, write, width)
     rows = [
@@ -220,7 +241,7 @@ def _layout(data: Any, dim: int, indent: int, write: Callable[[Any], str], width
 
 
 def _layout_vector(data: list[Any], indent: int, write: Callable[[Any], str], width: int) -> str:
-    items = [" ..." if item is ... else write(item).rjust(width) for item in data]
+    items = [" ..." if item is ... else write(item) for item in data]
     per_line = max(1, (_options["linewidth"] - indent) // (width + 2))
     lines = [", ".join(items[i : i + per_line]) for i in range(0, len(items), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
@@ -236,7 +257,9 @@ def _suffixes(tensor: Any) -> list[str]:
     if hidden or tensor.is_meta:
         suffixes.append(f"size={tuple(tensor.shape)}")
     # int64 and bool show in the elements; where there are none, the dtype must be printed.
-    evident = [_C.get_default_dtype()] if empty else [_C.get_default_dtype(), _C.int64, _C.bool]
+    default = _C.get_default_dtype()
+    default_complex = _C.complex128 if default is _C.float64 else _C.complex64
+    evident = [default] if empty else [default, default_complex, _C.int64, _C.bool]
     if tensor.dtype not in evident:
         suffixes.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:

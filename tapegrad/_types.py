@@ -1,6 +1,6 @@
 """Small public classes that carry no computation: `Size`, `device`, `layout`."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad import _C
 
@@ -124,7 +124,10 @@ class _Named:
 
 
 class layout(_Named):
-    """How a tensor's elements are laid out: always `strided`."""
+    """How a tensor's elements are laid out.
+
+    `strided`, one of the sparse layouts, or `jagged` in a nested tensor.
+    """
 
 
 class memory_format(_Named):
@@ -132,6 +135,12 @@ class memory_format(_Named):
 
 
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
+jagged = layout("jagged")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
@@ -141,15 +150,49 @@ channels_last_3d = memory_format("channels_last_3d")
 _C._register_types(Size, [device("cpu"), device("cuda"), device("meta")], strided)
 
 
-# Bits, then the bits of the significand and the largest exponent of each floating dtype.
-_FLOATS = {"float16": (16, 10, 15), "bfloat16": (16, 7, 127), "float32": (32, 23, 127),
-           "float64": (64, 52, 1023)}  # fmt: skip
-_INTEGERS = {"uint8": (8, False), "int8": (8, True), "int16": (16, True), "int32": (32, True),
-             "int64": (64, True)}  # fmt: skip
+class _Float(NamedTuple):
+    """A floating dtype: `eps` and `smallest` are exponents of two."""
+
+    bits: int
+    eps: int
+    smallest: int
+    max: float
+
+
+def _ieee(bits: int, significand: int, exponent: int) -> _Float:
+    """A dtype with infinities, by the bits of its significand and its largest exponent."""
+    most = (2.0 - 2.0**-significand) * 2.0**exponent
+    return _Float(bits, -significand, 1 - exponent, most)
+
+
+_FLOATS = {
+    "float16": _ieee(16, 10, 15),
+    "bfloat16": _ieee(16, 7, 127),
+    "float32": _ieee(32, 23, 127),
+    "float64": _ieee(64, 52, 1023),
+    "float8_e4m3fn": _Float(8, -3, -6, 448.0),
+    "float8_e5m2": _ieee(8, 2, 15),
+    "float8_e4m3fnuz": _Float(8, -3, -7, 240.0),
+    "float8_e5m2fnuz": _Float(8, -3, -15, 57344.0),  # its epsilon is an eighth in PyTorch
+    "float8_e8m0fnu": _Float(8, 0, -127, 2.0**127),
+}
+_INTEGERS = {
+    "uint8": (8, False),
+    "uint16": (16, False),
+    "uint32": (32, False),
+    "uint64": (64, False),
+    "int8": (8, True),
+    "int16": (16, True),
+    "int32": (32, True),
+    "int64": (64, True),
+}
+
+
+_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 class finfo:
-    """The limits of a floating dtype.
+    """The limits of a floating dtype, or of the parts of a complex one.
 
     Args:
         type: the dtype; the default dtype if left out.
@@ -161,15 +204,18 @@ class finfo:
 
     def __init__(self, type: Any = None) -> None:
         name = str(_C.get_default_dtype() if type is None else type).removeprefix("torch.")
+        name = _PARTS.get(name, name)
         if name not in _FLOATS:
             raise TypeError(f"torch.finfo() requires a floating point input type, got {name}")
-        self.bits, significand, exponent = _FLOATS[name]
+        known = _FLOATS[name]
+        self.bits = known.bits
         self.dtype = name
-        self.eps = 2.0**-significand
-        self.max = (2.0 - self.eps) * 2.0**exponent
-        self.min = -self.max
-        self.tiny = self.smallest_normal = 2.0 ** (1 - exponent)
-        self.resolution = 10.0 ** -int(significand * 0.30103)
+        self.eps = 2.0**known.eps
+        self.max = known.max
+        self.tiny = self.smallest_normal = 2.0**known.smallest
+        # One of them has no signs.
+        self.min = self.tiny if name == "float8_e8m0fnu" else -self.max
+        self.resolution = 10.0 ** -int(-known.eps * 0.30103)
 
     def __repr__(self) -> str:
         return (
@@ -200,4 +246,4 @@ class iinfo:
         self.min = -(2 ** (self.bits - 1)) if signed else 0
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

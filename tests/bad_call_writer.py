@@ -39,6 +39,8 @@ LEFT_ALONE = {
     "share_memory": "needs processes",
     "spectral_norm": "may be asked for any number of steps",
     "tape.revolve": "may be asked for any number of steps",
+    "_lowrank": "may be asked for any number of steps",
+    "lobpcg": "may be asked for any number of steps",
     "main": "is a command",
 }
 

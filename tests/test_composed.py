@@ -52,6 +52,12 @@ WITH_HOLES = holes(4, 5)
 A, B, C = values(3, 4), values(3, 4, seed=1), values(2, 3, 4, seed=2)
 V, W = values(5), values(4, seed=3)
 
+
+def flat_histogram(points, bins):
+    counts, edges = np.histogramdd(points, bins)
+    return [counts, *edges]
+
+
 # name, arguments, keyword arguments, wanted value
 CASES = [
     ("atleast_1d", (np.array(2.0),), {}, np.array([2.0])),
@@ -221,6 +227,44 @@ CASES = [
     ("is_nonzero", (np.array([0.0]),), {}, False),
     ("is_same_size", (A, B), {}, True),
     ("positive", (A,), {}, A),
+    ("select_scatter", (A, W, 0, 1), {}, np.stack([A[0], W, A[2]])),
+    ("select_scatter", (A, V[:3], -1, -1), {}, np.column_stack([A[:, :3], V[:3]])),
+    ("slice_scatter", (A, B[:2]), {"start": 1}, np.concatenate([A[:1], B[:2]])),
+    ("slice_scatter", (A, B[:, :2], 1, 2, 4), {}, np.column_stack([A[:, :2], B[:, :2]])),
+    ("diagonal_scatter", (np.ones((2, 2)), V[:2]), {}, np.array([[V[0], 1], [1, V[1]]])),
+    ("diagonal_scatter", (np.ones((2, 2)), V[:1], 1), {}, np.array([[1, V[0]], [1, 1]])),
+    (
+        "as_strided_scatter",
+        (np.ones((2, 2)), V[:2], (2,), (3,)),
+        {},
+        np.diag(V[:2]) + 1 - np.eye(2),
+    ),
+    ("histogram", (A, 5), {"range": (-1.0, 1.0)}, list(np.histogram(A, 5, (-1, 1)))),
+    ("histogramdd", (A, 2), {}, flat_histogram(A, 2)),
+    *[
+        (
+            "segment_reduce",
+            (A, name),
+            {"lengths": np.array([1, 2])},
+            np.stack([A[0], step(A[1:], axis=0)]),
+        )
+        for name, step in (
+            ("sum", np.sum),
+            ("mean", np.mean),
+            ("max", np.max),
+            ("min", np.min),
+            ("prod", np.prod),
+        )
+    ],
+    ("unravel_index", (np.array([7, 1]), (3, 4)), {}, list(np.unravel_index([7, 1], (3, 4)))),
+    ("nonzero_static", (np.array([0, 7]),), {"size": 2}, np.array([[1], [-1]])),
+    ("fill", (A, 2.5), {}, np.full((3, 4), 2.5)),
+    ("can_cast", (torch.float32, torch.float64), {}, True),
+    ("can_cast", (torch.float32, torch.int64), {}, False),
+    ("typename", (A,), {}, "torch.DoubleTensor"),
+    ("isreal", (A,), {}, np.ones((3, 4), bool)),
+    ("complex", (A, B), {}, A + 1j * B),
+    ("polar", (A, np.zeros((3, 4))), {}, A + 0j),
 ]
 
 
@@ -266,7 +310,9 @@ SMOOTH = {
     "cross",
     "cumulative_trapezoid",
     "diag_embed",
+    "as_strided_scatter",
     "diagonal",
+    "diagonal_scatter",
     "diff",
     "dist",
     "hsplit",
@@ -280,6 +326,9 @@ SMOOTH = {
     "nansum",
     "quantile",
     "rot90",
+    "segment_reduce",
+    "select_scatter",
+    "slice_scatter",
     "std_mean",
     "tensordot",
     "tensor_split",
@@ -622,3 +671,23 @@ def test_isin_of_a_number_takes_the_dtype_of_the_elements():
     assert not torch.isin(torch.tensor([0.1], dtype=torch.float16), 0.1, invert=True).item()
     with pytest.raises(RuntimeError):
         torch.isin(torch.tensor([True]), True)
+
+
+def test_older_names_of_linear_algebra():
+    """Their relatives in torch.linalg have rows, and linalg/ compares these with PyTorch."""
+    a = torch.from_numpy(values(4, 4)) + 4 * torch.eye(4, dtype=torch.float64)
+    b = torch.from_numpy(values(4, 2))
+    factors, pivots = torch.lu(a)
+    p, low, up = torch.lu_unpack(factors, pivots)
+    assert torch.allclose(p @ low @ up, a)
+    assert torch.allclose(a @ torch.lu_solve(b, factors, pivots), b)
+    assert torch.allclose(a.triu() @ torch.triangular_solve(b, a).solution, b)
+    reflectors, tau = torch.geqrf(a)
+    r = reflectors.triu()
+    assert torch.allclose(torch.ormqr(reflectors, tau, r), a)
+    assert torch.allclose(torch.matrix_power(a, 3), a @ a @ a)
+    assert torch.svd_lowrank(a, q=2)[1].shape == (2,)
+    assert torch.pca_lowrank(a, q=2)[1].shape == (2,)
+    assert torch.lobpcg(torch.eye(6), 2)[1].shape == (6, 2)
+    with pytest.raises(RuntimeError, match="eigh"):
+        torch.symeig(a)

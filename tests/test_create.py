@@ -141,19 +141,6 @@ def test_tensor_refuses(data, options, error, text):
         torch.tensor(data, **options)
 
 
-@pytest.mark.skipif(IS_TORCH, reason="PyTorch has complex dtypes")
-def test_complex_is_refused():
-    for make in (
-        lambda: torch.tensor(1j),
-        lambda: torch.tensor([1.0, 1j]),
-        lambda: torch.tensor(np.array([1j])),
-        lambda: torch.zeros(2, dtype=torch.complex64),
-        lambda: torch.complex(torch.ones(2), torch.ones(2)),
-    ):
-        with pytest.raises(NotImplementedError, match="complex"):
-            make()
-
-
 def test_a_list_that_changes_while_it_is_read():
     """Reading an element may run Python code; shrinking the list there must not crash."""
     data = [1.0, None, 3.0]

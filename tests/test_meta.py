@@ -10,7 +10,7 @@ import threading
 import pytest
 from cases import each_op
 from library import IS_SANITIZED, IS_TORCH, torch
-from op_db.row import lift, results, walk
+from op_db.row import Value, lift, lift_value, results, walk
 from op_db.sampler import draw
 
 if IS_TORCH:
@@ -33,16 +33,16 @@ DATA_DEPENDENT = {
 NO_DATA = "elements of a tensor on the meta device were asked for"
 
 
-def moved(tree, device):
+def moved(sample, device):
     """Return a sample's arguments on a device, with gradients wanted where they can be."""
 
     def visit(leaf):
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        copy = leaf.detach().to(device)
-        return copy.requires_grad_() if copy.is_floating_point() else copy
+        if not isinstance(leaf, Value):
+            return lift(leaf)
+        copy = lift_value(leaf).to(device)
+        return copy.requires_grad_(leaf.differentiable and copy.is_floating_point())
 
-    return walk(tree, visit)
+    return walk((sample.args, sample.kwargs), visit)
 
 
 def seen(answer):
@@ -74,7 +74,7 @@ def gradients(op, answer, tree):
 def outcome(op, sample, device):
     """Return what can be seen of a call and of its gradients, or the type of its error."""
     torch.manual_seed(0)
-    args, kwargs = moved(lift((sample.args, sample.kwargs)), device)
+    args, kwargs = moved(sample, device)
     try:
         answer = op.function()(*args, **kwargs)
         return seen(answer), gradients(op, answer, (args, kwargs))

@@ -1,11 +1,15 @@
 """The records of ops: complete, and true of every call that the op database makes."""
 
+import functools
 import itertools
+import operator
+import re
+from pathlib import Path
 
 import pytest
 from cases import each_op
 from library import IS_TORCH, torch
-from op_db.row import lift, results, walk
+from op_db.row import Value, lift, lift_value, results, walk
 from op_db.sampler import draw
 
 if IS_TORCH:
@@ -88,21 +92,23 @@ def test_values_that_an_entry_may_save_are_none_where_it_did_not():
         node._saved_vec  # noqa: B018
 
 
-def trained(tree):
-    """Require gradients of all floating-point tensors among a sample's arguments."""
+def trained(sample):
+    """Lift a sample, requiring gradients of all tensors by which there are some."""
 
     def visit(leaf):
-        floating = isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-        return leaf.requires_grad_() if floating else leaf
+        if not isinstance(leaf, Value):
+            return lift(leaf)
+        tensor = lift_value(leaf)
+        return tensor.requires_grad_(leaf.differentiable and tensor.is_floating_point())
 
-    return walk(tree, visit)
+    return walk((sample.args, sample.kwargs), visit)
 
 
 @each_op("test_calls_fit_the_names_of_attributes")
 def test_calls_fit_the_names_of_attributes(op):
     """A program refuses a call with more or fewer attributes than its record names."""
     sample = draw(op, op.dtypes[0])[0]
-    args, kwargs = trained(lift((sample.args, sample.kwargs)))
+    args, kwargs = trained(sample)
     program = _C.Program()
     with program:
         found = results(op.function()(*args, **kwargs))
@@ -117,7 +123,7 @@ def test_calls_fit_the_names_of_attributes(op):
 def test_entries_know_the_ops_that_ran(op):
     """Each entry's op is among the calls; what it saved has names."""
     sample = draw(op, op.dtypes[0])[0]
-    args, kwargs = trained(lift((sample.args, sample.kwargs)))
+    args, kwargs = trained(sample)
     program = _C.Program()
     with program:
         found = results(op.function()(*args, **kwargs))
@@ -172,3 +178,16 @@ def test_what_is_looked_at_on_the_host_is_known(op):
     for before, name in itertools.pairwise(steps):
         if name == "read" and before in RECORDS:
             assert "host_read" in RECORDS[before].traits, before
+
+
+def test_no_two_flags_share_a_bit():
+    """Of an enumeration of flags; two branches once took the same one, and `abs` lost its name."""
+    root = Path(__file__).parents[1]
+    for file, enum in (("spec/pointwise.h", "Deviation"), ("core/op.h", "OpTrait")):
+        text = (root / "csrc" / file).read_text()
+        body = re.search(rf"enum {enum} : \w+ {{(.*?)\n}};", text, re.S).group(1)
+        shifts = re.findall(r"^ +k\w+ = 1u? << (\d+)", body, re.M)
+        powers = re.findall(r"^ +k\w+ = (\d+)\b(?! <<)", body, re.M)
+        bits = [1 << int(shift) for shift in shifts] + [int(power) for power in powers]
+        assert len(bits) > 5
+        assert sum(bits) == functools.reduce(operator.or_, bits), enum

@@ -268,7 +268,7 @@ def numbers_accepted(op):
 
 
 # An op composed of others may refuse in the name of one of them; subscripts have their own names.
-OPERATIONS = {"index", "slice", "assignment", "device"} | {
+OPERATIONS = {"index", "slice", "assignment", "device", "svd"} | {
     name.rsplit(".", maxsplit=1)[-1].rstrip("_")
     for op in OPS
     for name in (op.path, op.name, op.method)
@@ -295,6 +295,6 @@ def test_bad_call(op, bad):
     message = str(caught.value)
     assert re.search(bad.text, message, re.IGNORECASE), f"{op.name}{bad.sample} says: {message}"
     if not (IS_TORCH or isinstance(caught.value, AttributeError)):
-        opening = re.match(r"(\w+)(\(\))?:? ", message)
+        opening = re.match(r"(?:torch\.)?(?:linalg\.)?(\w+)(\(\))?:? ", message)
         known = opening and opening.group(1).rstrip("_") in OPERATIONS
         assert known, f"{op.name}: an error opens with an operation: {message}"

@@ -48,7 +48,7 @@ UNARY = (
     *("exp", "exp2", "expm1", "floor", "frac", "isneginf", "isposinf", "lgamma", "log", "log10"),
     *("log1p", "log2", "logical_not", "nan_to_num", "neg", "rad2deg", "reciprocal", "round"),
     *("rsqrt", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "sqrt", "square", "tan"),
-    *("tanh", "trunc"),
+    *("tanh", "trunc", "logit", "i0"),
 )
 BINARY = (
     *("add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "atan2", "maximum"),

@@ -153,15 +153,16 @@ def test_options_can_be_read_and_scoped():
 
 @pytest.mark.skipif(IS_TORCH, reason="PyTorch fails later, when it prints")
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error", "message"),
     [
-        ({"profile": "tiny"}, "expected profile to be one of .* got 'tiny'"),
-        ({"precision": -1}, "expected precision to be a number >= 0, got -1"),
-        ({"edgeitems": "many"}, "expected edgeitems to be a number >= 0, got 'many'"),
+        ({"profile": "tiny"}, ValueError, "expected profile to be one of .* got 'tiny'"),
+        ({"precision": -1}, ValueError, "expected precision to be a number >= 0, got -1"),
+        ({"threshold": "many"}, ValueError, "expected threshold to be a number >= 0, got 'many'"),
+        ({"edgeitems": "many"}, TypeError, "expected edgeitems to be an integer, got 'many'"),
     ],
 )
-def test_bad_options_change_nothing(options, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_options_change_nothing(options, error, message):
+    with pytest.raises(error, match=message):
         set_printoptions(linewidth=10, **options)
     assert get_printoptions()["linewidth"] == 80
 
@@ -218,3 +219,10 @@ def test_same_text_as_pytorch(seed):
             assert repr(ours) == wanted, f"{options} {shape} {dtype}"
         finally:
             reference.set_printoptions(profile="default")
+
+
+@pytest.mark.skipif(IS_TORCH, reason="PyTorch fails later, when a tensor is printed")
+@pytest.mark.parametrize("name", ["precision", "edgeitems"])
+def test_numbers_of_digits_and_items_are_integers(name):
+    with pytest.raises(TypeError, match=f"expected {name} to be an integer, got 0.5"):
+        set_printoptions(**{name: 0.5})

@@ -186,6 +186,10 @@ def test_an_installed_package_does_not_load_it():
     program = "import sys, tapegrad; print('tapegrad._source_tree' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(BUILT.parent)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=BUILT, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        cwd=BUILT.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert (done.stdout, done.stderr) == ("False\n", "")

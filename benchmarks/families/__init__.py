@@ -8,7 +8,9 @@ from typing import Any
 from benchmarks.case import Benchmark
 from benchmarks.families import (
     compiled,
+    fourier,
     indexing,
+    linalg,
     matmul,
     models,
     optimizer,
@@ -17,6 +19,7 @@ from benchmarks.families import (
     process,
     reductions,
     small,
+    sparse,
     tape,
 )
 
@@ -29,7 +32,10 @@ FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
     "pointwise": pointwise.cases,
     "reductions": reductions.cases,
     "matmul": matmul.cases,
+    "linalg": linalg.cases,
+    "fourier": fourier.cases,
     "indexing": indexing.cases,
+    "sparse": sparse.cases,
     "pooling": pooling.cases,
     "optimizer": optimizer.cases,
     "models": models.cases,

@@ -51,6 +51,8 @@ _INTEGER = {
     "bitwise_not": 1 << 16,
     "bitwise_left_shift": 8,
     "bitwise_right_shift": 8,
+    "gcd": 1 << 16,
+    "lcm": 1 << 16,
 }
 
 # Spellings of what is not `name(inputs...)`; `f` is what `find(name)` gives where it is used.

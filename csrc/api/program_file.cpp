@@ -20,7 +20,7 @@ constexpr size_t kDigest = 32;
 tapegrad::DType dtype_named(const std::string& text) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<tapegrad::DType>(i);
-    if (text == tapegrad::name(dtype) && !is_complex(dtype)) return dtype;
+    if (text == tapegrad::name(dtype) && !is_limited(dtype)) return dtype;
   }
   fail<ValueError>("there is no dtype '", text, "'");
 }

@@ -27,7 +27,15 @@ Tensor wrapped_number(Scalar number) {
   return tensor;
 }
 
+Tensor wrapped_complex(Complex<double> number) {
+  Tensor tensor(TensorImpl::empty(DType::Complex128, {}, 1, Device{}));
+  *static_cast<Complex<double>*>(tensor->address()) = number;
+  tensor->set_wrapped_number(true);
+  return tensor;
+}
+
 Scalar number_of(const TensorImpl& wrapped) {
+  if (is_complex(wrapped.dtype())) fail_unsupported_dtype("number", wrapped.dtype());
   const void* number = wrapped.address();
   switch (wrapped.dtype()) {
     case DType::Float64:

@@ -16,8 +16,12 @@ namespace tapegrad {
 
 // A 0-d tensor made of a Python number, weak in promotion: a literal of the calls that it takes part in.
 Tensor wrapped_number(Scalar number);
-inline bool is_literal(const TensorImpl& x) { return x.is_wrapped_number() && x.dim() == 0; }
-// The number such a tensor was made of.
+// The same of a complex number, which is too long for a literal: calls hold its tensor.
+Tensor wrapped_complex(Complex<double> number);
+inline bool is_literal(const TensorImpl& x) {
+  return x.is_wrapped_number() && x.dim() == 0 && !is_complex(x.dtype());
+}
+// The number such a tensor was made of, which is not complex.
 Scalar number_of(const TensorImpl& wrapped);
 inline Scalar number_of(const Tensor& wrapped) { return number_of(*wrapped.impl()); }
 

@@ -16,10 +16,22 @@ constexpr bool is_signed_integer(DType dtype) {
   return is_integral(dtype, false) && dtype != DType::UInt8;
 }
 
+// Of two that differ, one of them bare: wide unsigned integers give way to floats, and that is all.
+DType promote_bare(DType a, DType b) {
+  const DType other = is_wide_unsigned(a) ? b : a;
+  if ((is_wide_unsigned(a) || is_wide_unsigned(b)) && is_floating(other) && !is_bare(other))
+    return other;
+  const bool float8 = is_float8(a) || is_float8(b);
+  fail("Promotion for ", float8 ? "Float8 Types" : "uint16, uint32, uint64 types",
+       " is not supported, attempted to promote ", name(a), " and ", name(b));
+}
+
 }  // namespace
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
+  if (is_bare(a) || is_bare(b)) [[unlikely]]
+    return promote_bare(a, b);
   if (category(a) < category(b)) std::swap(a, b);  // a is of the higher category
   if (is_complex(a)) {
     bool wide = a == DType::Complex128 || b == DType::Float64 || b == DType::Complex128;
@@ -39,7 +51,7 @@ DType promote_types(DType a, DType b) {
 DType default_dtype() { return default_dtype_value; }
 
 void set_default_dtype(DType dtype) {
-  TAPEGRAD_CHECK_AS(TypeError, is_floating(dtype),
+  TAPEGRAD_CHECK_AS(TypeError, is_floating(dtype) && !is_bare(dtype),
                     "set_default_dtype: only floating-point types are supported as the default "
                     "type, got ",
                     name(dtype));

@@ -39,6 +39,9 @@ struct NotImplementedError : Error {
 struct OutOfMemoryError : Error {
   using Error::Error;
 };
+struct LinAlgError : Error {  // torch.linalg.LinAlgError
+  using Error::Error;
+};
 
 // The parts of a text. Numbers read as printf's %d and %g write them in the C locale.
 void append(std::string& text, long long number);

@@ -55,5 +55,9 @@ class Reasons {
 
 // Calls with operands on other devices than the CPU leave the shortest way, too, and meet the back end's.
 inline constexpr uint32_t kOtherDevice = uint32_t{1} << 31 | bit(Interceptor::Merge);
+// So do all calls once there has been a complex tensor, or one of a bare dtype: only ops that say so take those
+// (core/op.cpp).
+inline constexpr uint32_t kLimitedTensors = uint32_t{1} << 30;
+inline bool limited_tensors_exist() { return intercepted_everywhere & kLimitedTensors; }
 
 }  // namespace tapegrad

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/error.h"
+#include "core/sparse.h"
 
 namespace tapegrad {
 
@@ -37,9 +38,33 @@ void check_devices(const OpCall& call) {
     if (input->device() != device && !is_number(*input)) fail_devices(call);
 }
 
+// What does not know complex numbers, or a bare dtype, must not take them for others.
+void check_limited(const OpCall& call) {
+  auto check = [&](const TensorImpl& x) {
+    if (!is_limited(x.dtype())) return;
+    const uint16_t wanted = is_complex(x.dtype()) ? kComplex : kBare;
+    if (!(call.op.traits & wanted)) fail_unsupported_dtype(call.op.name, x.dtype());
+    check_device_dtype(call.op.name, x.dtype(), x.device());
+  };
+  for (const TensorImpl* input : call.inputs) check(*input);
+  for (const TensorImpl* output : call.outputs) check(*output);
+}
+
+void check_sparse(const OpCall& call) {
+  auto check = [&](const TensorImpl& x) {
+    if (is_sparse(x))
+      fail<NotImplementedError>(call.op.name,
+                                ": sparse tensors are not supported; call .to_dense() first");
+  };
+  for (const TensorImpl* input : call.inputs) check(*input);
+  for (const TensorImpl* output : call.outputs) check(*output);
+}
+
 // The kernel of the device that the operands are on.
 Kernel kernel_for(const OpCall& call) {
   Device device = call.out().device();
+  if (limited_tensors_exist()) check_limited(call);
+  if (sparse_tensors) check_sparse(call);
   if (call.op.traits & kMoves) device = kernel_device(call.op, call.in(0).device(), device);
   else {
     check_devices(call);

@@ -58,6 +58,16 @@ enum OpTrait : uint16_t {
   kMoves = 256,
   // Numbers that it writes, outputs of no dimensions, may be on the CPU, whatever device the others are on.
   kHostNumbers = 512,
+  // Works matrix by matrix: dimensions in front of those of every operand are a batch, over which an
+  // input of size one is repeated.
+  kLeadingDims = 1024,
+  // Takes complex numbers. All other ops refuse them.
+  kComplex = 2048,
+  // The same of an op that is a complex function whose derivative, as its entry computes it, is that of a
+  // real one: see Note [Gradients of complex functions] in ops/complex.h.
+  kHolomorphic = 4096 | kComplex,
+  // Takes bare dtypes (core/dtype.h). All other ops refuse them.
+  kBare = 8192,
 };
 
 // The record of an op: what the system may ask of it below autograd.

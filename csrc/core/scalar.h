@@ -33,6 +33,7 @@ class Scalar {
   constexpr T as() const {
     if constexpr (std::is_same_v<T, bool>) return as_bool();
     else if constexpr (std::is_integral_v<T>) return static_cast<T>(as_int());
+    else if constexpr (std::is_same_v<T, Complex<double>>) return T(as_double());
     else return T(static_cast<float>(as_double()));
   }
 
@@ -58,9 +59,9 @@ constexpr Scalar scalar_of(T value) {
   else if constexpr (std::is_integral_v<T>) return static_cast<int64_t>(value);
   else return static_cast<double>(value);
 }
-// An element of a tensor, on the host.
+// An element of a tensor, on the host; that of uint64 modulo 2^64.
 inline Scalar read_element(const char* op, const void* element, DType dtype) {
-  return visit_dtype(op, dtype, [&](auto type) {
+  return visit_real_dtype(op, dtype, [&](auto type) {
     return scalar_of(*static_cast<const decltype(type)*>(element));
   });
 }

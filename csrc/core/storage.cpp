@@ -73,6 +73,10 @@ void Storage::use() {
     fail<NotImplementedError>(
         "meta: the elements of a tensor on the meta device were asked for, and it has none; results "
         "whose values or sizes depend on them cannot be had there");
+  if (has(kVoid))
+    fail<NotImplementedError>(
+        "sparse: the elements of a sparse tensor were asked for as if they were in memory; call "
+        ".to_dense() first, or look at .indices() and .values()");
   clear_fresh();
   for (const StorageListener& listener : listeners())
     if (listener.used && has(listener.flags)) listener.used(*this);

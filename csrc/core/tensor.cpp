@@ -97,8 +97,15 @@ void TensorImpl::destroy() noexcept {
   pool_free(this, bytes);
 }
 
+void check_device_dtype(const char* op, DType dtype, Device device) {
+  if (is_limited(dtype) && device.type == DeviceType::CUDA)
+    fail<NotImplementedError>(op, ": ", is_complex(dtype) ? "complex " : "",
+                              "tensors are not supported on CUDA devices, got ", name(dtype),
+                              "; keep them on the CPU");
+}
+
 Tensor empty(const char* op, Sizes sizes, DType dtype, Device device) {
-  if (is_complex(dtype)) fail_unsupported_dtype(op, dtype);
+  check_device_dtype(op, dtype, device);
   return Tensor(TensorImpl::empty(dtype, sizes, checked_numel(op, sizes), device));
 }
 

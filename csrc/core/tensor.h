@@ -12,6 +12,7 @@
 
 #include "core/byte_access.h"
 #include "core/dtype.h"
+#include "core/interceptor.h"
 #include "core/refcount.h"
 #include "core/scalar.h"
 #include "core/shape.h"
@@ -109,7 +110,10 @@ class TensorImpl {
 
  private:
   TensorImpl(Ref<Storage> storage, DType dtype, uint8_t rank)
-      : dtype_(dtype), rank_(rank), inline_rank_(rank), storage_(std::move(storage)) {}
+      : dtype_(dtype), rank_(rank), inline_rank_(rank), storage_(std::move(storage)) {
+    if (is_limited(dtype)) [[unlikely]]
+      intercepted_everywhere |= kLimitedTensors;
+  }
 
   // What follows from sizes and strides.
   void settle_geometry(int64_t offset);
@@ -171,6 +175,8 @@ inline bool is_sole_owner(const Tensor& tensor) {
          !storage.is_borrowed();
 }
 
+// Refuses a dtype that the device does not have.
+void check_device_dtype(const char* op, DType dtype, Device device);
 // An uninitialised contiguous tensor. Checks the sizes and names the op when they are unusable.
 Tensor empty(const char* op, Sizes sizes, DType dtype, Device device);
 // The same on the device of an operand, with its dtype or another, for sizes that are known to be usable.

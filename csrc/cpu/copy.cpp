@@ -46,7 +46,7 @@ template <class T>
 void copy_block(T* to, int64_t to_stride1, const T* from, int64_t from_stride0, int64_t rows,
                 int64_t columns) {
   // Vectors are moved as they are, whatever the elements stand for.
-  if constexpr (sizeof(T) >= sizeof(float)) {
+  if constexpr (sizeof(T) == sizeof(float) || sizeof(T) == sizeof(double)) {
     using Element = std::conditional_t<sizeof(T) == sizeof(float), float, double>;
     return conv_kernels<Element>().transpose(reinterpret_cast<const Element*>(from), from_stride0,
                                              columns, rows, reinterpret_cast<Element*>(to),
@@ -148,7 +148,7 @@ void embed(const OpCall& call) {
   const TensorImpl* tensors[] = {&to, &from};
   LoopNest nest;
   nest.build(tensors);
-  visit_dtype("embed", to.dtype(), [&](auto type) {
+  visit_any_dtype("embed", to.dtype(), [&](auto type) {
     using T = decltype(type);
     T* target = to.data_as<T>();
     const T* source = from.data_as<T>();

@@ -31,22 +31,36 @@ void for_each_run(const TensorImpl& out, Body&& body) {
   parallel_for(0, out.numel(), kGrain, range);
 }
 
+template <class T>
+void fill_with(const TensorImpl& out, T value) {
+  T* data = out.data_as<T>();
+  constexpr char kZeros[sizeof(T)] = {};
+  bool zero = std::memcmp(&value, kZeros, sizeof(T)) == 0;
+  for_each_run(out, [&](int64_t offset, int64_t stride, int64_t, int64_t length) {
+    T* run = data + offset;
+    if (stride == 1 && zero) std::memset(static_cast<void*>(run), 0, length * sizeof(T));
+    else if (stride == 1) std::fill_n(run, length, value);
+    else
+      for (int64_t i = 0; i < length; ++i) run[i * stride] = value;
+  });
+}
+
+// The bytes of the number, in every item of that size.
+void fill_bare(const TensorImpl& out, Scalar number) {
+  uint64_t bytes = 0;
+  visit_bare("fill", out.dtype(), [&](auto type) {
+    const auto value = number.as<decltype(type)>();
+    std::memcpy(&bytes, &value, sizeof value);
+  });
+  visit_itemsize(out.dtype(),
+                 [&](auto type) { fill_with(out, static_cast<decltype(type)>(bytes)); });
+}
+
 void fill(const OpCall& call) {
   const TensorImpl& out = call.out();
-  visit_dtype("fill", out.dtype(), [&](auto type) {
-    using T = decltype(type);
-    T value = call.attributes[0].as<T>();
-    T* data = out.data_as<T>();
-    constexpr char kZeros[sizeof(T)] = {};
-    bool zero = std::memcmp(&value, kZeros, sizeof(T)) == 0;
-    for_each_run(out, [&](int64_t offset, int64_t stride, int64_t, int64_t length) {
-      T* run = data + offset;
-      if (stride == 1 && zero) std::memset(static_cast<void*>(run), 0, length * sizeof(T));
-      else if (stride == 1) std::fill_n(run, length, value);
-      else
-        for (int64_t i = 0; i < length; ++i) run[i * stride] = value;
-    });
-  });
+  if (is_bare(out.dtype())) return fill_bare(out, call.attributes[0]);
+  visit_any_dtype("fill", out.dtype(),
+                  [&](auto type) { fill_with(out, call.attributes[0].as<decltype(type)>()); });
 }
 
 // Fresh and contiguous outputs only, so element i lies at i.
@@ -83,7 +97,7 @@ void linspace(const OpCall& call) {
 
 void eye(const OpCall& call) {
   const TensorImpl& out = call.out();
-  visit_dtype("eye", out.dtype(), [&](auto type) {
+  visit_any_dtype("eye", out.dtype(), [&](auto type) {
     using T = decltype(type);
     T* data = out.data_as<T>();
     std::fill_n(data, out.numel(), T(0));

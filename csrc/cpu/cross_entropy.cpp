@@ -46,6 +46,7 @@ struct Lines {
   int64_t count() const { return outer * inner; }
   bool is_ignored(int64_t line) const { return target[line] == ignore_index; }
   T weight_of(int64_t of_class) const { return weight ? weight[of_class] : T(1); }
+  bool is_short() const { return inner == 1 && classes <= kShortLine; }
   // Where a line begins.
   int64_t start(int64_t line) const { return line / inner * classes * inner + line % inner; }
 
@@ -56,18 +57,19 @@ struct Lines {
                          classes, " classes");
   }
 
-  // Lines in runs of one outer index: body(first line, how many).
+  // Lines in runs of one outer index, or short ones: body(first line, how many).
   template <class Body>
   void for_runs(Body&& body) const {
-    const int64_t most = inner == 1 ? 1 : std::min(inner, kSoftmaxColumns);
-    const int64_t per_outer = (inner + most - 1) / most;
+    const int64_t outers = is_short() ? 1 : outer, inners = is_short() ? outer : inner;
+    const int64_t most = is_short() ? kShortGroup : std::min(inners, kSoftmaxColumns);
+    const int64_t per_outer = (inners + most - 1) / most;
     auto work = [&](int64_t begin, int64_t end) {
       for (int64_t run = begin; run < end; ++run) {
         const int64_t column = run % per_outer * most;
-        body(run / per_outer * inner + column, std::min(most, inner - column));
+        body(run / per_outer * inners + column, std::min(most, inners - column));
       }
     };
-    const int64_t runs = outer * per_outer;
+    const int64_t runs = outers * per_outer;
     if (count() * classes <= kGrain) return work(0, runs);
     BlockingSection blocking;
     parallel_for(0, runs, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, classes * most)),
@@ -126,7 +128,10 @@ void forward(const OpCall& call) {
   std::unique_ptr<T[]> kept(is_single ? nullptr : new T[size_t(lines.count())]);
   T* losses = is_single ? call.out().data_as<T>() : kept.get();
   lines.for_runs([&](int64_t line, int64_t count) {
-    if (lines.inner == 1) lines.measure_line(line);
+    if (lines.is_short())
+      lines.kernels.measure_short(lines.x + line * lines.classes, count, lines.classes,
+                                  lines.tops + line, lines.log_sums + line);
+    else if (lines.inner == 1) lines.measure_line(line);
     else lines.measure_columns(line, count);
     for (int64_t k = line; k < line + count; ++k) losses[k] = lines.loss(k);
   });
@@ -204,7 +209,10 @@ void backward(const OpCall& call) {
     alignas(64) T numbers[4 * kSoftmaxColumns];
     const int64_t at = lines.start(line);
     for (int64_t k = 0; k < count; ++k) lines.describe(line + k, numbers + k, count);
-    if (lines.inner == 1) {
+    if (lines.is_short()) {
+      lines.kernels.short_probabilities(lines.x + at, lines.out + at, count, lines.classes,
+                                        numbers);
+    } else if (lines.inner == 1) {
       lines.kernels.line_probabilities(lines.x + at, lines.out + at, lines.classes, numbers);
     } else {
       for (int64_t c = 0; c < lines.classes; ++c)

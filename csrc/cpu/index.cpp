@@ -165,9 +165,7 @@ struct AddBlock {
       place = static_cast<T>(place + value);
     }
   }
-  static void dense(T* place, const T* value, int64_t n) {
-    best_index_table().add[static_cast<int>(dtype_of<T>)](place, value, n);
-  }
+  static void dense(T* place, const T* value, int64_t n) { add_elements(place, value, n); }
 };
 
 // Part of the work of writing: steps [step_begin, step_end) of the dimensions before, elements
@@ -265,7 +263,7 @@ void index_put(const OpCall& call) {
   if (numel == 0) return;
   bool constant = values.numel() == 1 && numel > 1 && !accumulate;
   if (accumulate) {
-    visit_dtype(call.op.name, values.dtype(), [&](auto type) {
+    visit_any_dtype(call.op.name, values.dtype(), [&](auto type) {
       using T = decltype(type);
       write_all<AddBlock<T>>(walk, values.data_as<T>(), constant);
     });

@@ -76,6 +76,13 @@ void masked_fill(void* to, const void* from, const bool* mask, int64_t n, const 
   }
 }
 
+void masked_fill_wide(void* to, const void* from, const bool* mask, int64_t n, const void* value) {
+  auto* target = static_cast<Bytes16*>(to);
+  auto* source = static_cast<const Bytes16*>(from);
+  const Bytes16 filler = *static_cast<const Bytes16*>(value);
+  for (int64_t i = 0; i < n; ++i) target[i] = mask[i] ? filler : source[i];
+}
+
 int64_t count_set(const bool* mask, int64_t n) {
   // In short runs, so that 32 bits suffice for the inner sums.
   auto* flags = reinterpret_cast<const uint8_t*>(mask);
@@ -98,13 +105,15 @@ extern const IndexTable index_table;
 constinit const IndexTable index_table = {
     offsets,
     in_range,
-    {gather<uint8_t>, gather<uint16_t>, gather<uint32_t>, gather<uint64_t>},
-    {gather_run<uint8_t>, gather_run<uint16_t>, gather_run<uint32_t>, gather_run<uint64_t>},
-    {reverse<uint8_t>, reverse<uint16_t>, reverse<uint32_t>, reverse<uint64_t>},
+    {gather<uint8_t>, gather<uint16_t>, gather<uint32_t>, gather<uint64_t>, gather<Bytes16>},
+    {gather_run<uint8_t>, gather_run<uint16_t>, gather_run<uint32_t>, gather_run<uint64_t>,
+     gather_run<Bytes16>},
+    {reverse<uint8_t>, reverse<uint16_t>, reverse<uint32_t>, reverse<uint64_t>, reverse<Bytes16>},
     // Integers wrap around, hence the unsigned types.
     {add<bool>, add<uint8_t>, add<uint8_t>, add<uint16_t>, add<uint32_t>, add<uint64_t>, add<Half>,
      add<BFloat16>, add<float>, add<double>},
-    {masked_fill<uint8_t>, masked_fill<uint16_t>, masked_fill<uint32_t>, masked_fill<uint64_t>},
+    {masked_fill<uint8_t>, masked_fill<uint16_t>, masked_fill<uint32_t>, masked_fill<uint64_t>,
+     masked_fill_wide},
     count_set,
 };
 

@@ -8,10 +8,10 @@
 
 namespace tapegrad::cpu {
 
-inline constexpr int kItemSizes = 4;  // 1, 2, 4 and 8 bytes
+inline constexpr int kItemSizes = 5;  // 1, 2, 4, 8 and 16 bytes
 
 constexpr int item_slot(size_t itemsize) {
-  return itemsize == 1 ? 0 : itemsize == 2 ? 1 : itemsize == 4 ? 2 : 3;
+  return itemsize == 1 ? 0 : itemsize == 2 ? 1 : itemsize == 4 ? 2 : itemsize == 8 ? 3 : 4;
 }
 
 // The indices of one dimension: contiguous, with the dimension's extent in the indexed tensor.
@@ -43,5 +43,13 @@ struct IndexTable {
   int64_t (*count_set)(const bool* mask, int64_t n);
 };
 TAPEGRAD_ISA_TABLE(IndexTable, index_table)
+
+// to[i] += from[i]; complex numbers part by part.
+template <class T>
+void add_elements(T* to, const T* from, int64_t n) {
+  if constexpr (is_complex_type<T>)
+    best_index_table().add[static_cast<int>(dtype_of<decltype(T::real)>)](to, from, 2 * n);
+  else best_index_table().add[static_cast<int>(dtype_of<T>)](to, from, n);
+}
 
 }  // namespace tapegrad::cpu

@@ -1,9 +1,12 @@
 // The matrix-product kernel: from strided tensors to calls of gemm.
 #include <algorithm>
+#include <climits>
 #include <type_traits>
 
+#include "core/error.h"
 #include "core/parallel.h"
 #include "core/registry.h"
+#include "cpu/blas.h"
 #include "cpu/gemm.h"
 
 namespace tapegrad::cpu {
@@ -77,6 +80,56 @@ void run(const OpCall& call, const Product& p) {
                     b, p.b.leading, beta, c, std::max<int64_t>(p.n, 1));
 }
 
+// BLAS's product of complex matrices, which are by columns there: c^T = b^T a^T. It computes on this thread.
+template <class T>
+using Routine = void(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
+                     const int* k, const Complex<T>* alpha, const Complex<T>* a,
+                     const int* leading_a, const Complex<T>* b, const int* leading_b,
+                     const Complex<T>* beta, Complex<T>* c, const int* leading_c);
+
+int blas_size(int64_t size) {
+  TAPEGRAD_CHECK(size <= INT_MAX, "matmul: a matrix of complex numbers has a size of ", size,
+                 ", and BLAS takes at most ", INT_MAX);
+  return static_cast<int>(size);
+}
+
+// Where the matrices of batch element i begin.
+int64_t batch_offset(const DimVector& sizes, const DimVector& strides, int64_t i) {
+  int64_t offset = 0;
+  for (size_t d = sizes.size(); d-- > 0; i /= sizes[d]) offset += i % sizes[d] * strides[d];
+  return offset;
+}
+
+template <class T>
+void run_complex(const OpCall& call, const Product& p) {
+  using C = Complex<T>;
+  static auto* const gemm = lapack_function<Routine<T>>(sizeof(T) == 4 ? "cgemm" : "zgemm");
+  const C alpha = call.attributes[0].as<C>(), beta = call.attributes[1].as<C>();
+  const C *a = call.in(0).data_as<C>(), *b = call.in(1).data_as<C>();
+  C* c = call.out().data_as<C>();
+  const int n = blas_size(p.n), k = blas_size(p.k), leading_a = blas_size(p.a.leading),
+            leading_b = blas_size(p.b.leading), leading_c = std::max(n, 1);
+  blas_size(p.m);
+  int64_t batches = 1;
+  for (int64_t size : p.sizes) batches *= size;
+  const char *by_a = p.a.transposed ? "T" : "N", *by_b = p.b.transposed ? "T" : "N";
+  // Strips of rows of all batches, for the threads.
+  const int64_t work = std::max<int64_t>(p.n * std::max<int64_t>(p.k, 1), 1);
+  const int64_t strip = std::clamp<int64_t>((int64_t{1} << 20) / work, 1, p.m);
+  const int64_t strips = (p.m + strip - 1) / strip;
+  parallel_for(0, batches * strips, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t batch = i / strips, row = i % strips * strip;
+      const int rows = static_cast<int>(std::min(strip, p.m - row));
+      const C* first =
+          a + batch_offset(p.sizes, p.strides_a, batch) + row * (p.a.transposed ? 1 : p.a.leading);
+      gemm(by_b, by_a, &n, &rows, &k, &alpha, b + batch_offset(p.sizes, p.strides_b, batch),
+           &leading_b, first, &leading_a, &beta,
+           c + batch_offset(p.sizes, p.strides_c, batch) + row * p.n, &leading_c);
+    }
+  });
+}
+
 void run_any(const OpCall& call, const Product& p) {
   switch (call.out().dtype()) {
     case DType::Float32:
@@ -97,6 +150,10 @@ void run_any(const OpCall& call, const Product& p) {
       return run<int64_t>(call, p);
     case DType::UInt8:
       return run<uint8_t>(call, p);
+    case DType::Complex64:
+      return run_complex<float>(call, p);
+    case DType::Complex128:
+      return run_complex<double>(call, p);
     default:
       fail_unsupported_dtype("matmul", call.out().dtype());
   }

@@ -9,7 +9,9 @@
 #include "core/parallel.h"
 #include "core/registry.h"
 #include "cpu/normalize_kernels.h"
+#include "cpu/tile.h"
 #include "cpu/workspace.h"
+#include "spec/row_sums.h"
 
 namespace tapegrad::cpu {
 
@@ -46,47 +48,85 @@ void layer_forward(const OpCall& call) {
   parallel_for(0, rows, grain, work);
 }
 
-// Attributes: whether centred, whether there is a weight, which gradients are wanted (of x, weight,
-// bias). Of grad, x, mean, rstd, weight: grad_x, grad_weight, grad_bias, those not wanted empty.
+// lines[0] + lines[1] + ..., in order.
+template <class T>
+void add_lines(const T* lines, int64_t count, int64_t n, T* out) {
+  std::fill_n(out, n, T(0));
+  for (int64_t k = 0; k < count; ++k, lines += n)
+    for (int64_t i = 0; i < n; ++i) out[i] += lines[i];
+}
+
+// What a backward call computes with. Attributes: whether centred, whether there is a weight, which gradients are
+// wanted (of x, weight, bias). Of grad, x, mean, rstd, weight: grad_x, grad_weight, grad_bias, those not wanted empty.
+template <class T>
+struct LayerBackward {
+  explicit LayerBackward(const OpCall& call)
+      : rows(call.in(2).numel()),
+        n(rows ? call.in(0).numel() / rows : 0),
+        row{n, call.integer(1) ? call.in(4).data_as<T>() : nullptr, nullptr, T(0),
+            call.integer(0) != 0},
+        grad(call.in(0).data_as<T>()),
+        x(call.in(1).data_as<T>()),
+        mean(call.in(2).data_as<T>()),
+        rstd(call.in(3).data_as<T>()),
+        grad_x(optional_data<T>(call.out(0), call.integer(2))),
+        grad_weight(optional_data<T>(call.out(1), call.integer(3))),
+        grad_bias(optional_data<T>(call.out(2), call.integer(4))) {}
+
+  // Adds the sums of some rows to lines, which may be null.
+  void run(int64_t begin, int64_t end, T* weight_line, T* bias_line) const {
+    for (int64_t k = begin; k < end; ++k)
+      normalize_kernels<T>().layer_row_backward(row, grad + k * n, x + k * n, mean[k], rstd[k],
+                                                grad_x ? grad_x + k * n : nullptr, weight_line,
+                                                bias_line);
+  }
+
+  int64_t rows, n;
+  LayerRow<T> row;
+  const T *grad, *x, *mean, *rstd;
+  T *grad_x, *grad_weight, *grad_bias;
+};
+
+// See Note [Sums over rows] in spec/row_sums.h.
 template <class T>
 void layer_backward(const OpCall& call) {
-  const int64_t rows = call.in(2).numel(), n = rows ? call.in(0).numel() / rows : 0;
-  const bool has_weight = call.integer(1);
-  const LayerRow<T> row{n, has_weight ? call.in(4).data_as<T>() : nullptr, nullptr, T(0),
-                        call.integer(0) != 0};
-  const T *grad = call.in(0).data_as<T>(), *x = call.in(1).data_as<T>();
-  const T *mean = call.in(2).data_as<T>(), *rstd = call.in(3).data_as<T>();
-  T* grad_x = optional_data<T>(call.out(0), call.integer(2));
-  T* grad_weight = optional_data<T>(call.out(1), call.integer(3));
-  T* grad_bias = optional_data<T>(call.out(2), call.integer(4));
-  // Each part of the rows has sums of its own.
-  const int64_t grain = std::max<int64_t>(1, kRowGrain / std::max<int64_t>(1, n));
-  const int64_t parts = std::clamp<int64_t>(rows / grain, 1, num_threads());
-  Workspace<T> sums(2 * n * parts);
-  std::fill_n(sums.get(), 2 * n * parts, T(0));
+  const LayerBackward<T> f(call);
+  if (is_tile(call)) {
+    if (first_of_tile(call) == 0) {
+      if (f.grad_weight) std::fill_n(f.grad_weight, f.n, T(0));
+      if (f.grad_bias) std::fill_n(f.grad_bias, f.n, T(0));
+    }
+    return f.run(0, f.rows, f.grad_weight, f.grad_bias);
+  }
+  const int64_t size = rows_of_part(f.rows, f.n), parts = (f.rows + size - 1) / size;
+  const int64_t in_lines = f.grad_weight || f.grad_bias ? parts * f.n : 0;
+  Workspace<T> lines(2 * in_lines);
+  T *weight_lines = lines.get(), *bias_lines = weight_lines + in_lines;
   const auto work = [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part)
-      for (int64_t k = rows * part / parts; k < rows * (part + 1) / parts; ++k)
-        normalize_kernels<T>().layer_row_backward(
-            row, grad + k * n, x + k * n, mean[k], rstd[k], grad_x ? grad_x + k * n : nullptr,
-            grad_weight ? sums.get() + 2 * part * n : nullptr,
-            grad_bias ? sums.get() + (2 * part + 1) * n : nullptr);
+    for (int64_t part = begin; part < end; ++part) {
+      T* weight_line = f.grad_weight ? weight_lines + part * f.n : nullptr;
+      T* bias_line = f.grad_bias ? bias_lines + part * f.n : nullptr;
+      if (weight_line) std::fill_n(weight_line, f.n, T(0));
+      if (bias_line) std::fill_n(bias_line, f.n, T(0));
+      f.run(part * size, std::min(f.rows, (part + 1) * size), weight_line, bias_line);
+    }
   };
-  if (parts == 1) {
-    work(0, 1);
+  if (f.rows * f.n <= kRowGrain) {
+    work(0, parts);
   } else {
     BlockingSection blocking;
     parallel_for(0, parts, 1, work);
   }
-  for (int64_t i = 0; i < n; ++i) {
-    T weight_sum = 0, bias_sum = 0;
-    for (int64_t part = 0; part < parts; ++part) {
-      weight_sum += sums.get()[2 * part * n + i];
-      bias_sum += sums.get()[(2 * part + 1) * n + i];
-    }
-    if (grad_weight) grad_weight[i] = weight_sum;
-    if (grad_bias) grad_bias[i] = bias_sum;
-  }
+  if (f.grad_weight) add_lines(weight_lines, parts, f.n, f.grad_weight);
+  if (f.grad_bias) add_lines(bias_lines, parts, f.n, f.grad_bias);
+}
+
+// Of lines, their sum.
+void add_parts(const OpCall& call) {
+  with_float_type(call.in(0).dtype(), [&]<class T>(T) {
+    const int64_t n = call.out().numel(), count = n ? call.in(0).numel() / n : 0;
+    add_lines(call.in(0).data_as<T>(), count, n, call.out().data_as<T>());
+  });
 }
 
 // ---- channels -------------------------------------------------------------------------------
@@ -327,6 +367,7 @@ void batch_norm_backward(const OpCall& call) {
 const KernelList<DeviceType::CPU> kKernels = {
     {"layer_norm", layer_norm},
     {"layer_norm_backward", layer_norm_backward},
+    {"add_parts", add_parts},
     {"batch_norm", batch_norm},
     {"batch_norm_backward", batch_norm_backward},
 };

@@ -10,6 +10,8 @@
 #include <type_traits>
 
 #include "cpu/math.h"
+#include "cpu/math/normal.h"
+#include "cpu/special.h"
 
 namespace tapegrad::cpu::TAPEGRAD_ISA {
 
@@ -66,6 +68,17 @@ struct Num {
     constexpr T kLast = 8 * sizeof(T) - 1;
     return T(a.v >> (b.v >= 0 && b.v < kLast ? b.v : kLast));
   }
+  // Euclid's algorithm. The smallest number has no absolute value and is divided as it is.
+  friend Num gcd(Num a, Num b) {
+    T x = a.v < 0 ? T(Unsigned(0) - Unsigned(a.v)) : a.v;
+    T y = b.v < 0 ? T(Unsigned(0) - Unsigned(b.v)) : b.v;
+    while (x != 0) {
+      const T rest = T(y % x);
+      y = x;
+      x = rest;
+    }
+    return y;
+  }
 
   friend Num where(Mask c, Num p, Num q) { return c.set ? p.v : q.v; }
   // NaN in either operand comes through. Two selects in a row: a combined condition would keep the
@@ -115,6 +128,23 @@ struct Num {
   }
   friend Num polygamma(Num n, Num a) { return math::polygamma(static_cast<int>(n.v), a.v); }
 
+  // Computed in double: Note [Functions written once].
+#define TAPEGRAD_SPECIAL(NAME) \
+  friend Num NAME(Num a) { return T(special::NAME(double(a.v))); }
+#define TAPEGRAD_SPECIAL_2(NAME) \
+  friend Num NAME(Num a, Num b) { return T(special::NAME(double(a.v), double(b.v))); }
+#define TAPEGRAD_SPECIAL_3(NAME)                                            \
+  friend Num NAME(Num a, Num b, Num parameter) {                            \
+    return T(special::NAME(double(a.v), double(b.v), double(parameter.v))); \
+  }
+#include "cpu/special_names.h"
+  friend Num ndtri(Num a) {
+    return T(sizeof(T) == 4 ? special::ndtri_estimate(a.v) : special::ndtri(double(a.v)));
+  }
+#undef TAPEGRAD_SPECIAL
+#undef TAPEGRAD_SPECIAL_2
+#undef TAPEGRAD_SPECIAL_3
+
 #define TAPEGRAD_FORWARD(NAME) \
   friend Num NAME(Num a) { return math::NAME(a.v); }
 #define TAPEGRAD_FORWARD_WIDE(NAME)                                  \
@@ -159,10 +189,12 @@ struct Num {
   TAPEGRAD_FORWARD(erf)
   TAPEGRAD_FORWARD(erfc)
   TAPEGRAD_FORWARD(erfinv)
+  TAPEGRAD_FORWARD(ndtr)
   TAPEGRAD_FORWARD_NARROW(normal_cdf)
   TAPEGRAD_FORWARD_NARROW(normal_density)
   TAPEGRAD_FORWARD_NARROW(lgamma)
   TAPEGRAD_FORWARD(digamma)
+  TAPEGRAD_FORWARD_2(zeta)
   TAPEGRAD_FORWARD_2(atan2)
   TAPEGRAD_FORWARD_2(hypot)
   TAPEGRAD_FORWARD_2(nextafter)

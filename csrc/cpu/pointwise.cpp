@@ -16,6 +16,7 @@
 #include "core/loop_nest.h"
 #include "core/parallel.h"
 #include "core/registry.h"
+#include "cpu/complex_pointwise.h"
 #include "cpu/convert.h"
 
 namespace tapegrad::cpu {
@@ -74,9 +75,13 @@ struct Plan {
 };
 
 TileKernel find_kernel(const PointwiseOp& op, ComputeType type) {
-  const PointwiseKernels& kernels = best_pointwise_table().kernels[static_cast<int>(op.id)];
-  TileKernel kernel = op.derivative < 0 ? kernels.value[static_cast<int>(type)]
-                                        : kernels.grad[op.derivative][static_cast<int>(type)];
+  auto find = [&](const auto& kernels, int column) {
+    return op.derivative < 0 ? kernels.value[column] : kernels.grad[op.derivative][column];
+  };
+  TileKernel kernel;
+  if (!is_complex(type)) [[likely]]
+    kernel = find(best_pointwise_table().kernels[static_cast<int>(op.id)], static_cast<int>(type));
+  else kernel = find(complex_kernels(op.id), type == ComputeType::Complex128);
   if (!kernel) fail_unsupported_dtype(op.name, dtype_of_compute(type));
   return kernel;
 }
@@ -108,29 +113,70 @@ void run_plain(const OpCall& call, const PointwiseOp& op, TileKernel kernel, con
   });
 }
 
-// Small operands, some of them single values (x * 2): one call too, with the values spread out in
-// a buffer first. This is the hot path of scalar code, so it plans nothing.
+constexpr int64_t kSmall = 64;
+
+template <class T>
+void copy_from(const void* from, const int64_t* offsets, void* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = static_cast<const T*>(from)[offsets[i]];
+}
+
+// Puts the elements of a small operand that is broadcast or not dense one after another, in the order of
+// the result.
+void spread(const TensorImpl& input, Sizes sizes, void* to) {
+  int64_t offsets[kSmall] = {0};
+  int64_t n = 1;
+  const int64_t missing = static_cast<int64_t>(sizes.size()) - input.dim();
+  for (int64_t dim = static_cast<int64_t>(sizes.size()) - 1; dim >= 0; --dim) {
+    const int64_t own = dim - missing;
+    const int64_t stride = own < 0 || input.sizes()[own] == 1 ? 0 : input.strides()[own];
+    const int64_t end = n * sizes[dim];
+    for (int64_t i = n; i < end; ++i) offsets[i] = offsets[i - n] + stride;
+    n = end;
+  }
+  switch (itemsize(input.dtype())) {
+    case 1:
+      return copy_from<uint8_t>(input.data(), offsets, to, n);
+    case 2:
+      return copy_from<uint16_t>(input.data(), offsets, to, n);
+    case 4:
+      return copy_from<uint32_t>(input.data(), offsets, to, n);
+    default:
+      return copy_from<uint64_t>(input.data(), offsets, to, n);
+  }
+}
+
+// Small operands, some of them single values (x * 2) or broadcast (m + row): one call too, with the values
+// spread out in a buffer first. This is the hot path of scalar code, so it plans nothing.
 bool run_small(const OpCall& call, const PointwiseOp& op, TileKernel kernel, const Scalar* params,
                DType dtype, DType compute, DType produced) {
   const TensorImpl& out = call.out();
-  constexpr int64_t kSmall = 64;
   int64_t numel = out.numel();
   if (numel > kSmall || !out.is_contiguous() || out.dtype() != produced) return false;
   if (dtype != compute && !op.is_test) return false;  // the result is rounded on its way
+  if (compute == DType::Complex128 && numel > kSmall / 2) return false;
   alignas(64) char values[kGradOperands][kSmall * 8];
+  alignas(64) char rows[kSmall * 8];
   alignas(64) char between[kSmall * 8];
   const void* operands[kGradOperands] = {};
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const TensorImpl& input = call.in(i);
-    bool dense = input.numel() == numel && input.is_contiguous();
-    if (!dense && input.numel() != 1) return false;
-    if (dense && input.dtype() == compute) {
-      operands[op.slots[i]] = input.data();
+    const void* from = input.data();
+    const void*& operand = operands[op.slots[i]];
+    const bool ready = input.dtype() == compute;
+    int64_t stride = 1;
+    if (input.numel() == numel && input.is_contiguous()) {
+      operand = from;
+    } else if (input.numel() == 1) {
+      stride = 0;
     } else {
-      operand_conversion(op, i, input, dtype, compute)
-          .run(input.data(), dense ? 1 : 0, values[i], 1, numel, between);
-      operands[op.slots[i]] = values[i];
+      if (itemsize(input.dtype()) > 8) return false;
+      from = operand = ready ? values[i] : rows;
+      spread(input, out.sizes(), ready ? values[i] : rows);
     }
+    if (ready && stride == 1) continue;
+    operand_conversion(op, i, input, dtype, compute)
+        .run(from, stride, values[i], 1, numel, between);
+    operand = values[i];
   }
   kernel(out.data(), operands, numel, params);
   return true;

@@ -13,6 +13,7 @@
 #include "core/registry.h"
 #include "cpu/convert.h"
 #include "cpu/random_kernels.h"
+#include "cpu/tile.h"
 #include "spec/random.h"
 
 namespace tapegrad::cpu {
@@ -34,8 +35,9 @@ SampleParams params_of(const OpCall& call) {
 void sample(const OpCall& call, const Sampler& sampler, const SampleParams& params) {
   constexpr int64_t kBufferTiles = 8;
   const TensorImpl& out = call.out();
-  const auto offset = static_cast<uint64_t>(call.integer(1));
   const int64_t numel = out.numel(), per_tile = sampler.per_tile;
+  const uint64_t offset = static_cast<uint64_t>(call.integer(1)) +
+                          static_cast<uint64_t>(first_of_tile(call) / per_tile * kTileCounters);
   const auto item = static_cast<int64_t>(itemsize(out.dtype()));
   const auto probability_size = static_cast<int64_t>(per_tile == kTileWords ? 4 : 8);
   const bool direct = sampler.dtype == out.dtype();
@@ -293,7 +295,7 @@ double poisson_by_rejection(double rate, ElementStream draws) {
 void random_poisson(const OpCall& call) {
   const TensorImpl& out = call.out();
   auto seed = static_cast<uint64_t>(call.integer(0));
-  auto offset = static_cast<uint64_t>(call.integer(1));
+  const auto offset = static_cast<uint64_t>(call.integer(1) + first_of_tile(call));
   std::atomic<bool> valid = true;
   visit_dtype("poisson", out.dtype(), [&](auto type) {
     using T = decltype(type);

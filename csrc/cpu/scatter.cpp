@@ -201,8 +201,7 @@ void scatter_cut(const LineWalk& walk, T* to, const int64_t* index, const T* fro
     const int64_t* indices = index + first;
     const T* source = from + other;
     if (kMode == ScatterMode::Add && index_step == 0 && step == 1 && other_step == 1)
-      return best_index_table().add[static_cast<int>(dtype_of<T>)](base + *indices * walk.stride,
-                                                                   source, length);
+      return add_elements(base + *indices * walk.stride, source, length);
     if (index_step == 1 && other_step == 1) {
       if (step == 0 && walk.stride == 1) {
         bool near = walk.size * int64_t{sizeof(T)} <= kNearBytes;
@@ -237,11 +236,12 @@ void visit_mode(ScatterMode mode, Body&& body) {
       return body.template operator()<ScatterMode::Add>();
     case ScatterMode::Multiply:
       return body.template operator()<ScatterMode::Multiply>();
-    case ScatterMode::Maximum:
-      return body.template operator()<ScatterMode::Maximum>();
-    case ScatterMode::Minimum:
-      return body.template operator()<ScatterMode::Minimum>();
+    default:
+      break;
   }
+  if constexpr (is_complex_type<T>) fail_unsupported_dtype("scatter_reduce", dtype_of<T>);
+  else if (mode == ScatterMode::Maximum) return body.template operator()<ScatterMode::Maximum>();
+  else return body.template operator()<ScatterMode::Minimum>();
 }
 
 // Inputs: the tensor, the int64 index. Attribute: the dimension. No operand is 0-d.
@@ -277,7 +277,7 @@ void scatter(const OpCall& call) {
   });
   if (!good) walk.fail_out_of_range(call.op.name, places);
   auto mode = static_cast<ScatterMode>(call.integer(1));
-  visit_dtype(call.op.name, out.dtype(), [&](auto type) {
+  visit_any_dtype(call.op.name, out.dtype(), [&](auto type) {
     using T = decltype(type);
     visit_mode<T>(mode, [&]<ScatterMode kMode>() {
       in_cuts(walk, false, [&](Cut cut) {

@@ -245,12 +245,57 @@ void column_probabilities(const void* source, void* target, int64_t n, const voi
     y[i] = math::exp(x[i] - top[i] - log_sum[i]) * factor[i] - offset[i];
 }
 
+// ---- the same for short lines
+
+template <class T>
+void measure_short(const void* source, int64_t lines, int64_t length, void* tops, void* log_sums) {
+  alignas(64) T buffer[kShortLine * kShortGroup] = {}, top[kShortGroup], sum[kShortGroup];
+  auto* x = static_cast<const T*>(source);
+  for (int64_t k = 0; k < lines; ++k)
+    for (int64_t i = 0; i < length; ++i) buffer[i * kShortGroup + k] = x[k * length + i];
+  for (int64_t k = 0; k < kShortGroup; ++k) {
+    top[k] = kLowest<T>;
+    sum[k] = 0;
+  }
+  for (int64_t i = 0; i < length; ++i)
+    for (int64_t k = 0; k < kShortGroup; ++k) top[k] = greater(top[k], buffer[i * kShortGroup + k]);
+  for (int64_t i = 0; i < length; ++i)
+    for (int64_t k = 0; k < kShortGroup; ++k)
+      sum[k] += math::exp(buffer[i * kShortGroup + k] - shift_of(top[k]));
+  for (int64_t k = 0; k < kShortGroup; ++k) sum[k] = math::log(sum[k]);
+  for (int64_t k = 0; k < lines; ++k) {
+    static_cast<T*>(tops)[k] = top[k];
+    static_cast<T*>(log_sums)[k] = sum[k];
+  }
+}
+
+// The numbers of a line are put beside each of its elements, so that vectors run across lines.
+template <class T>
+void short_probabilities(const void* source, void* target, int64_t lines, int64_t length,
+                         const void* numbers) {
+  constexpr int64_t kRoom = kShortGroup * kShortLine;
+  alignas(64) T beside[4][kRoom + kShortLine];
+  auto* x = static_cast<const T*>(source);
+  auto* y = static_cast<T*>(target);
+  auto* own = static_cast<const T*>(numbers);
+  for (int64_t number = 0; number < 4; ++number)
+    for (int64_t k = 0; k < lines; ++k) {
+      T* to = beside[number] + k * length;  // what is too much is written over by the next line
+      for (int64_t i = 0; i < kShortLine / 2; ++i) to[i] = own[number * lines + k];
+      if (length > kShortLine / 2)
+        for (int64_t i = kShortLine / 2; i < kShortLine; ++i) to[i] = own[number * lines + k];
+    }
+  for (int64_t i = 0; i < lines * length; ++i)
+    y[i] = math::exp(x[i] - beside[0][i] - beside[1][i]) * beside[2][i] - beside[3][i];
+}
+
 template <class T, bool kLog>
 constexpr SoftmaxKernels make_kernels() {
-  return {open_line<T, kLog>,    close_line<T, kLog>,    merge_states,
-          fill_lowest<T>,        open_tile<T, kLog>,     close_tile<T, kLog>,
-          short_lines<T, kLog>,  line_backward<T, kLog>, columns_backward<T, kLog>,
-          line_probabilities<T>, column_probabilities<T>};
+  return {open_line<T, kLog>,    close_line<T, kLog>,     merge_states,
+          fill_lowest<T>,        open_tile<T, kLog>,      close_tile<T, kLog>,
+          short_lines<T, kLog>,  line_backward<T, kLog>,  columns_backward<T, kLog>,
+          line_probabilities<T>, column_probabilities<T>, measure_short<T>,
+          short_probabilities<T>};
 }
 
 }  // namespace

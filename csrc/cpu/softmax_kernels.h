@@ -22,6 +22,7 @@ inline constexpr int64_t kSoftmaxChunk = 4096;    // elements of a line
 inline constexpr int64_t kSoftmaxColumns = 1024;  // of a tile, at most
 inline constexpr int64_t kSoftmaxTile = 16384;    // elements of a tile, about
 inline constexpr int64_t kShortLine = 32;         // lines up to this are transposed
+inline constexpr int64_t kShortGroup = 16;        // of them taken together for cross entropy
 
 struct SoftmaxKernels {
   // n elements of a line: merges them into the state; softmax also leaves exp(x - top) in y and
@@ -45,6 +46,11 @@ struct SoftmaxKernels {
   // adjacent lines in four arrays, one after the other.
   void (*line_probabilities)(const void* x, void* y, int64_t n, const void* line);
   void (*column_probabilities)(const void* x, void* y, int64_t n, const void* lines);
+  // Both directions for whole lines of at most kShortLine elements, at most kShortGroup of them, one after the other: the
+  // top and the logarithm of the sum of each; and the probabilities, from four arrays as above.
+  void (*measure_short)(const void* x, int64_t lines, int64_t length, void* tops, void* log_sums);
+  void (*short_probabilities)(const void* x, void* y, int64_t lines, int64_t length,
+                              const void* numbers);
 };
 
 struct SoftmaxTable {

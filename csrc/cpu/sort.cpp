@@ -301,11 +301,20 @@ void modes_of_rows(const Rows& rows, int64_t first, int64_t last, Entry<Key>* sc
   }
 }
 
+// Keys are of one to eight bytes: there is no order of complex numbers.
+template <class Body>
+void visit_key(DType dtype, Body&& body) {
+  visit_itemsize(dtype, [&](auto key) {
+    if constexpr (sizeof(key) <= sizeof(uint64_t)) body(key);
+    else fail_unsupported_dtype("sort", dtype);
+  });
+}
+
 // Rows on all cores, as body(Key{}, first, last, scratch); each block has `needed` entries of scratch.
 template <class Body>
 void for_rows(const OpCall& call, const Rows& rows, int64_t needed, Body&& body) {
   if (rows.count == 0 || rows.out_length == 0) return;
-  visit_itemsize(call.in(0).dtype(), [&](auto key) {
+  visit_key(call.in(0).dtype(), [&](auto key) {
     using Key = decltype(key);
     int64_t grain = std::max<int64_t>(1, kGrain / rows.length);
     int64_t blocks = std::clamp<int64_t>(rows.count / grain, 1, num_threads());
@@ -325,8 +334,7 @@ void for_rows(const OpCall& call, const Rows& rows, int64_t needed, Body&& body)
 void sort(const OpCall& call) {
   Rows rows(call, call.attributes[0].as_bool());
   if (rows.count > 0 && rows.count < num_threads() && rows.length >= kParallelRow)
-    return visit_itemsize(call.in(0).dtype(),
-                          [&](auto key) { sort_long_rows<decltype(key)>(rows); });
+    return visit_key(call.in(0).dtype(), [&](auto key) { sort_long_rows<decltype(key)>(rows); });
   for_rows(call, rows, 2 * rows.length, [&](auto key, int64_t first, int64_t last, auto* scratch) {
     sort_rows_of<decltype(key)>(rows, first, last, scratch);
   });

@@ -158,7 +158,7 @@ Plan make_plan(const OpCall& call, Line line, DType dtype, std::span<const Scala
 
 // What tells one kernel of a line from another.
 uint64_t key_of(const Plan& plan) {
-  static_assert(kDTypeCount <= 16 && kMostOperands <= 6, "the key has 64 bits");
+  static_assert(static_cast<int>(DType::Float64) < 16 && kMostOperands <= 6, "the key has 64 bits");
   uint64_t key = static_cast<uint64_t>(plan.dtype);
   key = key << 4 | static_cast<uint64_t>(plan.width);
   key = key << 8 | static_cast<uint64_t>(plan.rank() << 1 | plan.is_wide);

@@ -1,6 +1,7 @@
 #include "engine/anomaly.h"
 
 #include "core/error.h"
+#include "core/sparse.h"
 #include "engine/events.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
@@ -15,7 +16,8 @@ namespace {
 using Check = void (*)(const Tensor& output, const Node& node);
 
 bool has_nan(const Tensor& x) {
-  if (!x.defined() || is_batched(x) || !is_floating(x.dtype())) return false;
+  if (!x.defined() || is_batched(x) || is_sparse(*x.impl()) || !is_floating(x.dtype()))
+    return false;
   GradMode off(false);
   Check check = std::exchange(check_forward, nullptr);
   Tensor found = any(isnan(x), {}, false);

@@ -22,12 +22,14 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/sparse.h"
 #include "engine/anomaly.h"
 #include "engine/events.h"
 #include "graph/accumulate.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
 #include "ops/batch.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -52,11 +54,17 @@ void add_into(Tensor& sum, Tensor term, const Edge& edge) {
     sum = std::move(term);
     return;
   }
+  // Batches or sparse tensors: one test of what is intercepted.
+  const bool special = intercepted_everywhere & (bit(Interceptor::Vmap) | kSparseTensors);
+  if (special && (is_sparse(*sum.impl()) || is_sparse(*term.impl()))) {
+    sum = sparse_calls.add(sum, term);
+    return;
+  }
   const DType dtype = edge.node->output_dtype(edge.output_number);
   if (sum.dtype() != dtype || term.dtype() != dtype) [[unlikely]]
     widen(sum, term, dtype);
-  bool plain = !is_differentiating() && !batched_storages && sum.dtype() == term.dtype() &&
-               same_sizes(sum.sizes(), term.sizes());
+  bool plain = !is_differentiating() && !(special && batched_storages) &&
+               sum.dtype() == term.dtype() && same_sizes(sum.sizes(), term.sizes());
   if (plain && is_sole_owner(sum)) {
     add_to_own(sum, term);
   } else if (plain && is_sole_owner(term)) {
@@ -113,15 +121,20 @@ void store_retained(Node& node, Gradients grads, const Targets& targets, bool cr
 void compute_watched(Node& node, Gradients grads, Gradients grad_inputs, bool stepping) {
   Notification notification;
   if (sweep_watch & kWatchListeners) notification.entry_runs(node);
+  if (sparse_tensors && node.kind().role != EntryKind::Role::Custom) {
+    // The derivatives of ops know dense gradients.
+    for (Tensor& grad : grads)
+      if (grad.defined() && is_sparse(*grad.impl())) grad = sparse_calls.to_dense(grad);
+  }
   // What it makes belongs to the vmap in which the entry was recorded.
   VmapScope scope(std::max(node.vmap(), storage_context.vmap));
-  if (stepping) return annotated(node, [&] { node.vjp(grads, grad_inputs); });
+  if (stepping) return annotated(node, [&] { run_vjp(node, grads, grad_inputs); });
   NodeHooks* hooks = find_hooks(node);
   if (hooks && hooks->before)
     annotated(node, [&] { HookList::calls.before(hooks->before.object(), grads); });
   // A hook that runs afterwards sees what came in, but an entry may use its memory up.
   std::vector<Tensor> before(grads.begin(), grads.end());
-  annotated(node, [&] { node.vjp(grads, grad_inputs); });
+  annotated(node, [&] { run_vjp(node, grads, grad_inputs); });
   if (anomaly.enabled && anomaly.check_nan) check_gradients(node, grad_inputs);
   hooks = find_hooks(node);
   if (hooks && hooks->after)
@@ -183,9 +196,10 @@ void Sweep::begin(const Tensor& root, Tensor grad) {
   Node& node = *pending.node;
   computing_ = &node;
   UnwantedScope scope(node, targets_);
-  if (node.has_hooks() || sweep_watch || batched_storages) [[unlikely]]
+  constexpr uint32_t kSpecial = bit(Interceptor::Vmap) | kSparseTensors;
+  if (node.has_hooks() || sweep_watch || (intercepted_everywhere & kSpecial)) [[unlikely]]
     compute_watched(node, pending.buffers(), grad_inputs, options_.stepping);
-  else annotated(node, [&] { node.vjp(pending.buffers(), grad_inputs); });
+  else annotated(node, [&] { run_vjp(node, pending.buffers(), grad_inputs); });
 }
 
 [[gnu::always_inline]] inline void Sweep::send_here(Node& node, Gradients grad_inputs) {
@@ -235,6 +249,7 @@ void Sweep::join_lanes() {
     note_saved_use(node);
   if (!options_.retain_graph) node.release_saved(line_);
   send_here(node, grad_inputs);
+  computing_ = nullptr;
 }
 
 void Sweep::put_into_own_dtypes(Pending& pending) {
@@ -246,8 +261,10 @@ void Sweep::put_into_own_dtypes(Pending& pending) {
 }
 
 Tensor Sweep::give_waiting(const Node& node, size_t input) {
-  if (computing_ != &node || options_.stepping || options_.transposing || lanes_in_use) return {};
+  if (computing_ != &node || options_.stepping || options_.transposing) return {};
   const Edge& edge = node.edges()[input];
+  // What waits is added up in the lane of the entry that it waits for.
+  if (lanes_in_use && edge.node && lane_of(*edge.node) != current_lane) return {};
   Pending* const pending = waiting_.find(edge.node.get());
   if (!pending) return {};
   Tensor& sum = pending->buffers()[edge.output_number];
@@ -286,6 +303,7 @@ void Sweep::run_in_lane(Pending& pending) {
 
 void Sweep::compute(Pending& pending, Gradients grad_inputs) {
   compute_here(pending, grad_inputs);
+  computing_ = nullptr;
   if (lanes_in_use) note_saved_use(*pending.node);
 }
 void Sweep::send(Node& node, Gradients grad_inputs) { send_here(node, grad_inputs); }
@@ -308,6 +326,11 @@ RunningScope::~RunningScope() {
 uint64_t current_sweep() {
   TAPEGRAD_CHECK(running, "autograd: expected to be called from a hook while backward runs");
   return running->number_;
+}
+
+std::string line_of_running_entry() {
+  const Node* const entry = running ? running->sweep_.computing() : nullptr;
+  return entry ? entry->line() : std::string();
 }
 
 std::vector<bool> will_reach(std::span<Node* const> nodes) {
@@ -357,7 +380,7 @@ std::vector<Tensor> run_alone(Node& node, std::vector<Tensor> grads) {
     accumulate_leaf(leaf_of(node), std::move(grads[0]), grad_enabled);
     return grad_inputs;
   }
-  annotated(node, [&] { node.vjp(grads, grad_inputs); });
+  annotated(node, [&] { run_vjp(node, grads, grad_inputs); });
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!edges[i].node) grad_inputs[i] = Tensor();
     else if (grad_inputs[i].defined())

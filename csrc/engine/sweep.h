@@ -51,6 +51,7 @@ class Sweep {
   // Makes the caller's lane wait for what was put into others, whose results it may use: see Note [Lanes].
   void join_lanes();
   uint64_t number() const { return number_; }
+  const Node* computing() const { return computing_; }
 
  private:
   // On the path of every entry: parts of run() in sweep.cpp, where compute() and send() call them, too.
@@ -71,7 +72,7 @@ class Sweep {
   SourceLine line_;  // where it was started
   uint64_t number_;
   Waiting waiting_;
-  const Node* computing_ = nullptr;  // the entry whose gradients are being computed, or were last
+  const Node* computing_ = nullptr;  // the entry that runs, from computing to sending, or null
   Lane lane_ = current_lane;         // the caller's
   std::vector<Lane> other_lanes_;    // in which entries have run
 };
@@ -88,6 +89,7 @@ class RunningScope {
   friend uint64_t current_sweep();
   friend std::vector<bool> will_reach(std::span<Node* const> nodes);
   friend Tensor take_from_running(const Node& node, size_t input);
+  friend std::string line_of_running_entry();
 
   Sweep& sweep_;
   uint64_t number_;
@@ -107,6 +109,8 @@ inline void (*annotate_error)(const Node& node) = nullptr;
 // will come to.
 uint64_t current_sweep();
 std::vector<bool> will_reach(std::span<Node* const> nodes);
+// The source line that recorded the entry which runs on this thread now, or an empty string.
+std::string line_of_running_entry();
 
 // A gradient must have the shape and dtype of the value it belongs to. Broadcast dimensions are
 // summed away, and so are batches of a vmap that the value knows nothing of; dtypes are cast, those that

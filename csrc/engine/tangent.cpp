@@ -6,6 +6,7 @@
 #include "graph/forward.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
+#include "ops/complex.h"
 #include "ops/create.h"
 #include "ops/view.h"
 
@@ -63,7 +64,7 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint
   grads[output_number] = g;
   std::span<Edge> edges = node.edges();
   std::vector<Tensor> grad_inputs(edges.size());
-  node.vjp(grads, grad_inputs);
+  run_vjp(node, grads, grad_inputs);
   std::vector<Tensor> roots, seeds;
   for (size_t i = 0; i < edges.size(); ++i) {
     const Placeholder* placeholder = placeholder_of(edges[i]);

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/layout.h"
 #include "core/parallel.h"
+#include "core/sparse.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
 #include "ops/copy.h"
@@ -32,21 +33,36 @@ static Tensor without_base(Tensor grad) {
   return alias(grad, grad.sizes(), grad.strides(), grad->offset());
 }
 
+static void accumulate_sparse(const Tensor& leaf, AutogradMeta& meta, const Tensor& grad,
+                              bool create_graph) {
+  // Python may do anything to the leaf meanwhile.
+  const Tensor sum = meta.grad;
+  Tensor result = sparse_calls.accumulate(sum, grad, create_graph);
+  AutogradMeta& after = ensure_meta(leaf);
+  after.grad = std::move(result);
+  if (requires_grad(after.grad) && track_tensor) track_tensor(leaf);
+}
+
 // With the lock held throughout, so that sweeps on several threads add to a shared leaf one after the
 // other.
 void accumulate_leaf(const Tensor& leaf, Tensor grad, bool create_graph) {
   NoBlockingSection hold;
-  TAPEGRAD_CHECK(
-      !is_batched(grad) || is_batched(leaf),
-      "backward: inside vmap, gradients differ over the batch and cannot be added to the "
-      ".grad of a tensor that does not; use torch.func.grad");
   AutogradMeta& meta = ensure_meta(leaf);
+  if (grad->storage().has(Storage::kBatched | Storage::kVoid)) [[unlikely]] {
+    TAPEGRAD_CHECK(
+        !is_batched(grad) || is_batched(leaf),
+        "backward: inside vmap, gradients differ over the batch and cannot be added to the "
+        ".grad of a tensor that does not; use torch.func.grad");
+    if (is_sparse(*grad.impl())) return accumulate_sparse(leaf, meta, grad, create_graph);
+  }
   if (!meta.grad.defined()) {
     // The leaf gets a buffer of its own, laid out as the leaf is, unless this one is ours to give.
     if (same_sizes(grad.strides(), leaf.strides())) grad = without_base(std::move(grad));
     bool ours = is_sole_owner(grad) && same_sizes(grad.strides(), leaf.strides());
     if (ours) meta.grad = std::move(grad);
     else meta.grad = copy_in_layout(grad, leaf, create_graph);
+  } else if (meta.grad->storage().has(Storage::kVoid) && is_sparse(*meta.grad.impl())) {
+    accumulate_sparse(leaf, meta, grad, create_graph);
   } else if (create_graph || requires_grad(meta.grad)) {
     meta.grad = add(meta.grad, grad);
   } else {

@@ -76,8 +76,9 @@ void set_requires_grad(const Tensor& tensor, bool value) {
       !value || !tensor->storage().is_inference() || (storage_context.flags & Storage::kInference),
       "requires_grad_: setting requires_grad=True on inference tensor outside "
       "InferenceMode is not allowed; use its .clone()");
-  TAPEGRAD_CHECK(!value || is_floating(tensor.dtype()),
-                 "requires_grad_: only Tensors of floating point dtype can require gradients, got ",
+  TAPEGRAD_CHECK(!value || has_gradient(tensor.dtype()),
+                 "requires_grad_: only Tensors of floating point and complex dtype can require "
+                 "gradients, got ",
                  name(tensor.dtype()), "; call .float() first");
   if (!is_leaf(tensor)) {
     TAPEGRAD_CHECK(value,

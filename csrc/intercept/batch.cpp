@@ -104,8 +104,6 @@ struct Slice {
 // The operand with the batch as leading dimensions, aligned to `rank` dimensions of its own.
 Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, size_t rank) {
   Storage& storage = operand->storage();
-  // A number stays one: it may be on the CPU, whatever device the others are on.
-  if (operand->dim() == 0 && !storage.is_batched()) return Tensor(operand);
   std::span<const BatchDim> own = Batches::of(storage);
   auto item = static_cast<int64_t>(itemsize(operand->dtype()));
   DimVector sizes, strides;
@@ -132,16 +130,24 @@ Tensor with_leading_dims(TensorImpl* operand, std::span<const BatchDim> dims, si
 void run_plain(const OpCall& call, const Next& next) { next.without(Interceptor::Reuse)(call); }
 
 void run_with_leading_dims(const OpCall& call, const Next& next, std::span<const BatchDim> dims) {
-  size_t rank = 0;
-  for (TensorImpl* input : call.inputs) rank = std::max(rank, input->sizes().size());
-  for (TensorImpl* output : call.outputs) rank = std::max(rank, output->sizes().size());
+  const bool by_elements = call.op.traits & kAnyRank;
+  size_t rank = 0;  // of those that are aligned: matrices and vectors are not
+  if (by_elements) {
+    for (TensorImpl* input : call.inputs) rank = std::max(rank, input->sizes().size());
+    for (TensorImpl* output : call.outputs) rank = std::max(rank, output->sizes().size());
+  }
   std::vector<Tensor> operands;
   std::vector<TensorImpl*> inputs, outputs;
   operands.reserve(call.inputs.size() + call.outputs.size());
-  for (TensorImpl* input : call.inputs)
-    inputs.push_back(operands.emplace_back(with_leading_dims(input, dims, rank)).impl());
-  for (TensorImpl* output : call.outputs)
-    outputs.push_back(operands.emplace_back(with_leading_dims(output, dims, rank)).impl());
+  auto extend = [&](TensorImpl* operand) {
+    // A number stays one: it may be on the CPU, whatever device the others are on.
+    const bool is_number = by_elements && operand->dim() == 0 && !operand->storage().is_batched();
+    return operands
+        .emplace_back(is_number ? Tensor(operand) : with_leading_dims(operand, dims, rank))
+        .impl();
+  };
+  for (TensorImpl* input : call.inputs) inputs.push_back(extend(input));
+  for (TensorImpl* output : call.outputs) outputs.push_back(extend(output));
   run_plain({call.op, inputs, call.attributes, outputs}, next);
 }
 
@@ -367,7 +373,7 @@ void Batches::run(const OpCall& call, const Next& next) {
   if (call.op.traits & kRandom) add_random_dims(call, dims);
   if (dims.empty()) return run_plain(call, next);
   for (TensorImpl* output : call.outputs) widen(call.op.name, *output, dims);
-  if ((call.op.traits & kAnyRank) && !has_numbers_elsewhere(call))
+  if ((call.op.traits & (kAnyRank | kLeadingDims)) && !has_numbers_elsewhere(call))
     run_with_leading_dims(call, next, dims);
   else run_each(call, next, dims, shift);
 }

@@ -1,12 +1,9 @@
 #include "intercept/plan.h"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstring>
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "intercept/host_bytes.h"
 
 namespace tapegrad {
@@ -20,7 +17,7 @@ bool is_outside(Plan::Home::Kind kind) {
 }  // namespace
 
 Plan::Plan(const Program& program, std::vector<Home> homes, size_t arena_bytes)
-    : program_(program),
+    : TracePlan(program),
       nowhere_(Storage::allocate(0)),
       memory_(program.values().size()),
       shifts_(program.values().size()),
@@ -207,7 +204,7 @@ size_t Plan::run(std::vector<char>& found) {
       const Instruction& instruction = instructions_[at];
       if (!group_at_.empty() && group_at_[at]) {
         Group& group = groups_[group_at_[at] - 1];
-        at = group.end - 1;  // if it fails, any of its steps may have written
+        at = group.rows.end - 1;  // if it fails, any of its steps may have written
         run_group(group);
       } else if (instruction.kernel) {
         execute(instruction);
@@ -227,111 +224,6 @@ size_t Plan::run(std::vector<char>& found) {
     throw;
   }
   return kNone;
-}
-
-// ---- groups
-
-void Plan::add_group(size_t begin, size_t end, int64_t numel, int64_t tile, size_t tile_bytes,
-                     std::span<const std::pair<uint32_t, int64_t>> inner) {
-  TAPEGRAD_CHECK_AS(ValueError, begin < end && end <= instructions_.size() && tile > 0,
-                    "plan: a group of steps ", begin, " to ", end, " is none");
-  Group group{begin, end, numel, tile, tile_bytes, {}, {}};
-  for (size_t i = begin; i < end; ++i) {
-    const Call& call = program_.steps()[i].call;
-    TAPEGRAD_CHECK_AS(ValueError, call.op() && (call.op()->traits & kOverwrites),
-                      "plan: expected pointwise calls in a group, got ",
-                      program_.steps()[i].name());
-    size_t place = instructions_[i].operands;
-    for (const Call::Operand& each : call.all()) {
-      TensorImpl* shown = operands_[place++];
-      TileOperand operand{each.memory, each.offset, false, shown, each.dtype};
-      if (!each.is_literal() && shown->numel() == numel) {
-        TAPEGRAD_CHECK_AS(ValueError, shown->is_contiguous(),
-                          "plan: expected elements in order in a group");
-        operand.number = nullptr;
-        auto found = std::ranges::find(inner, each.memory, &std::pair<uint32_t, int64_t>::first);
-        if (found != inner.end()) {
-          operand.is_inner = true;
-          operand.offset = found->second / static_cast<int64_t>(itemsize(each.dtype));
-        }
-      }
-      TAPEGRAD_CHECK_AS(ValueError, !operand.number || shown->numel() == 1,
-                        "plan: expected an operand of ", numel, " elements or of one");
-      group.operands.push_back(operand);
-    }
-  }
-  group_at_.resize(instructions_.size());
-  groups_.push_back(std::move(group));
-  group_at_[begin] = static_cast<uint32_t>(groups_.size());
-}
-
-void Plan::add_worker(Group& group) {
-  Worker worker{Storage::allocate(group.tile_bytes), {}, {}};
-  const int64_t sizes[] = {group.tile}, strides[] = {1};
-  for (const TileOperand& operand : group.operands) {
-    Ref<TensorImpl> tensor;
-    if (!operand.number)
-      tensor = TensorImpl::create(operand.is_inner ? worker.bytes : nowhere_, operand.dtype, sizes,
-                                  strides, operand.offset);
-    worker.operands.push_back(operand.number ? operand.number : tensor.get());
-    worker.tensors.push_back(std::move(tensor));
-  }
-  group.workers.push_back(std::move(worker));
-}
-
-void Plan::run_tile(const Group& group, const Worker& worker, int64_t begin, int64_t count) const {
-  const int64_t sizes[] = {count}, strides[] = {1};
-  for (size_t i = 0; i < group.operands.size(); ++i) {
-    const TileOperand& operand = group.operands[i];
-    if (operand.number || (operand.is_inner && worker.tensors[i]->numel() == count)) continue;
-    worker.tensors[i]->set_geometry(sizes, strides,
-                                    operand.offset + (operand.is_inner ? 0 : begin));
-  }
-  TensorImpl* const* operands = worker.operands.data();
-  for (size_t i = group.begin; i < group.end; ++i) {
-    const Instruction& instruction = instructions_[i];
-    instruction.kernel({*instruction.step->call.op(),
-                        {operands, instruction.inputs},
-                        {attributes_.data() + instruction.attributes, instruction.attribute_count},
-                        {operands + instruction.inputs, instruction.outputs}});
-    operands += instruction.inputs + instruction.outputs;
-  }
-}
-
-void Plan::run_group(Group& group) {
-  const auto threads = static_cast<size_t>(std::min(num_threads(), 64));
-  while (group.workers.size() < threads) add_worker(group);
-  auto show = [&](bool is_nowhere) {
-    for (Worker& worker : group.workers)
-      for (size_t i = 0; i < group.operands.size(); ++i) {
-        const TileOperand& operand = group.operands[i];
-        if (operand.number || operand.is_inner) continue;
-        worker.tensors[i]->set_storage(is_nowhere ? nowhere_ : memory_[operand.value],
-                                       operand.dtype);
-      }
-  };
-  show(false);
-  const int64_t tiles = (group.numel + group.tile - 1) / group.tile;
-  std::atomic<uint64_t> free_workers = threads == 64 ? ~uint64_t{0} : (uint64_t{1} << threads) - 1;
-  try {
-    const KernelScope scope;
-    const BlockingSection blocking;
-    parallel_for(0, tiles, 1, [&](int64_t begin, int64_t end) {
-      uint64_t mask = free_workers.load();
-      while (!free_workers.compare_exchange_weak(mask, mask & (mask - 1))) {
-      }
-      const auto which = static_cast<size_t>(std::countr_zero(mask));
-      for (int64_t tile = begin; tile < end; ++tile) {
-        const int64_t first = tile * group.tile;
-        run_tile(group, group.workers[which], first, std::min(group.tile, group.numel - first));
-      }
-      free_workers |= uint64_t{1} << which;
-    });
-  } catch (...) {
-    show(true);
-    throw;
-  }
-  show(true);
 }
 
 void Plan::end() noexcept {

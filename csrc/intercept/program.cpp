@@ -133,6 +133,7 @@ void Program::note_use(const Call& call, const Call::Operand& operand, bool is_o
 void Program::push(Step step) {
   for (const Call::Operand& input : step.call.inputs()) note_use(step.call, input, false);
   for (const Call::Operand& output : step.call.outputs()) note_use(step.call, output, true);
+  if (line_ && step.line.empty()) step.line = line_();
   steps_.push_back(std::move(step));
 }
 

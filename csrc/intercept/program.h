@@ -47,7 +47,7 @@ class Program {
     // Without an op: a guard, which has an input, or a constant, which has an output.
     Call call;
     std::vector<char> bytes{};  // that a guard saw, or that came from outside
-    std::string line{};         // where a guard was looked at, if known
+    std::string line{};         // of the source, if known
 
     // That of the op, "read" for a guard, or "constant".
     const char* name() const {
@@ -94,6 +94,8 @@ class Program {
   uint32_t add_value(size_t nbytes, Device device, bool is_made);
   void add_step(Step step);
 
+  // Notes a line with each step from now on, as the function tells it.
+  void keep_lines(std::string (*line)()) { line_ = line; }
   // Says where guards from a step on were looked at, unless that is known.
   void place_guards(size_t first, const std::string& line);
   // Lets go of memory that nobody else can see.
@@ -149,6 +151,7 @@ class Program {
   };
   std::unordered_map<const Storage*, Shared> shared_;
   std::string refusal_;
+  std::string (*line_)() = nullptr;
   const void* thread_ = nullptr;  // the address of one of the thread's own variables
   bool listens_ = false;
 };

@@ -80,7 +80,7 @@ bool are_thirds(const Tensor& query, const Tensor& key, const Tensor& value) {
 std::array<Tensor, 3> empty_grads(const Tensor& query, const Tensor& key, const Tensor& value,
                                   bool is_whole) {
   constexpr uint32_t kNotKept =
-      kOtherDevice | bit(Interceptor::Profile) | bit(Interceptor::Capture);
+      kOtherDevice | kLimitedTensors | bit(Interceptor::Profile) | bit(Interceptor::Capture);
   const bool is_kept = (intercepted_here | intercepted_everywhere) & ~kNotKept;
   if (!is_whole || is_kept || !are_thirds(query, key, value))
     return {empty_heads(query.sizes(), query), empty_heads(key.sizes(), key),

@@ -331,7 +331,7 @@ Coded* encode(const Tensor& x, const Node& owner, size_t index, bool has_history
   const auto bytes = x.numel() * static_cast<int64_t>(itemsize(x.dtype()));
   // What another entry keeps whole costs nothing more.
   const bool kept = x->storage().savers() != 0 || choice.codec == Codec::Whole ||
-                    bytes < policy.min_bytes || bytes == 0 || is_complex(x.dtype()) ||
+                    bytes < policy.min_bytes || bytes == 0 || is_limited(x.dtype()) ||
                     is_vmap_running() || !quantize_op.kernels[static_cast<int>(x->device().type)];
   if (kept) {
     count(policy, x, nullptr, false, seen);
@@ -362,7 +362,7 @@ Tensor decode(const Coded& coded) {
 
 Tensor coded_and_decoded(const Tensor& x, const CodingPolicy& policy) {
   const GradMode off(false);
-  if (x.numel() == 0 || is_complex(x.dtype())) return x;
+  if (x.numel() == 0 || is_limited(x.dtype())) return x;
   const Run run = as_run(x);
   const SavedReading reading;
   Ref<Payload> payload = encode_exactly(run, reading, is_floating(x.dtype()));

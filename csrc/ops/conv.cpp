@@ -12,7 +12,10 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/autocast.h"
+#include "ops/complex.h"
+#include "ops/complex_composed.h"
 #include "ops/operand.h"
+#include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -191,8 +194,8 @@ void check_types(const char* op, const Tensor& x, const Tensor& w, const Tensor&
     TAPEGRAD_CHECK(x.dtype() == bias.dtype(), op, ": Input type (", name(x.dtype()),
                    ") and bias type (", name(bias.dtype()),
                    ") should be the same; cast one with .to()");
-  TAPEGRAD_CHECK(is_floating(x.dtype()), op, ": not implemented for ", name(x.dtype()),
-                 "; call .float() first");
+  TAPEGRAD_CHECK(is_floating(x.dtype()) || is_complex(x.dtype()), op, ": not implemented for ",
+                 name(x.dtype()), "; call .float() first");
 }
 
 void check_channels(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -261,6 +264,23 @@ bool lie_channels_last(const Tensor& x, const Tensor& w) {
                           suggested_format(*w.impl()) == MemoryFormat::ChannelsLast);
 }
 
+// Three convolutions of real numbers in the place of four: the imaginary part of (a + ib)(c + id) is
+// (a + b)(c + d) - ac - bd.
+Tensor complex_convolution(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias,
+                           const Convolution& how) {
+  const WithoutAutocast lifted;
+  const Tensor x_real = real(x), x_imag = imag(x), w_real = real(w), w_imag = imag(w);
+  Tensor bias_real, bias_both;
+  if (bias.defined()) {
+    bias_real = real(bias);
+    bias_both = bias_real + imag(bias);
+  }
+  Tensor first = convolution(op, x_real, w_real, bias_real, how);
+  Tensor second = convolution(op, x_imag, w_imag, {}, how);
+  Tensor both = convolution(op, x_real + x_imag, w_real + w_imag, bias_both, how);
+  return complex_of(first - second, both - first - second);
+}
+
 }  // namespace
 
 Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -287,6 +307,7 @@ Tensor convolution(const char* op, const Tensor& input, const Tensor& weight, co
   how.groups = given.groups;
   check_types(op, x, weight, bias);
   check_channels(op, x, weight, bias, how);
+  if (is_complex(x.dtype())) return complex_convolution(op, input, weight, bias, given);
   how.channels_last = lie_channels_last(x, weight);
   Tensor y = how.transposed ? grad_input(x, weight, bias, transposed_sizes(op, x, weight, how), how)
                             : forward(x, weight, bias, forward_sizes(op, x, weight, how), how);

@@ -13,7 +13,7 @@
 
 namespace tapegrad {
 
-const Op copy_op("copy", {}, kAnyRank);
+const Op copy_op("copy", {}, kAnyRank | kComplex | kBare);
 const Op cast_tensors_op("cast_tensors", {}, kUnrecorded);
 const Op move_op("move", {"non_blocking"}, kUnrecorded | kMoves);
 
@@ -109,7 +109,8 @@ void check_no_partial_overlap(const char* op, const Tensor& self,
 }
 
 bool can_cast(DType from, DType to) {
-  if (is_floating(from) && !is_floating(to)) return false;
+  if (is_complex(from) && !is_complex(to)) return false;
+  if (is_floating(from) && !has_gradient(to)) return false;
   return !(to == DType::Bool && from != DType::Bool);
 }
 
@@ -185,7 +186,6 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
   if (x.dtype() == dtype &&
       (format == MemoryFormat::Preserve || format == suggested_format(*x.impl())))
     return x;
-  if (is_complex(dtype)) fail_unsupported_dtype("to", dtype);
   Tensor y = empty_like_layout(x, dtype, format);
   copy_into(y, x);
   record_cast(x, y);
@@ -193,7 +193,7 @@ Tensor cast(const Tensor& x, DType dtype, MemoryFormat format) {
 }
 
 void record_cast(const Tensor& x, const Tensor& result) {
-  if (is_floating(result.dtype()) && should_record(x))
+  if (has_gradient(result.dtype()) && should_record(x))
     record<ToCopyBackward>({&x}, result, 0).set_gradient_dtypes(Node::GradientDtypes::Any);
 }
 
@@ -240,7 +240,7 @@ void copy_(const Tensor& self, const Tensor& from, bool non_blocking) {
     copy_into(self, shares && ranges_meet(from, self) ? clone_with_history(from) : from,
               non_blocking);
   note_write("copy_", self);
-  if (!recording || !is_floating(self.dtype())) return;
+  if (!recording || !has_gradient(self.dtype())) return;
   Ref<CopyBackward> node = Node::create<CopyBackward>(2, 0, std::span(&self, 1));
   node->edges()[0] = gradient_edge(self);
   node->edges()[1] = gradient_edge(from);

@@ -4,16 +4,17 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "ops/copy.h"
 
 namespace tapegrad {
 
-const Op fill_op("fill", {"value"}, kAnyRank);
+const Op fill_op("fill", {"value"}, kAnyRank | kComplex | kBare);
 
 namespace {
 
 const Op arange_op("arange", {"start", "step"}, kNoDerivative);
 const Op linspace_op("linspace", {"start", "end", "base"}, kNoDerivative);
-const Op eye_op("eye", {}, kNoDerivative);
+const Op eye_op("eye", {}, kNoDerivative | kComplex);
 
 // Number of elements of arange, checked.
 int64_t arange_count(Scalar start, Scalar end, Scalar step, DType dtype) {
@@ -56,6 +57,7 @@ Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format) {
 }
 
 Tensor empty_like_layout(const Tensor& x, DType dtype, MemoryFormat format, Device device) {
+  check_device_dtype("to", dtype, device);
   Tensor out(TensorImpl::empty(dtype, x.sizes(), x.numel(), device));
   if (format == MemoryFormat::Preserve && same_sizes(x.strides(), out.strides())) return out;
   DimVector strides = format == MemoryFormat::Preserve
@@ -100,6 +102,7 @@ Tensor logspace(double start, double end, int64_t steps, double base, DType dtyp
 Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
   TAPEGRAD_CHECK(rows >= 0 && columns >= 0, "eye: sizes must not be negative, got ", rows, " and ",
                  columns);
+  if (is_float8(dtype)) return cast(eye(rows, columns, DType::Float32, device), dtype);
   Tensor out = empty("eye", DimVector{rows, columns}, dtype, device);
   dispatch(eye_op, {}, {}, {out});
   return out;

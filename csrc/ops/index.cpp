@@ -23,12 +23,14 @@ namespace tapegrad {
 namespace {
 
 // One record per public op: the name is what errors begin with.
-const Op index_op("index", {"before", "rule", "dims*"});
-const Op index_select_op("index_select", {"before", "rule", "dims*"});
-const Op index_put_op("index_put_", {"before", "rule", "accumulate", "dims*"}, kAnyOrder);
-const Op index_add_op("index_add_", {"before", "rule", "accumulate", "dims*"}, kAnyOrder);
-const Op index_copy_op("index_copy_", {"before", "rule", "accumulate", "dims*"});
-const Op index_fill_op("index_fill_", {"before", "rule", "accumulate", "dims*"});
+const Op index_op("index", {"before", "rule", "dims*"}, kComplex | kBare);
+const Op index_select_op("index_select", {"before", "rule", "dims*"}, kComplex | kBare);
+const Op index_put_op("index_put_", {"before", "rule", "accumulate", "dims*"},
+                      kAnyOrder | kComplex | kBare);
+const Op index_add_op("index_add_", {"before", "rule", "accumulate", "dims*"},
+                      kAnyOrder | kComplex);
+const Op index_copy_op("index_copy_", {"before", "rule", "accumulate", "dims*"}, kComplex | kBare);
+const Op index_fill_op("index_fill_", {"before", "rule", "accumulate", "dims*"}, kComplex | kBare);
 
 const EntryKind index_entry(index_op, {"indices*"});
 const EntryKind index_put_entry("index_put", index_put_op, {"indices*"});

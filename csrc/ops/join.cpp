@@ -27,9 +27,9 @@ namespace {
 // runs of so few elements.
 constexpr int64_t kFewRepeats = 32;
 
-const Op cat_op("cat", {"dim"});
-const Op flip_op("flip");
-const Op triangle_op("triangle", {"diagonal", "upper"});
+const Op cat_op("cat", {"dim"}, kComplex | kBare);
+const Op flip_op("flip", {}, kComplex | kBare);
+const Op triangle_op("triangle", {"diagonal", "upper"}, kComplex | kBare);
 const Op repeat_indices_op("repeat_interleave", {}, kNoDerivative);
 const Op total_repeats_op("total_repeats", {}, kNoDerivative | kHostRead);
 

@@ -21,9 +21,9 @@ namespace {
 
 const Op count_mask_op("count_mask", {}, kNoDerivative | kHostRead);
 const Op nonzero_op("nonzero", {}, kNoDerivative);
-const Op masked_select_op("masked_select");
-const Op masked_fill_op("masked_fill");
-const Op masked_scatter_op("masked_scatter");
+const Op masked_select_op("masked_select", {}, kComplex | kBare);
+const Op masked_fill_op("masked_fill", {}, kComplex | kBare);
+const Op masked_scatter_op("masked_scatter", {}, kComplex | kBare);
 
 const EntryKind masked_select_entry(masked_select_op, {"mask"});
 const EntryKind masked_fill_entry(masked_fill_op, {"mask"});

@@ -22,7 +22,7 @@ namespace {
 // Inputs a (..., m, k) and b (..., k, n), output (..., m, n); attributes alpha and beta. One product may
 // have a row to be added as its third input, and on CUDA a second output for the sums of a's rows. Its
 // outputs may be of float32 there where its inputs are of a half type.
-const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts);
+const Op matmul_op("matmul", {"alpha", "beta"}, kAnyRank | kContracts | kHolomorphic);
 
 // One factor is kept for the gradient of the other.
 const EntryKind mm_entry("mm", matmul_op, {{"self", {1}}, {"mat2", {0}}});

@@ -23,6 +23,8 @@ const Op layer_norm_backward_op("layer_norm_backward",
                                 {"centred", "has_weight", "wants_input", "wants_weight",
                                  "wants_bias", "adds"},
                                 kUnrecorded);
+// Of the lines that parts of a plan leave, their sum: Note [Sums over rows] in spec/row_sums.h.
+const Op add_parts_op("add_parts", {}, kUnrecorded);
 const Op batch_norm_op("batch_norm", {"eps", "given", "has_weight", "has_bias"}, kOverwrites);
 const Op batch_norm_backward_op("batch_norm_backward",
                                 {"given", "has_weight", "wants_input", "wants_weight", "wants_bias",

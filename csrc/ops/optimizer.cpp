@@ -154,7 +154,7 @@ bool optimizer_step(size_t which, std::span<const Tensor> operands, size_t count
   const Device device = operands[count]->device();
   if (device.is_meta()) return false;
   for (const Tensor& x : operands)
-    if (x->storage().is_batched()) return false;
+    if (x->storage().has(Storage::kBatched | Storage::kVoid)) return false;  // a batch, or sparse
   const size_t alike = (2 + optimizer.states.size()) * count;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& param = operands[count + i];

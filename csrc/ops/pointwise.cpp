@@ -9,6 +9,7 @@
 #include "graph/view.h"
 #include "graph/write_log.h"
 #include "ops/autocast.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 
@@ -38,8 +39,11 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
   // Only the bounds of clamp() take part in promotion; other parameters follow the tensors.
   const bool counts_params = info.has(kPromotingParams);
   bool plain = !(*operands[0])->is_wrapped_number() && (!counts_params || is_floating(first));
+  // A number is of no account beside floats, unless it is complex.
   for (const Tensor* operand : operands.subspan(1))
-    plain = plain && operand->dtype() == first && !(*operand)->is_wrapped_number();
+    plain = plain &&
+            ((*operand)->is_wrapped_number() ? is_floating(first) && !is_complex(operand->dtype())
+                                             : operand->dtype() == first);
   if (plain) return first;
   ResultType type;
   for (const Tensor* operand : operands) type.add(*operand);
@@ -78,7 +82,7 @@ struct HeldParams {
 
 // x ** number: the exponent is read in the dtype of x.
 void check_exponent(const Tensor& exponent, DType common) {
-  if (!exponent->is_wrapped_number()) return;
+  if (!exponent->is_wrapped_number() || is_complex(common)) return;
   Scalar number = number_of(exponent);
   if (is_integral(common) || is_reduced_float(common)) check_fits("pow", number, common);
   TAPEGRAD_CHECK(!is_integral(common) || number.as_int() >= 0,
@@ -87,12 +91,14 @@ void check_exponent(const Tensor& exponent, DType common) {
 
 void check_one_dtype(const PointwiseInfo& info, Operands operands, DType common) {
   for (const Tensor* operand : operands) {
-    if ((*operand)->is_wrapped_number())
-      check_fits(info.name, number_of(*operand), param_dtype(info, common));
-    else
+    if ((*operand)->is_wrapped_number()) {
+      if (!is_complex(operand->dtype()))
+        check_fits(info.name, number_of(*operand), param_dtype(info, common));
+    } else {
       TAPEGRAD_CHECK(operand->dtype() == common, info.name,
                      ": expected all tensors to have the same dtype, got ", name(common), " and ",
                      name(operand->dtype()));
+    }
   }
 }
 
@@ -114,11 +120,12 @@ void check_params(const PointwiseInfo& info, Params params, DType common) {
 void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params params,
                           DType common) {
   check_params(info, params, common);
-  constexpr uint32_t kSpecial =
-      kRefusesBool | kForbidsBoolOperands | kOneDType | kPower | kCondition;
-  if (!(info.deviations & kSpecial)) [[likely]]
+  constexpr uint32_t kWantsMore =
+      kRefusesBool | kRefusesHalf | kForbidsBoolOperands | kOneDType | kPower | kCondition;
+  if (!(info.deviations & kWantsMore)) [[likely]]
     return;
   if (info.has(kRefusesBool) && common == DType::Bool) fail_unsupported_dtype(info.name, common);
+  if (info.has(kRefusesHalf) && is_reduced_float(common)) fail_unsupported_dtype(info.name, common);
   if (info.has(kForbidsBoolOperands))
     for (const Tensor* operand : operands)
       if (operand->dtype() == DType::Bool) fail_bool(info);
@@ -126,12 +133,36 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
   if (info.has(kPower)) check_exponent(*operands[1], common);
   if (info.has(kCondition))
     for (const Tensor* operand : operands)
-      if ((*operand)->is_wrapped_number())
+      if ((*operand)->is_wrapped_number() && !is_complex(operand->dtype()))
         check_element_fits(info.name, number_of(*operand), common);
+}
+
+[[noreturn]] void fail_complex(const PointwiseInfo& info, DType dtype) {
+  TAPEGRAD_CHECK(info.op.id != PointwiseId::sign,
+                 "sign: unlike NumPy, torch.sign doesn't support complex numbers; use torch.sgn");
+  fail_unsupported_dtype(info.name, dtype);
+}
+
+// That the line takes a complex or bare dtype. Ops that make floats of integers do so of unsigned ones as well.
+void check_limited_dtype(const PointwiseInfo& info, Operands operands, DType common) {
+  if (is_complex(common)) {
+    if (!takes_complex(info.op.id)) fail_complex(info, common);
+    return;
+  }
+  const bool integer = is_wide_unsigned(common);
+  if (integer && (info.dtypes == PointwiseDTypes::Real || info.dtypes == PointwiseDTypes::Floating))
+    return;
+  if (!(bare_dtypes_of(info.op.id) & (integer ? kWideUnsigned : kFloat8)))
+    fail_unsupported_dtype(info.name, common);
+  if (!integer && info.op.id == PointwiseId::mul)
+    for (const Tensor* operand : operands)
+      if ((*operand)->is_wrapped_number()) fail_unsupported_dtype(info.name, common);
 }
 
 DTypes resolve_dtypes(const PointwiseInfo& info, Operands operands, Params params) {
   DType common = common_dtype(info, operands, params);
+  if (is_limited(common)) [[unlikely]]
+    check_limited_dtype(info, operands, common);
   check_special_dtypes(info, operands, params, common);
   switch (info.dtypes) {
     case PointwiseDTypes::Real:
@@ -225,12 +256,21 @@ Device common_device(Operands operands) {
   return device;
 }
 
+// The operand that a single number is added to, multiplied by, ..., or null.
+const TensorImpl* beside_number(Operands operands) {
+  if (operands.size() != 2) return nullptr;
+  if ((*operands[1])->is_wrapped_number()) return operands[0]->impl();
+  return (*operands[0])->is_wrapped_number() ? operands[1]->impl() : nullptr;
+}
+
 // A fresh result, in the memory order of the operands, so that walking all of them is linear.
 Tensor make_result(const PointwiseInfo& info, Operands operands, DType dtype, DType compute) {
   bool same = same_shapes(operands);
   if (same && all_contiguous(operands)) [[likely]]
     return Tensor(TensorImpl::empty(dtype, operands[0]->sizes(), operands[0]->numel(),
                                     common_device(operands)));
+  if (const TensorImpl* x = beside_number(operands); x && has_usual_order(x->sizes(), operands))
+    return Tensor(TensorImpl::empty(dtype, x->sizes(), x->numel(), common_device(operands)));
   DimVector sizes = same ? DimVector(operands[0]->sizes()) : result_sizes(info, operands);
   Tensor out = empty(info.name, sizes, dtype, common_device(operands));
   if (has_usual_order(sizes, operands)) return out;
@@ -266,8 +306,9 @@ void check_divisor(const PointwiseInfo& info, Operands operands, DType compute) 
 // The line that computes x ** number without a general power, or pow itself. As in PyTorch, float16
 // always takes pow, whose value at (-inf) ** 0.5 is another.
 PointwiseId power_line(const Tensor& exponent, DType compute) {
-  bool special = is_floating(compute) && compute != DType::Float16;
-  if (!exponent->is_wrapped_number() || !special) return PointwiseId::pow;
+  bool special = has_gradient(compute) && compute != DType::Float16;
+  if (!exponent->is_wrapped_number() || is_complex(exponent.dtype()) || !special)
+    return PointwiseId::pow;
   double number = number_of(exponent).as_double();
   if (number == 2) return PointwiseId::square;
   if (number == 0.5) return PointwiseId::sqrt;
@@ -335,8 +376,30 @@ void execute_integers(const PointwiseInfo& info, Operands given, Params params, 
            out);
 }
 
+// The same memory as integers of the same size.
+Tensor as_integers(const Tensor& x) {
+  constexpr DType kTypes[] = {DType::UInt8, DType::UInt8, DType::Int16, DType::Int16, DType::Int32,
+                              DType::Int32, DType::Int32, DType::Int32, DType::Int64};
+  return Tensor(TensorImpl::create(x->storage_ref(), kTypes[itemsize(x.dtype())], x.sizes(),
+                                   x.strides(), x->offset()));
+}
+
+// where() of bare dtypes chooses bytes: a condition read as a float8_e8m0fnu would never be zero.
+void execute_choice(const PointwiseInfo& info, Operands given, DType dtype, const Tensor& out) {
+  Tensor held[kMaxArity] = {*given[0]};
+  const Tensor* operands[kMaxArity] = {&held[0]};
+  for (size_t i = 1; i < given.size(); ++i) {
+    held[i] = as_integers(given[i]->dtype() == dtype ? *given[i] : as_dtype(*given[i], dtype));
+    operands[i] = &held[i];
+  }
+  const Tensor bytes = as_integers(out);
+  run_line(info, {operands, given.size()}, {}, bytes.dtype(), bytes);
+}
+
 void execute(const PointwiseInfo& info, Operands operands, Params params, DType compute,
              const Tensor& out) {
+  if (is_bare(compute) && info.has(kCondition)) [[unlikely]]
+    return execute_choice(info, operands, compute, out);
   if (info.has(kNeighbours) && is_reduced_float(compute))
     return execute_nextafter_half(operands, compute, out);
   if (is_integral(compute)) [[unlikely]]
@@ -497,7 +560,8 @@ Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
       if (operands[slot].defined() && operands[slot]->is_wrapped_number())
         operands[slot] = as_dtype(operands[slot], g.dtype());
     uint64_t before = next_sequence_number();
-    Tensor result = d.recorded(g, operands[1], operands[2], operands[3], operands[4], values);
+    Tensor result = d.recorded(conj(g), operands[1], operands[2], operands[3], operands[4], values);
+    result = conj(result);  // see Note [Gradients of complex functions]
     for (int slot = 1; slot < kGradOperands; ++slot)
       if (d.mentions >> slot & 1) result = linked(result, operands[slot], before);
     return result;
@@ -582,7 +646,8 @@ bool any_active(Operands operands) {
 
 Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   const PointwiseInfo& info = pointwise_info(id);
-  if (info.deviations & (kCondition | kFloat32OnCuda | kWidestOnCuda)) [[unlikely]] {
+  if (info.deviations & (kCondition | kFloat32OnCuda | kWidestOnCuda | kMagnitude)) [[unlikely]] {
+    if (info.has(kMagnitude) && is_complex(operands[0]->dtype())) return complex_abs(*operands[0]);
     if (autocast_devices && info.cast) return pointwise_cast(info, operands, params);
     check_condition(info, operands);
   }
@@ -591,7 +656,7 @@ Tensor pointwise(PointwiseId id, Operands operands, Params params) {
   params = held.params;
   Tensor out = make_result(info, operands, dtypes.result, dtypes.compute);
   execute(info, operands, params, dtypes.compute, out);
-  if (is_differentiating() && is_floating(dtypes.result) && any_active(operands))
+  if (is_differentiating() && has_gradient(dtypes.result) && any_active(operands))
     set_history(out, make_node(info, operands, operands, params, out), 0);
   return out;
 }
@@ -612,9 +677,21 @@ bool is_misaligned(const Tensor& operand, const Tensor& out) {
 
 }  // namespace
 
+static void magnitude_out(Operands operands, const Tensor& out) {
+  TAPEGRAD_CHECK(
+      !(is_differentiating() && (any_active(operands) || is_active(out))),
+      "abs: functions with out=... arguments don't support automatic differentiation, but "
+      "one of the arguments requires grad; use the form without out=, or no_grad()");
+  const Tensor result = complex_abs(*operands[0]);
+  prepare_out("abs", out, result.sizes(), result.dtype(), operands);
+  copy_into(out, result);
+  note_write("abs", out);
+}
+
 void pointwise_out(PointwiseId id, Operands operands, Params params, const Tensor& out) {
   const PointwiseInfo& info = pointwise_info(id);
   check_condition(info, operands);
+  if (info.has(kMagnitude) && is_complex(operands[0]->dtype())) return magnitude_out(operands, out);
   TAPEGRAD_CHECK(!(is_differentiating() && (any_active(operands) || is_active(out))), info.name,
                  ": functions with out=... arguments don't support automatic differentiation, but "
                  "one of the arguments requires grad; use the form without out=, or no_grad()");
@@ -640,6 +717,8 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
   note_write(info.name, out);
 }
 
+Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(real(a), real(b)); }
+
 void add_to_own(const Tensor& sum, const Tensor& term) {
   TensorImpl* inputs[] = {sum.impl(), term.impl()};
   TensorImpl* outputs[] = {sum.impl()};
@@ -650,6 +729,9 @@ void add_to_own(const Tensor& sum, const Tensor& term) {
 void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
   const PointwiseInfo& info = pointwise_info(id);
   const Tensor& self = *operands[0];
+  TAPEGRAD_CHECK(
+      !info.has(kMagnitude) || !is_complex(self.dtype()),
+      "abs_: in-place abs is not supported for complex tensors, whose magnitudes are real");
   bool record = is_differentiating() && any_active(operands);
   check_inplace(info.name, self, record);
   check_condition(info, operands);

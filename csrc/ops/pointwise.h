@@ -94,6 +94,17 @@ inline Tensor polygamma(double n, const Tensor& x) {
   return pointwise(PointwiseId::polygamma, operands, {&order, 1});
 }
 
+inline Tensor gegenbauer(const Tensor& x, const Tensor& n, double order) {
+  const Tensor* operands[] = {&x, &n};
+  Scalar parameter(order);
+  return pointwise(PointwiseId::gegenbauer, operands, {&parameter, 1});
+}
+inline Tensor laguerre(const Tensor& x, const Tensor& n, double order) {
+  const Tensor* operands[] = {&x, &n};
+  Scalar parameter(order);
+  return pointwise(PointwiseId::laguerre, operands, {&parameter, 1});
+}
+
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 #define TAPEGRAD_OPERATOR(SYMBOL, NAME)                                                  \
   inline Tensor operator SYMBOL(const Tensor& a, const Tensor& b) { return NAME(a, b); } \
@@ -108,9 +119,11 @@ TAPEGRAD_OPERATOR(!=, ne)
 TAPEGRAD_OPERATOR(<, lt)
 TAPEGRAD_OPERATOR(<=, le)
 TAPEGRAD_OPERATOR(>, gt)
-TAPEGRAD_OPERATOR(>=, ge)
 TAPEGRAD_OPERATOR(&, logical_and)
 TAPEGRAD_OPERATOR(|, logical_or)
 #undef TAPEGRAD_OPERATOR
+// Where a derivative asks this of a complex number, it means the real part.
+Tensor operator>=(const Tensor& a, const Tensor& b);
+inline Tensor operator>=(const Tensor& a, double b) { return a >= wrapped_number(b); }
 
 }  // namespace tapegrad

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <string>
 
+#include "complex_rules.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
-#include "pointwise_rules.h"
 
 namespace tapegrad {
 
@@ -40,6 +40,7 @@ struct ParamList {
 template <class Rule, int I>
 Tensor recorded_derivative(const Tensor& g, const Tensor& a, const Tensor& b, const Tensor& c,
                            const Tensor& y, const double* params) {
+  if (is_complex(g.dtype())) return rules::complex_grad<Rule, I>(g, a, b, c, y, params);
   return Rule::template grad<I>(g, a, b, c, y, params);
 }
 
@@ -50,7 +51,8 @@ void fill_op(PointwiseOp& op, const char* name, PointwiseId id, int derivative,
   op.attributes = {"dtype"};
   op.attributes.insert(op.attributes.end(), params.names, params.names + params.count);
   if (params.count > 0) op.attributes.resize(1 + kMaxParams, "unused");
-  op.traits = kAnyRank | kOverwrites | traits;
+  // Which bare dtypes a line takes is seen to where its dtypes are resolved.
+  op.traits = kAnyRank | kOverwrites | kBare | traits | (takes_complex(id) ? kComplex : 0);
   op.id = id;
   op.derivative = static_cast<int8_t>(derivative);
   op.enlist();
@@ -109,7 +111,8 @@ const char* saved_name(const PointwiseInfo& info, int slot) {
 // The entry saves the operands that its derivatives mention.
 void fill_entry(PointwiseInfo& info) {
   EntryKind& entry = info.entry;
-  entry.name = EntryKind::usual_name(info.name, 0);
+  const char* prefix = info.has(kSpecialOnly) ? "special_" : "";
+  entry.name = EntryKind::usual_name(prefix + std::string(info.name), 0);
   entry.function = info.name;
   entry.op = &info.op;
   for (int slot = 1; slot < kGradOperands; ++slot) {

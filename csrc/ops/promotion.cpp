@@ -14,7 +14,17 @@ double largest_float(DType dtype) {
     case DType::BFloat16:
       return 3.3895313892515355e38;
     case DType::Float32:
+    case DType::Complex64:
       return std::numeric_limits<float>::max();
+    case DType::Float8_e4m3fn:
+      return 448;
+    case DType::Float8_e5m2:
+    case DType::Float8_e5m2fnuz:
+      return 57344;
+    case DType::Float8_e4m3fnuz:
+      return 240;
+    case DType::Float8_e8m0fnu:
+      return 0x1p127;
     default:
       return std::numeric_limits<double>::max();
   }
@@ -25,16 +35,30 @@ namespace {
 template <class T>
 bool integer_fits(Scalar number) {
   constexpr T kMost = std::numeric_limits<T>::max();
+  if (std::is_same_v<T, uint64_t> && !number.is_float()) return true;  // modulo 2^64
   if (number.is_float()) {
     double value = number.as_double();
     return value >= static_cast<double>(std::numeric_limits<T>::min()) &&
            value <= static_cast<double>(kMost);
   }
-  constexpr int64_t kLeast = std::is_signed_v<T> ? std::numeric_limits<T>::min() : -int64_t{kMost};
-  return number.as_int() >= kLeast && number.as_int() <= int64_t{kMost};
+  constexpr auto kHighest = static_cast<int64_t>(kMost);
+  constexpr int64_t kLeast = std::is_signed_v<T> ? std::numeric_limits<T>::min() : -kHighest;
+  return number.as_int() >= kLeast && number.as_int() <= kHighest;
+}
+
+// 8-bit floats without infinities do not take them for numbers, and those without signs nothing below
+// their least number; integers lose their sign there.
+bool float8_fits(Scalar number, DType dtype) {
+  const double value = number.as_double();
+  if (!number.is_float()) return std::abs(value) <= largest_float(dtype);
+  if (std::isnan(value)) return true;
+  if (std::isinf(value)) return dtype == DType::Float8_e5m2;
+  if (dtype == DType::Float8_e8m0fnu && value < 0x1p-127) return false;
+  return std::abs(value) <= largest_float(dtype);
 }
 
 bool fits(Scalar number, DType dtype) {
+  if (is_float8(dtype)) return float8_fits(number, dtype);
   switch (dtype) {
     case DType::UInt8:
       return integer_fits<uint8_t>(number);
@@ -46,6 +70,12 @@ bool fits(Scalar number, DType dtype) {
       return integer_fits<int32_t>(number);
     case DType::Int64:
       return integer_fits<int64_t>(number);
+    case DType::UInt16:
+      return integer_fits<uint16_t>(number);
+    case DType::UInt32:
+      return integer_fits<uint32_t>(number);
+    case DType::UInt64:
+      return integer_fits<uint64_t>(number);
     case DType::Bool:
       return true;
     default: {
@@ -63,12 +93,12 @@ void check_fits(const char* op, Scalar number, DType dtype) {
 }
 
 void check_element_fits(const char* op, Scalar number, DType dtype) {
-  if (!is_reduced_float(dtype)) check_fits(op, number, dtype);
+  if (!is_reduced_float(dtype) && !is_float8(dtype)) check_fits(op, number, dtype);
 }
 
 Scalar as_held(Scalar number, DType dtype) {
   if (dtype == DType::Bool) return Scalar(number.as_bool());
-  return visit_dtype("number", dtype, [&](auto type) -> Scalar {
+  return visit_real_dtype("number", dtype, [&](auto type) -> Scalar {
     using T = decltype(type);
     if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(number.as<T>()));
     else return Scalar(static_cast<double>(number.as<T>()));
@@ -78,7 +108,8 @@ Scalar as_held(Scalar number, DType dtype) {
 void ResultType::add(const Tensor& tensor) {
   DType dtype = tensor.dtype();
   if (tensor->is_wrapped_number()) {
-    // A number's float64 only says "float": the default dtype is meant.
+    // A number's float64 only says "float": the default dtype is meant, and the complex dtype of such.
+    if (is_complex(dtype)) dtype = complex_dtype(default_dtype());
     add_to(kNumbers, is_floating(dtype) ? default_dtype() : dtype);
   } else {
     add_to(tensor.dim() == 0 ? kZeroDim : kDimensioned, dtype);

@@ -8,6 +8,7 @@
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -173,6 +174,12 @@ IntegerRange integer_range(DType dtype) {
       return {0, 1};
     case DType::UInt8:
       return {0, 255};
+    case DType::UInt16:
+      return {0, UINT16_MAX};
+    case DType::UInt32:
+      return {0, UINT32_MAX};
+    case DType::UInt64:
+      return {0, INT64_MAX};  // as far as arguments go
     default: {
       auto bits = static_cast<int>(itemsize(dtype) * 8 - 1);
       auto most = static_cast<int64_t>((uint64_t{1} << bits) - 1);
@@ -226,8 +233,19 @@ void check_stds(const Tensor& std) {
 
 }  // namespace
 
+static bool is_complex_distribution(Distribution distribution) {
+  return distribution == Distribution::Normal || distribution == Distribution::Uniform;
+}
+
 void sample_into(const char* op, const Tensor& out, Distribution distribution, double a, double b,
                  Generator& generator) {
+  if (is_complex(out.dtype()) && is_complex_distribution(distribution)) {
+    // Both parts alike; those of a normal number have half of its variance each.
+    const bool normal = distribution == Distribution::Normal;
+    TAPEGRAD_CHECK(!normal || a == 0, op, ": complex numbers are drawn around 0, got mean ", a);
+    return sample_into(op, real_alias(out), distribution, a, normal ? b * std::sqrt(0.5) : b,
+                       generator);
+  }
   check_parameters(op, distribution, out.dtype(), a, b);
   dispatch_sample(record_of(distribution).op, {}, generator.reserve(counters_for(out.numel())),
                   {a, b}, out);
@@ -242,6 +260,12 @@ void sample_(const char* op, const Tensor& self, Distribution distribution, doub
 void random_into(const char* op, const Tensor& out, int64_t from, std::optional<int64_t> to,
                  Generator& generator) {
   if (to) check_integers(op, out.dtype(), from, *to);
+  if (is_bare(out.dtype())) {
+    if (!is_wide_unsigned(out.dtype()) || !to) fail_unsupported_dtype(op, out.dtype());
+    const Tensor wide = empty_like(out, out.sizes(), DType::Int64);
+    random_into(op, wide, from, to, generator);
+    return copy_into(out, wide);
+  }
   int64_t last = to ? *to - 1 : integer_range(out.dtype()).largest;
   TAPEGRAD_CHECK(from <= last, op, ": from=", from, " is beyond the largest ", name(out.dtype()),
                  ", ", last);

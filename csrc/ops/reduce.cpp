@@ -4,7 +4,11 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/autocast.h"
+#include "ops/complex.h"
+#include "ops/complex_composed.h"
 #include "ops/copy.h"
+#include "ops/create.h"
+#include "ops/join.h"
 #include "ops/pointwise.h"
 #include "ops/reduce_dims.h"
 #include "ops/scan.h"
@@ -13,8 +17,8 @@ namespace tapegrad {
 
 namespace {
 
-const Op sum_op("sum", {"dims"});
-const Op mean_op("mean", {"dims"});
+const Op sum_op("sum", {"dims"}, kComplex);
+const Op mean_op("mean", {"dims"}, kComplex);
 const Op prod_op("prod", {"dims"});
 const Op any_op("any", {"dims"}, kNoDerivative);
 const Op all_op("all", {"dims"}, kNoDerivative);
@@ -87,6 +91,10 @@ struct SumTypes {
 };
 SumTypes sum_types(const Tensor& x, std::optional<DType> dtype) {
   const DType own = x.dtype();
+  if (is_wide_unsigned(own)) {  // no kernel reads them
+    const DType wide = dtype.value_or(DType::Int64);
+    return {cast(x, wide), wide};
+  }
   if (!dtype) return {x, is_integral(own) ? DType::Int64 : own};
   const bool as_integers = is_integral(own) && is_integral(*dtype, false);
   const bool as_float = is_reduced_float(own) && *dtype == DType::Float32;
@@ -94,9 +102,31 @@ SumTypes sum_types(const Tensor& x, std::optional<DType> dtype) {
 }
 
 Tensor record_sum(const Tensor& x, Tensor y, const ReducedDims& dims, bool whole) {
-  if (is_floating(y.dtype()) && should_record(x))
+  if (has_gradient(y.dtype()) && should_record(x))
     record<SumBackward>({&x}, y, 0, dims, whole ? sum_entry : sum_over_entry);
   return y;
+}
+
+// Elements two by two, and the results so again: products of complex numbers, which have no kernel of their own.
+Tensor complex_product(const Tensor& input, int64_t dim, bool keepdim) {
+  Tensor x = input;
+  if (x.dim() == 0) return clone(x);
+  while (x.size(dim) > 1) {
+    const int64_t half = x.size(dim) / 2, rest = x.size(dim) - 2 * half;
+    Tensor product = narrow(x, dim, 0, half) * narrow(x, dim, half, half);
+    if (rest) {
+      const Tensor parts[] = {product, narrow(x, dim, 2 * half, rest)};
+      product = cat(parts, dim);
+    }
+    x = product;
+  }
+  if (x.size(dim) == 0) {
+    DimVector sizes(x.sizes());
+    sizes[dim] = 1;
+    x = ones(sizes, x.dtype(), x->device());
+  }
+  if (keepdim) return x.is_same(input) ? clone(x) : x;
+  return x.is_same(input) ? clone(select(x, dim, 0)) : select(x, dim, 0);
 }
 
 Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, const EntryKind& kind,
@@ -104,6 +134,7 @@ Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, cons
   if (autocast_devices) [[unlikely]]
     dtype = total_dtype(prod_rule, input, dtype);
   auto [x, result] = sum_types(input, dtype);
+  if (is_complex(result)) return complex_product(x, dim, dims.keepdim);
   Tensor y = run_reduction(prod_op, x, dims, result);
   if (is_floating(result) && should_record(x)) {
     auto& node = record<ProdBackward>({&x}, y, 1, dims, dim, kind);
@@ -114,7 +145,8 @@ Tensor prod_over(const Tensor& input, const ReducedDims& dims, int64_t dim, cons
 
 // any and all keep uint8, an old habit of PyTorch; everything else gives bool.
 DType test_dtype(const Tensor& x) { return x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool; }
-Tensor test(const Op& op, const Tensor& x, Sizes dims, bool keepdim) {
+Tensor test(const Op& op, const Tensor& input, Sizes dims, bool keepdim) {
+  const Tensor x = is_limited(input.dtype()) ? ne(input, wrapped_number(0)) : input;
   return run_reduction(op, x, ReducedDims::of(op.name, x, dims, keepdim), test_dtype(x));
 }
 
@@ -138,19 +170,20 @@ Tensor sum_to_size(const Tensor& x, Sizes sizes) {
   ReducedDims dims{0, x.sizes(), false};
   for (size_t d = 0; d < x.sizes().size(); ++d)
     if (d < extra || (sizes[d - extra] == 1 && x.size(d) != 1)) dims.mask |= uint64_t{1} << d;
-  Tensor y =
-      empty("sum_to_size", sizes, is_integral(x.dtype()) ? DType::Int64 : x.dtype(), x->device());
-  TensorImpl* inputs[] = {x.impl()};
-  TensorImpl* outputs[] = {y.impl()};
+  const DType dtype = is_integral(x.dtype()) ? DType::Int64 : x.dtype();
+  const Tensor from = real_alias(x),
+               to = real_alias(empty("sum_to_size", sizes, dtype, x->device()));
+  TensorImpl* inputs[] = {from.impl()};
+  TensorImpl* outputs[] = {to.impl()};
   Scalar mask(static_cast<int64_t>(dims.mask));
   dispatch(sum_op, inputs, {&mask, 1}, outputs);
-  return record_sum(x, std::move(y), dims, false);
+  return record_sum(x, is_complex(dtype) ? complex_alias(to) : to, dims, false);
 }
 
 Tensor mean(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> dtype) {
   DType result = dtype.value_or(input.dtype());
-  TAPEGRAD_CHECK(is_floating(result), "mean: expected a floating dtype, got ", name(result),
-                 "; call .float() first, or pass dtype=");
+  TAPEGRAD_CHECK(has_gradient(result), "mean: expected a floating or complex dtype, got ",
+                 name(result), "; call .float() first, or pass dtype=");
   ReducedDims reduced = ReducedDims::of("mean", input, dims, keepdim);
   const bool wider = is_reduced_float(input.dtype()) && result == DType::Float32;
   Tensor x = wider ? input : cast(input, result);
@@ -174,6 +207,7 @@ Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dty
 Tensor logsumexp(const Tensor& input, Sizes dims, bool keepdim) {
   if (autocast_devices) [[unlikely]]
     return run_cast(logsumexp_rule, [&](auto& x) { return logsumexp(x, dims, keepdim); }, input);
+  if (is_complex(input.dtype())) return complex_logsumexp(input, dims, keepdim);
   Tensor x = is_integral(input.dtype()) ? cast(input, default_dtype()) : input;
   ReducedDims reduced = ReducedDims::of("logsumexp", x, dims, keepdim);
   Tensor y = run_reduction(logsumexp_op, x, reduced, x.dtype());
@@ -189,7 +223,8 @@ Tensor test_each(const Tensor& x) { return cast(ne(x, wrapped_number(0)), test_d
 Tensor any(const Tensor& x, Sizes dims, bool keepdim) { return test(any_op, x, dims, keepdim); }
 Tensor all(const Tensor& x, Sizes dims, bool keepdim) { return test(all_op, x, dims, keepdim); }
 
-Tensor count_nonzero(const Tensor& x, Sizes dims) {
+Tensor count_nonzero(const Tensor& input, Sizes dims) {
+  const Tensor x = is_limited(input.dtype()) ? ne(input, wrapped_number(0)) : input;
   ReducedDims reduced = ReducedDims::of("count_nonzero", x, dims, false);
   return run_reduction(count_nonzero_op, x, reduced, DType::Int64);
 }

@@ -1,6 +1,7 @@
 #include "ops/reduce_dims.h"
 
 #include "core/error.h"
+#include "ops/complex.h"
 
 namespace tapegrad {
 
@@ -47,14 +48,18 @@ int64_t ReducedDims::count() const {
 
 Tensor run_reduction(const Op& op, const Tensor& x, const ReducedDims& dims, DType dtype,
                      std::initializer_list<Scalar> attributes) {
-  Tensor y = empty(op.name, dims.result_sizes(), dtype, x->device());
   constexpr size_t kMost = 3;
   Scalar values[kMost] = {static_cast<int64_t>(dims.mask)};
   std::copy(attributes.begin(), attributes.end(), values + 1);
-  TensorImpl* inputs[] = {x.impl()};
-  TensorImpl* outputs[] = {y.impl()};
+  // Of complex numbers the parts are reduced, each by itself; ops for which that is wrong refuse them.
+  const bool by_parts = is_complex(dtype) && (op.traits & kComplex);
+  Tensor to = empty(op.name, dims.result_sizes(), dtype, x->device());
+  if (by_parts) to = real_alias(to);
+  const Tensor from = by_parts ? real_alias(x) : x;
+  TensorImpl* inputs[] = {from.impl()};
+  TensorImpl* outputs[] = {to.impl()};
   dispatch(op, inputs, {values, attributes.size() + 1}, outputs);
-  return y;
+  return by_parts ? complex_alias(to) : to;
 }
 
 void check_not_empty(const char* op, const Tensor& x, const ReducedDims& dims) {

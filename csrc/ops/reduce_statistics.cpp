@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "graph/record.h"
 #include "ops/autocast.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -159,15 +160,21 @@ Tensor run_norm(const Tensor& x, const ReducedDims& dims, double p) {
 }  // namespace
 
 Tensor var(const Tensor& x, Sizes dims, double correction, bool keepdim) {
+  if (is_complex(x.dtype()))
+    return var(real(x), dims, correction, keepdim) + var(imag(x), dims, correction, keepdim);
   return run_moments(kVar, x, dims, correction, keepdim).first;
 }
 Tensor standard_deviation(const Tensor& x, Sizes dims, double correction, bool keepdim) {
+  if (is_complex(x.dtype())) return sqrt(var(x, dims, correction, keepdim));
   return run_moments(kStd, x, dims, correction, keepdim).first;
 }
 TensorPair var_mean(const Tensor& x, Sizes dims, double correction, bool keepdim) {
+  if (is_complex(x.dtype())) return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
   return run_moments(kVarMean, x, dims, correction, keepdim);
 }
 TensorPair std_mean(const Tensor& x, Sizes dims, double correction, bool keepdim) {
+  if (is_complex(x.dtype()))
+    return {standard_deviation(x, dims, correction, keepdim), mean(x, dims, keepdim)};
   return run_moments(kStdMean, x, dims, correction, keepdim);
 }
 
@@ -175,6 +182,7 @@ Tensor norm(const Tensor& input, double p, Sizes dims, bool keepdim, std::option
   if (autocast_devices) [[unlikely]]
     dtype = total_dtype(norm_rule, input, dtype);
   Tensor x = dtype ? cast(input, *dtype) : input;
+  if (is_complex(x.dtype())) x = complex_abs(x);
   check_floating("norm", x);
   ReducedDims reduced = ReducedDims::of("norm", x, dims, keepdim);
   TAPEGRAD_CHECK(!(std::isinf(p) || p < 0) || x.numel() > 0 || reduced.count() > 0,

@@ -12,6 +12,8 @@
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "ops/autocast.h"
+#include "ops/complex.h"
+#include "ops/complex_composed.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/inplace.h"
@@ -24,7 +26,7 @@ namespace tapegrad {
 
 namespace {
 
-const Op cumsum_op("cumsum", {"dim", "reverse"});
+const Op cumsum_op("cumsum", {"dim", "reverse"}, kComplex);
 const Op cumprod_op("cumprod", {"dim", "reverse"});
 const Op logcumsumexp_op("logcumsumexp", {"dim", "reverse"});
 const Op cummax_op("cummax", {"dim", "reverse"});
@@ -106,7 +108,9 @@ struct LogcumsumexpBackward final : Entry<logcumsumexp_entry> {
     // Thousands of factors are multiplied, and their roundings with them: in a wider dtype.
     const DType wide = itemsize(x.dtype()) < 4 ? DType::Float32 : DType::Float64;
     Tensor own = cast(where(nothing, 0.0, y), wide);
-    Tensor next = where(nothing, 0.0, cast(previous(y, axis.reversed(), 0), wide));
+    // Nothing follows the last element: its factor is exp(-huge), which is 0 for any y.
+    const double huge = wide == DType::Float64 ? 1e300 : 1e38;
+    Tensor next = where(nothing, 0.0, previous(cast(y, wide), axis.reversed(), huge));
     Tensor factors = where(nothing, 0.0, exp(own - next));
     Tensor sums = recurrence(factors, cast(grads[0], wide), axis.reversed());
     grad_inputs[0] = cast(exp(cast(x, wide) - own) * sums, x.dtype());
@@ -127,6 +131,11 @@ struct CumExtremeBackward final : VariantEntry {
 
 Tensor run(const Op& op, std::initializer_list<Tensor> inputs, ScanAxis axis) {
   const Tensor& first = *inputs.begin();
+  if (is_complex(first.dtype()) && (op.traits & kComplex)) {  // part by part
+    const Tensor parts = real_alias(empty_like(first));
+    dispatch(op, {real_alias(first)}, {Scalar(axis.dim), Scalar(axis.reverse)}, {parts});
+    return complex_alias(parts);
+  }
   Tensor y = empty_like(first);
   dispatch(op, inputs, {Scalar(axis.dim), Scalar(axis.reverse)}, {y});
   return y;
@@ -139,7 +148,22 @@ Tensor directed_cumsum(const Tensor& input, ScanAxis axis) {
   return y;
 }
 
+// Complex numbers have no kernel: each turn multiplies what the one before has, twice as far back.
+Tensor complex_cumprod(const Tensor& x, ScanAxis axis) {
+  Tensor y = axis.reverse ? flip(x, DimVector{axis.dim}) : x;
+  const int64_t length = x.size(axis.dim);
+  for (int64_t reach = 1; reach < length; reach *= 2) {
+    const Tensor parts[] = {
+        narrow(y, axis.dim, 0, reach),
+        narrow(y, axis.dim, reach, length - reach) * narrow(y, axis.dim, 0, length - reach)};
+    y = cat(parts, axis.dim);
+  }
+  if (axis.reverse) return flip(y, DimVector{axis.dim});
+  return y.is_same(x) ? clone(x) : y;
+}
+
 Tensor directed_cumprod(const Tensor& input, ScanAxis axis) {
+  if (is_complex(input.dtype())) return complex_cumprod(input, axis);
   Tensor x = contiguous(input);
   Tensor y = run(cumprod_op, {x}, axis);
   if (should_record(x)) {
@@ -197,6 +221,7 @@ std::pair<Tensor, Tensor> extremes(const Op& op, const Tensor& input, int64_t di
                                    const EntryKind& kind) {
   const ScanAxis axis{wrap_dim(op.name, dim, input.dim()), false};
   const DType result = input.dtype();
+  if (is_bare(result)) fail_unsupported_dtype(op.name, result);
   Tensor x = contiguous(is_integral(result) ? cast(input, DType::Int64) : input);
   Tensor values = empty_like(x);
   Tensor indices = empty_like(x, x.sizes(), DType::Int64);
@@ -247,6 +272,7 @@ void cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim) {
   const ScanAxis axis{wrap_dim("logcumsumexp", dim, input.dim()), false};
+  if (is_complex(input.dtype())) return complex_logcumsumexp(input, axis.dim);
   TAPEGRAD_CHECK_AS(NotImplementedError, is_floating(input.dtype()),
                     "logcumsumexp: expected a floating dtype, got ", name(input.dtype()),
                     "; call .float() first");

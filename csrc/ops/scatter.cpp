@@ -19,8 +19,8 @@ namespace tapegrad {
 
 namespace {
 
-const Op gather_op("gather", {"dim"});
-const Op scatter_op("scatter", {"dim", "mode"}, kAnyOrder);
+const Op gather_op("gather", {"dim"}, kComplex | kBare);
+const Op scatter_op("scatter", {"dim", "mode"}, kAnyOrder | kHolomorphic);
 
 const CastRule scatter_add_rule("scatter_add", Cast::None, Cast::Widest);
 
@@ -36,7 +36,8 @@ Tensor at_least_vector(const Tensor& x) {
 }
 
 Tensor as_int64_index(const char* op, const Tensor& index) {
-  TAPEGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
+  const bool names_places = index.dtype() == DType::Int64 || index.dtype() == DType::Int32;
+  TAPEGRAD_CHECK(names_places || index.numel() == 0, op,
                  ": expected dtype int32 or int64 for index, got ", name(index.dtype()),
                  "; call .long() first");
   return cast(index, DType::Int64);

@@ -135,7 +135,25 @@ ValuesAndIndices pick_one(const Op& op, const EntryKind& kind, const Tensor& x, 
 
 }  // namespace
 
+namespace {
+
+// Wide unsigned integers as the int64 numbers that are in the same order, and back.
+Tensor ordered_integers(const Tensor& x) {
+  const Tensor wide = cast(x, DType::Int64);
+  return x.dtype() == DType::UInt64 ? bitwise_xor(wide, wrapped_number(INT64_MIN)) : wide;
+}
+Tensor from_ordered(const Tensor& integers, DType dtype) {
+  const bool shifted = dtype == DType::UInt64;
+  return cast(shifted ? bitwise_xor(integers, wrapped_number(INT64_MIN)) : integers, dtype);
+}
+
+}  // namespace
+
 ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending) {
+  if (is_wide_unsigned(x.dtype())) {
+    const auto [values, indices] = sort(ordered_integers(x), dim, descending);
+    return {from_ordered(values, x.dtype()), indices};
+  }
   int64_t d = wrap_dim("sort", dim, x.dim());
   ValuesAndIndices sorted =
       laid_out(pick(sort_op, x, d, length_of(x, d), {descending}), strides_like(*x.impl()));
@@ -205,6 +223,11 @@ struct UniqueBackward final : VariantEntry {
 
 Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
   GradMode off(false);
+  if (is_wide_unsigned(x.dtype())) {
+    Unique result = find_unique(ordered_integers(x), dim);
+    result.values = from_ordered(result.values, x.dtype());
+    return result;
+  }
   if (!dim) {
     Tensor flat = reshape(detach(x), DimVector{-1});
     ValuesAndIndices sorted = sort(flat, 0, false);
@@ -284,7 +307,8 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
-  if (!is_integral(x.dtype(), false)) fail_unsupported_dtype("bincount", x.dtype());
+  if (!is_integral(x.dtype(), false) || is_bare(x.dtype()))
+    fail_unsupported_dtype("bincount", x.dtype());
   TAPEGRAD_CHECK(x.dim() == 1, "bincount: only supports 1-d non-negative integral inputs, got ",
                  x.dim(), " dimensions");
   TAPEGRAD_CHECK(minlength >= 0, "bincount: minlength should be >= 0, got ", minlength);

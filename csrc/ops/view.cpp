@@ -8,6 +8,8 @@
 #include "core/limits.h"
 #include "graph/record.h"
 #include "graph/view.h"
+#include "ops/autocast.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/join.h"
@@ -32,6 +34,9 @@ const EntryKind squeeze_entry("squeeze", Role::View);
 const EntryKind transpose_entry("transpose", Role::View);
 const EntryKind unbind_entry("unbind", Role::View);
 const EntryKind unfold_entry("unfold", Role::View);
+const EntryKind view_as_real_entry("view_as_real", Role::View);
+const EntryKind view_as_complex_entry("view_as_complex", Role::View);
+const CastRule view_as_complex_rule("view_as_complex", Cast::Float32, Cast::None);
 
 Tensor make_view(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
   Tensor y = alias(x, sizes, strides, offset);
@@ -398,6 +403,72 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1) {
   if (should_record(x))
     record<PartBackward>({&x}, y, 0, diagonal_entry, x.sizes(),
                          diagonal_of(x.sizes(), contiguous_strides(x.sizes()), 0));
+  return y;
+}
+
+namespace {
+
+struct ViewAsRealBackward final : Entry<view_as_real_entry> {
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = view_as_complex(contiguous(grads[0]));
+  }
+};
+
+struct ViewAsComplexBackward final : Entry<view_as_complex_entry> {
+  void vjp(Gradients grads, Gradients grad_inputs) override {
+    grad_inputs[0] = view_as_real(grads[0]);
+  }
+};
+
+// The memory that x shows, as elements of another dtype.
+Tensor view_of_dtype(const Tensor& x, DType dtype, Sizes sizes, Sizes strides, int64_t offset) {
+  Tensor y(TensorImpl::create(x->storage_ref(), dtype, sizes, strides, offset));
+  mark_view(y, x);
+  return y;
+}
+
+}  // namespace
+
+Tensor view_as_real(const Tensor& x) {
+  TAPEGRAD_CHECK(is_complex(x.dtype()), "view_as_real is only supported for complex tensors, got ",
+                 name(x.dtype()));
+  TAPEGRAD_CHECK(x.dim() < kMaxRank, "view_as_real: too many dimensions, ", x.dim());
+  const Tensor alias = real_alias(x);
+  Tensor y = view_of_dtype(x, alias.dtype(), alias.sizes(), alias.strides(), alias->offset());
+  if (should_record(x)) record<ViewAsRealBackward>({&x}, y, 0);
+  return y;
+}
+
+Tensor view_as_complex(const Tensor& x) {
+  if (autocast_devices) [[unlikely]]
+    return run_cast(view_as_complex_rule, [](const Tensor& x) { return view_as_complex(x); }, x);
+  TAPEGRAD_CHECK(
+      x.dtype() == DType::Float32 || x.dtype() == DType::Float64,
+      "view_as_complex is only supported for float32 and float64 tensors, but got a tensor "
+      "of ",
+      name(x.dtype()));
+  TAPEGRAD_CHECK(x.dim() > 0, "view_as_complex: Input tensor must have one or more dimensions");
+  DimVector sizes(x.sizes()), strides(x.strides());
+  TAPEGRAD_CHECK(sizes.back() == 2,
+                 "view_as_complex: Tensor must have a last dimension of size 2, "
+                 "got shape ",
+                 to_string(x.sizes()));
+  TAPEGRAD_CHECK(strides.back() == 1,
+                 "view_as_complex: Tensor must have a last dimension with stride 1; "
+                 "call .contiguous() first");
+  sizes.erase(sizes.size() - 1);
+  strides.erase(strides.size() - 1);
+  for (size_t d = 0; d < strides.size(); ++d) {
+    TAPEGRAD_CHECK(strides[d] % 2 == 0,
+                   "view_as_complex: Tensor must have a stride divisible by 2 for all but last "
+                   "dimension; call .contiguous() first");
+    strides[d] /= 2;
+  }
+  TAPEGRAD_CHECK(x->offset() % 2 == 0,
+                 "view_as_complex: Tensor must have a storage_offset divisible by "
+                 "2; call .clone() first");
+  Tensor y = view_of_dtype(x, complex_dtype(x.dtype()), sizes, strides, x->offset() / 2);
+  if (should_record(x)) record<ViewAsComplexBackward>({&x}, y, 0);
   return y;
 }
 

@@ -28,6 +28,9 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t s
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim0, int64_t dim1);
+// Complex numbers as pairs of real ones in a last dimension of two, and the reverse.
+Tensor view_as_real(const Tensor& x);
+Tensor view_as_complex(const Tensor& x);
 Tensor detach(const Tensor& x);
 std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes sizes, int64_t dim);
 // What a tensor and its Python object take at the least.

@@ -34,6 +34,7 @@
 #include "core/op.h"
 #include "graph/record.h"
 #include "graph/view.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/pointwise.h"
@@ -43,13 +44,27 @@ namespace tapegrad {
 
 namespace {
 
-const Op embed_op("embed");
+const Op embed_op("embed", {}, kComplex);
 
 using Role = EntryKind::Role;
 const EntryKind embed_entry(embed_op);
 const EntryKind as_strided_entry("as_strided", Role::View);
 const EntryKind erase_entry("erase", copy_op);
 const EntryKind copy_slices_entry("copy_slices", nullptr, Role::Graph, {}, "CopySlices");
+
+// Where one of a part and its whole is complex and the other is not, places are told in real numbers: the
+// complex one is opened, and closed again.
+struct RealForm {
+  bool whole = false, part = false;
+  static RealForm of(const Tensor& view, const Tensor& base) {
+    const bool whole = is_complex(base.dtype()), part = is_complex(view.dtype());
+    return {whole && !part, part && !whole};
+  }
+};
+Tensor opened(const Tensor& x, bool is_complex) { return is_complex ? view_as_real(x) : x; }
+Tensor closed(const Tensor& x, bool is_complex) {
+  return is_complex ? view_as_complex(contiguous(x)) : x;
+}
 
 struct EmbedBackward final : Entry<embed_entry> {
   EmbedBackward(Layout whole, Geometry place) : whole(std::move(whole)), place(std::move(place)) {}
@@ -61,13 +76,14 @@ struct EmbedBackward final : Entry<embed_entry> {
 };
 
 struct ExtractBackward final : Entry<as_strided_entry> {
-  ExtractBackward(Layout whole, Geometry place)
-      : whole(std::move(whole)), place(std::move(place)) {}
+  ExtractBackward(Layout whole, Geometry place, RealForm form = {})
+      : whole(std::move(whole)), place(std::move(place)), form(form) {}
   void vjp(Gradients grads, Gradients grad_inputs) override {
-    grad_inputs[0] = embed(grads[0], whole, place);
+    grad_inputs[0] = closed(embed(opened(grads[0], form.part), whole, place), form.whole);
   }
   Layout whole;
   Geometry place;
+  RealForm form;
 };
 
 // Of an as_strided that reaches outside its input, or whose input's elements share memory: both are
@@ -150,8 +166,14 @@ bool within(const Geometry& geometry, int64_t span) {
 
 Layout layout_of(const Tensor& x) { return {DimVector(x.sizes()), DimVector(x.strides())}; }
 
+Layout layout_of(const Tensor& base, RealForm form) {
+  return layout_of(form.whole ? real_alias(base) : base);
+}
+
 // The view's place in memory laid out as its base is.
-Geometry place_in_base(const Tensor& view, const Tensor& base) {
+Geometry place_in_base(const Tensor& shown, const Tensor& shown_in, RealForm form) {
+  const Tensor view = form.part ? real_alias(shown) : shown;
+  const Tensor base = form.whole ? real_alias(shown_in) : shown_in;
   Geometry place{DimVector(view.sizes()), DimVector(view.strides()),
                  view->offset() - base->offset()};
   TAPEGRAD_CHECK(within(place, span_of(layout_of(base))),
@@ -174,33 +196,37 @@ class PartScope {
 };
 
 struct CopySlices final : Entry<copy_slices_entry> {
-  CopySlices(Layout whole, Geometry place, Ref<Node> inner)
-      : whole(std::move(whole)), place(std::move(place)), inner(std::move(inner)) {}
+  CopySlices(Layout whole, Geometry place, RealForm form, Ref<Node> inner)
+      : whole(std::move(whole)), place(std::move(place)), form(form), inner(std::move(inner)) {}
 
   // Edge 0 is the base as it was; the others are the inner entry's edges after its first.
   void vjp(Gradients grads, Gradients grad_inputs) override {
     std::vector<Tensor> inner_grads(inner->edges().size());
-    Tensor grad_part = extract(grads[0], whole, place);
+    const Tensor grad = opened(grads[0], form.whole);
+    Tensor grad_part = closed(extract(grad, whole, place), form.part);
     {
       PartScope scope(*inner, grad_enabled ? part_history(grad_part) : Ref<Node>());
-      inner->vjp({&grad_part, 1}, inner_grads);
+      run_vjp(*inner, {&grad_part, 1}, inner_grads);
     }
     if (needs(0)) {
-      Tensor rest = erase(grads[0], whole, place);
+      Tensor rest = erase(grad, whole, place);
       Tensor part = inner_grads[0];
-      grad_inputs[0] = part.defined() ? add(rest, embed(part, whole, place)) : rest;
+      if (part.defined()) rest = add(rest, embed(opened(part, form.part), whole, place));
+      grad_inputs[0] = closed(rest, form.whole);
     }
     for (size_t i = 1; i < inner_grads.size(); ++i) grad_inputs[i] = inner_grads[i];
   }
 
   void release_saved(const SourceLine& sweep_line) override { inner->release_saved(sweep_line); }
   Node* inner_entry() override { return inner.get(); }
-  Tensor written_part(const Tensor& value) override { return extract(value, whole, place); }
+  Tensor written_part(const Tensor& value) override {
+    return closed(extract(opened(value, form.whole), whole, place), form.part);
+  }
 
   // The history of what the inner entry wrote, which has the shape of its gradient.
   Ref<Node> part_history(const Tensor& grad_part) {
     Ref<ExtractBackward> node =
-        Node::create<ExtractBackward>(1, 0, std::span(&grad_part, 1), whole, place);
+        Node::create<ExtractBackward>(1, 0, std::span(&grad_part, 1), whole, place, form);
     node->edges()[0] = {Ref<Node>(this), 0};
     node->stamp();
     return node;
@@ -209,6 +235,7 @@ struct CopySlices final : Entry<copy_slices_entry> {
 
   Layout whole;
   Geometry place;
+  RealForm form;
   Ref<Node> inner;
 };
 
@@ -220,6 +247,10 @@ Tensor embed(const Tensor& part, Sizes sizes, const Geometry& place) {
 }
 
 Tensor embed(const Tensor& part, const Layout& whole, const Geometry& place) {
+  if (is_bare(part.dtype())) {  // which are not added
+    const DType wide = is_float8(part.dtype()) ? DType::Float32 : DType::Int64;
+    return cast(embed(cast(part, wide), whole, place), part.dtype());
+  }
   Tensor y = empty_in_layout(whole, part);
   fill_into(y, 0);
   dispatch(embed_op, {part}, {}, {alias(y, place.sizes, place.strides, place.offset)});
@@ -345,8 +376,10 @@ void update_view_history(const Tensor& view) {
   TAPEGRAD_CHECK(!extra.multi_output_view,
                  "a view made by an op with several outputs (split, chunk, unbind) is used after "
                  "its base was modified in place; this is forbidden, use .clone() on the view");
-  Ref<ExtractBackward> node = Node::create<ExtractBackward>(
-      1, 0, std::span(&view, 1), layout_of(extra.base), place_in_base(view, extra.base));
+  const RealForm form = RealForm::of(view, extra.base);
+  Ref<ExtractBackward> node =
+      Node::create<ExtractBackward>(1, 0, std::span(&view, 1), layout_of(extra.base, form),
+                                    place_in_base(view, extra.base, form), form);
   mark_current(view, extra);
   node->edges()[0] = gradient_edge(extra.base);
   node->stamp();
@@ -385,7 +418,7 @@ void check_view_write(const char* op, const Tensor& tensor, bool recording) {
       ": a view was created in no_grad mode and is being modified inplace with grad mode "
       "enabled; make the view and the write in the same mode");
   check_leaf_view(op, tensor, extra.base);
-  place_in_base(tensor, extra.base);
+  place_in_base(tensor, extra.base, RealForm::of(tensor, extra.base));
 }
 
 namespace {
@@ -409,8 +442,10 @@ void rebase_history(const Tensor& tensor, Ref<Node> node, uint32_t output_number
   }
   const Tensor& base = meta.extra->base;
   size_t edges = node->edges().size();
-  Ref<CopySlices> slices = Node::create<CopySlices>(edges, 0, std::span(&base, 1), layout_of(base),
-                                                    place_in_base(tensor, base), node);
+  const RealForm form = RealForm::of(tensor, base);
+  Ref<CopySlices> slices =
+      Node::create<CopySlices>(edges, 0, std::span(&base, 1), layout_of(base, form),
+                               place_in_base(tensor, base, form), form, node);
   slices->edges()[0] = gradient_edge(base);
   for (size_t i = 1; i < edges; ++i) slices->edges()[i] = node->edges()[i];
   slices->stamp();

@@ -209,9 +209,10 @@ CreationOptions::CreationOptions(const ParsedArguments& arguments, int first, DT
   pin_memory = arguments.flag(first + 3);
   TAPEGRAD_CHECK(!pin_memory || device.is_cpu(), arguments.function(),
                  ": Only dense CPU tensors can be pinned, got device '", to_string(device), "'");
-  if (is_complex(dtype)) fail_unsupported_dtype(arguments.function(), dtype);
-  TAPEGRAD_CHECK(!requires_grad || is_floating(dtype), arguments.function(),
-                 ": only Tensors of floating point dtype can require gradients, got ", name(dtype));
+  check_device_dtype(arguments.function(), dtype, device);
+  TAPEGRAD_CHECK(!requires_grad || has_gradient(dtype), arguments.function(),
+                 ": only Tensors of floating point and complex dtype can require gradients, got ",
+                 name(dtype));
 }
 
 Device CreationOptions::result_device(const ParsedArguments& arguments, int out) const {

@@ -10,6 +10,7 @@
 
 #include "core/tensor.h"
 #include "python/binding.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
@@ -88,13 +89,19 @@ using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* args, Py_ssi
 // A body takes ParsedArguments and returns a Tensor.
 template <const Signature& kSignature, auto kBody>
 PyObject* fast_function(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
-  return guarded(
-      [&] { return wrap(kBody(ParsedArguments(kSignature, nullptr, args, count, keywords))); });
+  try {
+    return wrap(kBody(ParsedArguments(kSignature, nullptr, args, count, keywords)));
+  } catch (...) {
+    return failed(kSignature.function, nullptr, args, count, keywords);
+  }
 }
 template <const Signature& kSignature, auto kBody>
 PyObject* fast_method(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
-  return guarded(
-      [&] { return wrap(kBody(ParsedArguments(kSignature, self, args, count, keywords))); });
+  try {
+    return wrap(kBody(ParsedArguments(kSignature, self, args, count, keywords)));
+  } catch (...) {
+    return failed(kSignature.function, self, args, count, keywords);
+  }
 }
 
 void define_fast_function(Binder& b, const Signature& signature, FastFunction function,

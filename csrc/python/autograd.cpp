@@ -12,13 +12,14 @@
 #include "ops/view.h"
 #include "python/binding.h"
 #include "python/node_object.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
 namespace {
 
 // The gradient a root starts with: given, or one for a scalar.
-Tensor root_gradient(const Tensor& root, const std::optional<Tensor>& given) {
+Tensor root_gradient(const Tensor& root, const Tensor* given) {
   TAPEGRAD_CHECK(
       requires_grad(root),
       "backward: element 0 of tensors does not require grad and does not have a grad_fn");
@@ -30,8 +31,16 @@ Tensor root_gradient(const Tensor& root, const std::optional<Tensor>& given) {
                    " was given for an output of "
                    "shape ",
                    to_string(root.sizes()));
+    TAPEGRAD_CHECK(
+        is_complex(given->dtype()) == is_complex(root.dtype()),
+        "backward: for complex Tensors, both the output and its gradient are required to "
+        "be complex, got ",
+        name(root.dtype()), " and ", name(given->dtype()));
     return given->dtype() == root.dtype() ? *given : cast(*given, root.dtype());
   }
+  TAPEGRAD_CHECK(!is_complex(root.dtype()),
+                 "backward: grad can be implicitly created only for real scalar outputs but got ",
+                 name(root.dtype()), "; pass gradient=");
   TAPEGRAD_CHECK(root.numel() == 1,
                  "backward: grad can be implicitly created only for scalar outputs, got one of "
                  "shape ",
@@ -68,18 +77,19 @@ uintptr_t listen_to_sweeps(nb::object begin, nb::object entry) {
   return reinterpret_cast<uintptr_t>(listener.get());
 }
 
-std::vector<Tensor> run_backward(const std::vector<Tensor>& roots,
-                                 const std::vector<std::optional<Tensor>>& given, bool retain_graph,
-                                 bool create_graph,
-                                 const std::optional<std::vector<Tensor>>& inputs,
+std::vector<Tensor> run_backward(const AnyTensors& given_roots,
+                                 const AnyOptionalTensors& given_grads, bool retain_graph,
+                                 bool create_graph, const std::optional<AnyTensors>& inputs,
                                  bool accumulate) {
+  const std::vector<Tensor>&roots = given_roots.values, &given = given_grads.values;
   TAPEGRAD_CHECK(roots.size() == given.size(), "backward: got ", roots.size(), " tensors and ",
                  given.size(), " gradients");
-  TAPEGRAD_CHECK(!inputs || !inputs->empty(), "backward: inputs argument cannot be empty");
+  TAPEGRAD_CHECK(!inputs || !inputs->values.empty(), "backward: inputs argument cannot be empty");
   std::vector<Tensor> grads;
-  for (size_t i = 0; i < roots.size(); ++i) grads.push_back(root_gradient(roots[i], given[i]));
+  for (size_t i = 0; i < roots.size(); ++i)
+    grads.push_back(root_gradient(roots[i], given[i].defined() ? &given[i] : nullptr));
   std::span<const Tensor> wanted;
-  if (inputs) wanted = *inputs;
+  if (inputs) wanted = inputs->values;
   return sweep(roots, grads, wanted, accumulate,
                {.retain_graph = retain_graph, .create_graph = create_graph});
 }
@@ -94,7 +104,7 @@ void backward(const Tensor& self, const std::optional<Tensor>& gradient,
     wanted = std::get<1>(*inputs);
     TAPEGRAD_CHECK(!wanted.empty(), "backward: inputs argument cannot be empty");
   }
-  Tensor grad = root_gradient(self, gradient);
+  Tensor grad = root_gradient(self, gradient ? &*gradient : nullptr);
   sweep({&self, 1}, {&grad, 1}, wanted, true,
         {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph});
 }

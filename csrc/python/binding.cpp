@@ -6,10 +6,13 @@
 #include <limits>
 #include <span>
 
+#include "core/call.h"
 #include "cuda/context.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
+#include "python/numpy.h"
 #include "python/out.h"
 #include "python/python_types.h"
 #include "python/text.h"
@@ -47,16 +50,17 @@ bool read_int(PyObject* object, int64_t* value) {
 }  // namespace
 
 void bind_types(nb::module_ module) {
-  auto type =
-      nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
-          .def("__repr__",
-               [](const DTypeObject& d) { return std::string("torch.") + name(d.dtype); })
-          .def("__reduce__", [](const DTypeObject& d) { return std::string(name(d.dtype)); })
-          .def_prop_ro("is_floating_point",
-                       [](const DTypeObject& d) { return is_floating(d.dtype); })
-          .def_prop_ro("is_complex", [](const DTypeObject& d) { return is_complex(d.dtype); })
-          .def_prop_ro("is_signed", [](const DTypeObject& d) {
-    return d.dtype != DType::Bool && d.dtype != DType::UInt8;
+  auto type = nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
+                  .def("__repr__", [](const DTypeObject& d) {
+    return std::string("torch.") + name(d.dtype);
+  }).def("__reduce__", [](const DTypeObject& d) {
+    return std::string(name(d.dtype));
+  }).def_prop_ro("is_floating_point", [](const DTypeObject& d) {
+    return is_floating(d.dtype);
+  }).def_prop_ro("is_complex", [](const DTypeObject& d) {
+    return is_complex(d.dtype);
+  }).def_prop_ro("is_signed", [](const DTypeObject& d) {
+    return is_signed(d.dtype);
   }).def_prop_ro("itemsize", [](const DTypeObject& d) { return itemsize(d.dtype); });
   for (int i = 0; i < kDTypeCount; ++i) {
     DType dtype = static_cast<DType>(i);
@@ -138,6 +142,7 @@ bool scalar_from_object(PyObject* object, Scalar* scalar) {
     return true;
   }
   if (is_tensor(object) || PyUnicode_Check(object) || object == Py_None) return false;
+  if (PyComplex_Check(object) || is_numpy_complex(object)) return false;
   // NumPy scalars and the like.
   if (PyIndex_Check(object)) {
     int64_t value;
@@ -155,6 +160,36 @@ bool scalar_from_object(PyObject* object, Scalar* scalar) {
   }
   *scalar = Scalar(value);
   return true;
+}
+
+bool element_from_object(PyObject* object, DType dtype, Scalar* scalar) {
+  if (scalar_from_object(object, scalar)) return true;
+  if (dtype != DType::UInt64 || !PyLong_Check(object)) return false;
+  const uint64_t value = PyLong_AsUnsignedLongLong(object);
+  if (PyErr_Occurred()) throw nb::python_error();
+  *scalar = Scalar(value);
+  return true;
+}
+
+bool complex_from_object(PyObject* object, Complex<double>* number) {
+  if (!PyComplex_Check(object) && !is_numpy_complex(object)) return false;
+  const Py_complex value = PyComplex_AsCComplex(object);
+  if (PyErr_Occurred()) throw nb::python_error();
+  *number = {value.real, value.imag};
+  return true;
+}
+
+Tensor number_operand(PyObject* object) {
+  Scalar number;
+  return scalar_from_object(object, &number) ? wrapped_number(number) : complex_operand(object);
+}
+
+Tensor complex_operand(PyObject* object) {
+  Complex<double> value;
+  if (!complex_from_object(object, &value)) return {};
+  Tensor operand = wrapped_complex(value);
+  note_constant(operand);
+  return operand;
 }
 
 bool int_list_from_object(PyObject* object, DimVector* values) {
@@ -296,8 +331,10 @@ Tensor into_out(const char* op, Tensor result, const std::optional<Tensor>& out,
   return write_out_and_warn(op, result, *out, {operands.begin(), operands.size()});
 }
 
-Tensor into_castable_out(const char* op, Tensor result, const std::optional<Tensor>& out) {
-  return out ? write_out_and_warn(op, result, *out, {}) : result;
+Tensor into_castable_out(const char* op, Tensor result, const std::optional<Tensor>& out,
+                         std::initializer_list<const Tensor*> operands) {
+  if (!out) return result;
+  return write_out_and_warn(op, result, *out, {operands.begin(), operands.size()});
 }
 
 Tensor into_creation_out(const char* op, Tensor result, const std::optional<Tensor>& out) {

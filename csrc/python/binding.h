@@ -35,9 +35,24 @@ bool dtype_from_object(PyObject* object, DType* dtype);
 
 // Reads a Python number; false if the object is not one.
 bool scalar_from_object(PyObject* object, Scalar* scalar);
+// The same of a number that is written to a tensor of the dtype: uint64 takes integers of 64 bits.
+bool element_from_object(PyObject* object, DType dtype, Scalar* scalar);
+// Reads a complex one; false for others.
+bool complex_from_object(PyObject* object, Complex<double>* number);
+// It as an operand, weak in promotion; undefined if the object is none. Of numbers of either kind the other.
+Tensor complex_operand(PyObject* object);
+Tensor number_operand(PyObject* object);
 bool int_list_from_object(PyObject* object, DimVector* values);
 // x.view(2, 3) and x.view((2, 3)): the same.
 DimVector int_list_from_args(const char* op, const nb::args& args);
+
+// A number that is complex; real ones are Scalars.
+struct ComplexArgument {
+  Complex<double> number{};
+};
+
+// Before something that somebody asked for: of complex values real ones are kept.
+void warn_if_discarding(DType from, DType to);
 
 // None stands for preserve_format; anything but a memory format raises TypeError.
 MemoryFormat memory_format_of(const char* op, nb::handle format);
@@ -116,6 +131,7 @@ void bind_attention(Binder& b);
 void bind_recurrent(Binder& b);
 void bind_scan(Binder& b);
 void bind_matmul(Binder& b);
+void bind_linalg(Binder& b);
 void bind_index(Binder& b);
 void bind_join(Binder& b);
 void bind_sort(Binder& b);
@@ -127,6 +143,8 @@ void bind_profiler(Binder& b);
 void bind_compress(Binder& b);
 void bind_cuda(Binder& b);
 void bind_cuda_graph(Binder& b);
+void bind_complex(Binder& b);
+void bind_fft(Binder& b);
 
 }  // namespace tapegrad::python
 
@@ -156,6 +174,23 @@ struct type_caster<tapegrad::Scalar> {
     if (scalar.kind() == Kind::Float) return PyFloat_FromDouble(scalar.as_double());
     if (scalar.kind() == Kind::Bool) return PyBool_FromLong(scalar.as_bool());
     return PyLong_FromLongLong(scalar.as_int());
+  }
+};
+
+template <>
+struct type_caster<tapegrad::python::ComplexArgument> {
+  NB_TYPE_CASTER(tapegrad::python::ComplexArgument, const_name("complex"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    try {
+      return tapegrad::python::complex_from_object(source.ptr(), &value.number);
+    } catch (...) {
+      PyErr_Clear();
+      return false;
+    }
+  }
+  static handle from_cpp(tapegrad::python::ComplexArgument argument, rv_policy,
+                         cleanup_list*) noexcept {
+    return PyComplex_FromDoubles(argument.number.real, argument.number.imag);
   }
 };
 

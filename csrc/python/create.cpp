@@ -3,8 +3,11 @@
 
 #include <cmath>
 
+#include "core/call.h"
 #include "core/error.h"
 #include "graph/record.h"
+#include "intercept/capture.h"
+#include "ops/complex_composed.h"
 #include "ops/copy.h"
 #include "ops/promotion.h"
 #include "ops/view.h"
@@ -75,9 +78,40 @@ void check_fill(const char* op, Scalar value, const Tensor& out) {
   (out.numel() == 1 ? check_element_fits : check_fits)(op, value, out.dtype());
 }
 
+// The number that full() and the like write.
+Scalar fill_number(const ParsedArguments& a, DType dtype) {
+  Scalar number;
+  if (dtype == DType::UInt64 && a.has(1) && element_from_object(a.object(1), dtype, &number))
+    return number;
+  return a.scalar(1);
+}
+
+// The value of full() and the like if it is complex.
+std::optional<Complex<double>> complex_fill(const ParsedArguments& a) {
+  Complex<double> number;
+  if (!a.has(1) || is_tensor(a.object(1)) || !complex_from_object(a.object(1), &number))
+    return std::nullopt;
+  return number;
+}
+
+Tensor filled(const CreationOptions& options, Tensor out, Complex<double> value,
+              const char* function) {
+  TAPEGRAD_CHECK(is_complex(out.dtype()) || value.imag == 0, function,
+                 ": value cannot be converted to type ", name(out.dtype()),
+                 " without overflow: it is complex");
+  const Tensor number = wrapped_complex(value);
+  note_constant(number);
+  copy_into(out, number);
+  return options.finish(std::move(out));
+}
+
 Tensor make_full(const ParsedArguments& a) {
   DimVector sizes = a.int_tuple(0);
-  Scalar value = a.scalar(1);
+  if (const auto number = complex_fill(a)) {
+    const CreationOptions options(a, 3, complex_dtype(default_dtype()));
+    return filled(options, creation_target(a, 2, sizes, options, a.has(3)), *number, "full");
+  }
+  Scalar value = fill_number(a, a.has(3) ? a.dtype(3, DType::Float32) : DType::Float32);
   CreationOptions options(a, 3, value.dtype());
   Tensor out = creation_target(a, 2, sizes, options, a.has(3));
   check_fill("full", value, out);
@@ -111,7 +145,9 @@ Tensor constant_like(const ParsedArguments& a) {
 
 Tensor full_like(const ParsedArguments& a) {
   CreationOptions options(a, 2, a.tensor(0));
-  Scalar value = a.scalar(1);
+  if (const auto number = complex_fill(a))
+    return filled(options, creation_like(a, a.tensor(0), 7, options), *number, "full_like");
+  Scalar value = fill_number(a, options.dtype);
   check_fits("full_like", value, options.dtype);
   Tensor out = creation_like(a, a.tensor(0), 7, options);
   fill_into(out, value);
@@ -143,7 +179,10 @@ Tensor new_empty(const ParsedArguments& a) {
 
 Tensor new_full(const ParsedArguments& a) {
   CreationOptions options(a, 2, a.self());
-  Scalar value = a.scalar(1);
+  if (const auto number = complex_fill(a))
+    return filled(options, empty(a.function(), a.int_tuple(0), options.dtype, options.device),
+                  *number, "new_full");
+  Scalar value = fill_number(a, options.dtype);
   Tensor out = empty(a.function(), a.int_tuple(0), options.dtype, options.device);
   check_fill("new_full", value, out);
   fill_into(out, value);
@@ -268,6 +307,10 @@ Tensor as_array(const ParsedArguments& a) {
 
 Tensor make_scalar_tensor(const ParsedArguments& a) {
   CreationOptions options(a, 1, default_dtype());
+  Complex<double> number;
+  if (a.has(0) && !is_tensor(a.object(0)) && complex_from_object(a.object(0), &number))
+    return filled(options, empty(a.function(), {}, options.dtype, options.device), number,
+                  "scalar_tensor");
   Scalar value = a.scalar(0);
   check_element_fits("scalar_tensor", value, options.dtype);
   return options.finish(scalar_tensor(value, options.dtype, options.device));
@@ -319,10 +362,34 @@ void warn_arange_resizes(const Tensor& out, int64_t count) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
 }
 
+// Whether a number, or a tensor of one, is complex.
+bool is_complex_number(const ParsedArguments& a, int i) {
+  PyObject* object = a.object(i);
+  if (object && is_tensor(object))
+    return is_complex(tensor_of(object).dtype()) && tensor_of(object).dim() == 0;
+  Complex<double> number;
+  return object && complex_from_object(object, &number);
+}
+
+// A number of any kind, or that of a tensor.
+Complex<double> complex_number(const ParsedArguments& a, int i) {
+  if (!is_complex_number(a, i)) return {a.scalar(i).as_double(), 0};
+  nb::object object = nb::borrow(a.object(i));
+  if (is_tensor(object.ptr())) object = object.attr("item")();
+  Complex<double> number;
+  complex_from_object(object.ptr(), &number);
+  return number;
+}
+
 // arange(end), arange(start, end), arange(start, end, step), by position or name.
 Tensor make_arange(const ParsedArguments& a) {
   Scalar start(int64_t{0}), step(int64_t{1});
   bool only_end = !a.object(1);
+  Complex<double> number;
+  for (int i = 0; i < 3; ++i)
+    TAPEGRAD_CHECK(
+        !a.object(i) || !complex_from_object(a.object(i), &number),
+        "arange: value cannot be converted to type double without overflow: it is complex");
   Scalar end = a.scalar(only_end ? 0 : 1);
   if (!only_end && a.object(0)) start = a.scalar(0);
   if (a.object(2)) step = a.scalar(2);
@@ -363,7 +430,29 @@ Tensor make_range(const ParsedArguments& a) {
   return row_into_given_out(a, 3, options, std::move(result));
 }
 
+// The dtype of a row between two numbers of which one is complex, or whose dtype is; nothing for real ones.
+std::optional<DType> complex_row_dtype(const ParsedArguments& a, int out) {
+  const bool given = is_complex_number(a, 0) || is_complex_number(a, 1);
+  CreationOptions options(a, out + 1, given ? complex_dtype(default_dtype()) : default_dtype());
+  const DType dtype = result_dtype(a, out, options);
+  TAPEGRAD_CHECK(!given || is_complex(dtype), "torch.", a.function(), "(): inferred dtype ",
+                 name(complex_dtype(default_dtype())), " can't be safely cast to passed dtype ",
+                 name(dtype));
+  return is_complex(dtype) ? std::optional(dtype) : std::nullopt;
+}
+
+Tensor make_complex_row(const ParsedArguments& a, int out, DType dtype) {
+  const Complex<double> start = complex_number(a, 0), end = complex_number(a, 1);
+  CreationOptions options(a, out + 1, dtype);
+  const Device device = options.result_device(a, out);
+  Tensor row = out == 3
+                   ? complex_linspace(start, end, a.integer(2), dtype, device)
+                   : complex_logspace(start, end, a.integer(2), a.real(3, 10.0), dtype, device);
+  return row_into_given_out(a, out, options, std::move(row));
+}
+
 Tensor make_linspace(const ParsedArguments& a) {
+  if (const auto dtype = complex_row_dtype(a, 3)) return make_complex_row(a, 3, *dtype);
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
@@ -372,6 +461,7 @@ Tensor make_linspace(const ParsedArguments& a) {
 }
 
 Tensor make_logspace(const ParsedArguments& a) {
+  if (const auto dtype = complex_row_dtype(a, 4)) return make_complex_row(a, 4, *dtype);
   double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
@@ -416,9 +506,6 @@ void bind_create(Binder& b) {
   define_function<kLinspace, make_linspace>(b, kLinspaceDoc);
   define_function<kLogspace, make_logspace>(b, kLogspaceDoc);
   define_function<kEye, make_eye>(b, kEyeDoc);
-  b.function("complex", [](const Tensor&, const Tensor&) -> Tensor {
-    fail_unsupported_dtype("complex", DType::Complex64);
-  }, "real"_a, "imag"_a, "Refused: complex dtypes are not implemented.");
 }
 
 }  // namespace tapegrad::python

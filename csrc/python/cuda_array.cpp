@@ -81,7 +81,10 @@ DType dtype_of_array(const char* op, const nb::dict& description) {
   if (text == "<V2") return DType::BFloat16;
   TAPEGRAD_CHECK_AS(ValueError, text.size() > 1 && text[0] != '>', op,
                     ": expected elements in the byte order of the GPU, got '", text, "'");
-  if (const auto found = dtype_of_kind(op, std::string_view(text).substr(1))) return *found;
+  if (const auto found = dtype_of_kind(std::string_view(text).substr(1))) {
+    check_device_dtype(op, *found, Device{DeviceType::CUDA, 0});
+    return *found;
+  }
   fail<TypeError>(op, ": there is no dtype for elements of type '", text, "'");
 }
 

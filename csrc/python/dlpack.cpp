@@ -37,7 +37,19 @@ namespace {
 
 // Where memory lies: the CPU's, a GPU's, the CPU's and page-locked, and that of both.
 enum DlDevice : int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
-enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
+enum TypeCode : uint8_t {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6,
+  kFloat8E4m3fn = 10,
+  kFloat8E4m3fnuz = 11,
+  kFloat8E5m2 = 12,
+  kFloat8E5m2fnuz = 13,
+  kFloat8E8m0fnu = 14,
+};
 constexpr uint64_t kFlagReadOnly = 1;
 constexpr uint64_t kFlagCopied = 2;
 
@@ -102,9 +114,15 @@ void destroy_capsule(PyObject* capsule) {
 
 uint8_t type_code(DType dtype) {
   if (dtype == DType::BFloat16) return kBfloat;
+  if (dtype == DType::Float8_e4m3fn) return kFloat8E4m3fn;
+  if (dtype == DType::Float8_e4m3fnuz) return kFloat8E4m3fnuz;
+  if (dtype == DType::Float8_e5m2) return kFloat8E5m2;
+  if (dtype == DType::Float8_e5m2fnuz) return kFloat8E5m2fnuz;
+  if (dtype == DType::Float8_e8m0fnu) return kFloat8E8m0fnu;
+  if (is_complex(dtype)) return kComplex;
   if (is_floating(dtype)) return kFloat;
   if (dtype == DType::Bool) return kBool;
-  return dtype == DType::UInt8 ? kUInt : kInt;
+  return is_signed(dtype) ? kInt : kUInt;
 }
 
 using Place = std::pair<int32_t, int32_t>;  // device type and number
@@ -222,11 +240,9 @@ nb::object to_dlpack(const Tensor& self, nb::handle stream, std::optional<Versio
 DType imported_dtype(const char* op, const DlTensor& source) {
   for (int i = 0; i < kDTypeCount; ++i) {
     auto dtype = static_cast<DType>(i);
-    if (source.lanes == 1 && !is_complex(dtype) && source.code == type_code(dtype) &&
-        source.bits == itemsize(dtype) * 8)
+    if (source.lanes == 1 && source.code == type_code(dtype) && source.bits == itemsize(dtype) * 8)
       return dtype;
   }
-  if (source.code == kComplex) fail_unsupported_dtype(op, DType::Complex64);
   fail<TypeError>(op, ": no dtype for DLPack type code ", int{source.code}, " with ",
                   int{source.bits}, " bits and ", source.lanes, " lanes");
 }

@@ -30,9 +30,20 @@ PyObject* to_number(Scalar value) {
   return nullptr;
 }
 
+// An element of a tensor, on the host.
+PyObject* element_number(const char* op, const char* element, DType dtype) {
+  if (dtype == DType::UInt64)
+    return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(element));
+  if (!is_complex(dtype)) return to_number(read_element(op, element, dtype));
+  return visit_complex(op, dtype, [&](auto type) {
+    const Complex<double> z(*reinterpret_cast<const decltype(type)*>(element));
+    return PyComplex_FromDoubles(z.real, z.imag);
+  });
+}
+
 // Nested lists, from dimension d on.
 PyObject* to_list(const Tensor& x, size_t d, const char* data) {
-  if (d == static_cast<size_t>(x.dim())) return to_number(read_element("tolist", data, x.dtype()));
+  if (d == static_cast<size_t>(x.dim())) return element_number("tolist", data, x.dtype());
   int64_t size = x.size(d), step = x.stride(d) * static_cast<int64_t>(itemsize(x.dtype()));
   PyObject* list = PyList_New(size);
   if (!list) return nullptr;
@@ -55,10 +66,18 @@ void check_list_count(Sizes sizes) {
   check_count("tolist", lists, "lists", sizeof(PyListObject));
 }
 
-Scalar item(const Tensor& x) {
+PyObject* item(const Tensor& x) {
   TAPEGRAD_CHECK(x.numel() == 1, "item: a Tensor with ", x.numel(),
                  " elements cannot be converted to Scalar");
-  return element_of(x);
+  return element_number("item", read_on_host<char>(x).get(), x.dtype());
+}
+
+// The number that a complex one is where a real one is wanted.
+Scalar real_value(Complex<double> z) {
+  TAPEGRAD_CHECK(z.imag == 0,
+                 "value cannot be converted to type double without overflow: it is complex; ",
+                 "use .real or complex()");
+  return z.real;
 }
 
 // The same with the error of int() and float().
@@ -67,6 +86,14 @@ Scalar only_element(const Tensor& x) {
                     "only one element tensors can be converted to Python scalars, got shape ",
                     to_string(x.sizes()));
   return element_of(x);
+}
+
+nb::object as_complex(const Tensor& self) {
+  TAPEGRAD_CHECK_AS(ValueError, self.numel() == 1,
+                    "only one element tensors can be converted to Python scalars, got shape ",
+                    to_string(self.sizes()));
+  const nb::object value = nb::steal(item(self));
+  return nb::module_::import_("builtins").attr("complex")(value);
 }
 
 // untyped_storage(): the bytes under a tensor.
@@ -107,6 +134,9 @@ class UntypedStorage {
 
 void bind_storage(Binder& b) {
   nb::class_<UntypedStorage>(b.module(), "UntypedStorage", "The bytes under a tensor.")
+      .def(nb::new_([](nb::args args, nb::kwargs kwargs) {
+    return nb::module_::import_("tapegrad.storage").attr("_new_untyped")(*args, **kwargs);
+  }))
       .def("nbytes", &UntypedStorage::nbytes, "How many bytes there are.")
       .def("size", &UntypedStorage::nbytes, "How many bytes there are.")
       .def("__len__", &UntypedStorage::nbytes)
@@ -151,11 +181,21 @@ void bind_storage(Binder& b) {
 }  // namespace
 
 Scalar element_of(const Tensor& tensor) {
+  if (tensor.dtype() == DType::UInt64) {
+    const uint64_t number = *read_on_host<uint64_t>(tensor);
+    TAPEGRAD_CHECK(number <= uint64_t{INT64_MAX}, "item: value cannot be converted to type int64 ",
+                   "without overflow: ", number);
+    return Scalar(number);
+  }
+  if (is_complex(tensor.dtype()))
+    return visit_complex("item", tensor.dtype(), [&](auto type) {
+      return real_value(Complex<double>(*read_on_host<decltype(type)>(tensor)));
+    });
   return read_element("item", read_on_host<char>(tensor).get(), tensor.dtype());
 }
 
 PyObject* tensor_item(PyObject* self) {
-  return guarded([&] { return to_number(item(tensor_of(self))); });
+  return guarded([&] { return item(tensor_of(self)); });
 }
 
 int tensor_bool(PyObject* self) {
@@ -165,6 +205,10 @@ int tensor_bool(PyObject* self) {
     TAPEGRAD_CHECK(x.numel() == 1,
                    "bool: Boolean value of Tensor with more than one value is ambiguous; use "
                    ".any() or .all()");
+    if (is_limited(x.dtype())) {
+      const nb::object value = nb::steal(item(x));
+      return PyObject_IsTrue(value.ptr());
+    }
     return element_of(x).as_bool();
   } catch (...) {
     set_python_error();
@@ -172,8 +216,14 @@ int tensor_bool(PyObject* self) {
   }
 }
 
+// The only element of a uint64 tensor, which may be too large for others; null for other tensors.
+static PyObject* unsigned_number(const Tensor& x) {
+  return x.dtype() == DType::UInt64 && x.numel() == 1 ? item(x) : nullptr;
+}
+
 PyObject* tensor_int(PyObject* self) {
   return guarded([&]() -> PyObject* {
+    if (PyObject* number = unsigned_number(tensor_of(self))) return number;
     Scalar value = only_element(tensor_of(self));
     // Python's own conversion refuses infinities and NaN and is exact beyond 64 bits.
     if (value.is_float()) return PyLong_FromDouble(value.as_double());
@@ -182,7 +232,13 @@ PyObject* tensor_int(PyObject* self) {
 }
 
 PyObject* tensor_float(PyObject* self) {
-  return guarded([&] { return PyFloat_FromDouble(only_element(tensor_of(self)).as_double()); });
+  return guarded([&] {
+    if (PyObject* number = unsigned_number(tensor_of(self))) {
+      const nb::object held = nb::steal(number);
+      return PyFloat_FromDouble(PyLong_AsDouble(held.ptr()));
+    }
+    return PyFloat_FromDouble(only_element(tensor_of(self)).as_double());
+  });
 }
 
 PyObject* tensor_index(PyObject* self) {
@@ -190,13 +246,14 @@ PyObject* tensor_index(PyObject* self) {
     const Tensor& x = tensor_of(self);
     TAPEGRAD_CHECK_AS(TypeError, x.numel() == 1 && is_integral(x.dtype()),
                       "only integer tensors of a single element can be converted to an index");
+    if (PyObject* number = unsigned_number(x)) return number;
     return PyLong_FromLongLong(element_of(x).as_int());
   });
 }
 
 void bind_exchange(Binder& b) {
-  b.method("item", [](const Tensor& self) { return nb::steal(to_number(item(self))); },
-           nb::sig("def item(self) -> bool | int | float"),
+  b.method("item", [](const Tensor& self) { return nb::steal(item(self)); },
+           nb::sig("def item(self) -> typing.Any"),
            R"(The only element, as a Python number.
 
 Example:
@@ -215,6 +272,8 @@ Example:
     >>> torch.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
 )");
+  b.method("__complex__", as_complex, nb::sig("def __complex__(self) -> complex"),
+           "The only element, as a complex number.");
   bind_storage(b);
   bind_numpy(b);
   bind_dlpack(b);

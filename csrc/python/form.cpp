@@ -1,5 +1,9 @@
 #include "python/form.h"
 
+#include "cuda/blas.h"
+#include "cuda/capturing.h"
+#include "cuda/dnn.h"
+#include "cuda/held_calls.h"
 #include "cuda/settings.h"
 #include "engine/events.h"
 #include "graph/coding.h"
@@ -12,10 +16,17 @@ namespace tapegrad::python {
 
 namespace {
 
-enum Trait : uint32_t { kRequiresGrad = 1, kNoLeaf = 2, kView = 4, kInference = 8, kOdd = 16 };
+enum Trait : uint32_t {
+  kRequiresGrad = 1,
+  kNoLeaf = 2,
+  kView = 4,
+  kInference = 8,
+  kOdd = 16,
+  kOnDevice = 32
+};
 
 const char* find_refusal(const TensorImpl& x) {
-  if (!x.device().is_cpu()) return "it is not on the CPU";
+  if (x.device().is_meta()) return "it is on the meta device";
   if (x.storage().has(Storage::kBatched | Storage::kEvicted))
     return "it belongs to a vmap or a budget";
   const AutogradMeta* meta = x.meta();
@@ -45,7 +56,8 @@ uint32_t Form::traits_of(const TensorImpl& x) {
   if (x.storage().has(Storage::kInference | Storage::kBatched | Storage::kEvicted |
                       Storage::kDevice)) {
     if (x.storage().is_inference()) traits |= kInference;
-    if (x.storage().has(Storage::kBatched | Storage::kEvicted | Storage::kDevice)) traits |= kOdd;
+    if (x.storage().has(Storage::kBatched | Storage::kEvicted)) traits |= kOdd;
+    if (x.storage().has(Storage::kDevice)) traits |= kOnDevice;
   }
   const AutogradMeta* meta = x.meta();
   if (!meta) return traits;
@@ -67,6 +79,7 @@ Form::Form(const Tensor& x)
     : storage_(x->storage_ref()),
       layout_(*x.impl()),
       offset_(x->offset()),
+      device_(x->device()),
       attributes_(attribute_count(*x.impl())),
       traits_(traits_of(*x.impl())),
       refusal_(find_refusal(*x.impl())) {
@@ -74,7 +87,7 @@ Form::Form(const Tensor& x)
   if (!meta || !meta->grad.defined()) return;
   has_grad_ = true;
   grad_layout_ = Layout(*meta->grad.impl());
-  if (!refusal_ && traits_of(*meta->grad.impl()) != 0)
+  if (!refusal_ && traits_of(*meta->grad.impl()) != (traits_ & kOnDevice))
     refusal_ = "its gradient is recorded, has hooks or is a view";
 }
 
@@ -85,13 +98,30 @@ bool Form::fits(const TensorImpl& x, bool same_storage, bool same_grad) const {
   if (same_storage && (x.storage_ref() != storage_ || x.offset() != offset_)) return false;
   if (!layout_.fits(x) || traits_of(x) != traits_ || attribute_count(x) != attributes_)
     return false;
+  if ((traits_ & kOnDevice) && x.device() != device_) return false;
   if (!same_grad) return true;
   const AutogradMeta* meta = x.meta();
   const bool has_grad = meta && meta->grad.defined();
   if (has_grad != has_grad_) return false;
   if (!has_grad) return true;
-  return grad_layout_.fits(*meta->grad.impl()) && traits_of(*meta->grad.impl()) == 0;
+  return grad_layout_.fits(*meta->grad.impl()) &&
+         traits_of(*meta->grad.impl()) == (traits_ & kOnDevice);
 }
+
+namespace {
+
+uint64_t device_settings_now() {
+  const auto& products = cuda::matmul_settings;
+  const auto& dnn = cuda::dnn_settings;
+  uint64_t bits = static_cast<uint64_t>(products.float32_precision);
+  for (bool each : {products.allow_float16_reduction, products.allow_bfloat16_reduction,
+                    products.allow_float16_accumulation, dnn.enabled, dnn.benchmark,
+                    dnn.deterministic, dnn.allow_tf32, cuda::uses_blas, cuda::merges_calls})
+    bits = bits << 1 | each;
+  return bits;
+}
+
+}  // namespace
 
 Environment::Environment()
     : grad(grad_enabled),
@@ -102,16 +132,18 @@ Environment::Environment()
       nesting(autocast_settings.nesting),
       default_dtype(tapegrad::default_dtype()),
       default_device(tapegrad::default_device),
-      attention(attention_choices) {
+      attention(attention_choices),
+      device_settings(device_settings_now()) {
   for (int i = 0; i < kDeviceTypes; ++i) dtypes[i] = autocast_settings.dtypes[i];
 }
 
 bool is_observed(bool in_sweep) {
   if (!in_sweep && (sweep_watch || sweeps_running)) return true;
-  // Batches and storages of other devices may live somewhere: no form fits them.
-  const uint32_t elsewhere = intercepted_everywhere & ~(kOtherDevice | bit(Interceptor::Vmap));
+  // Batches, complex numbers and storages of other devices may live somewhere: no form fits them.
+  constexpr uint32_t kUnfit = kOtherDevice | kLimitedTensors | bit(Interceptor::Vmap);
+  const uint32_t elsewhere = intercepted_everywhere & ~kUnfit;
   return intercepted_here || elsewhere || forward_levels || packing || coding || check_forward ||
-         transform_start;
+         transform_start || cuda::capture_underway;
 }
 
 }  // namespace tapegrad::python

@@ -38,6 +38,7 @@ class Form {
   Ref<Storage> storage_;  // so that no other one gets its address
   Layout layout_, grad_layout_;
   int64_t offset_;
+  Device device_;
   Py_ssize_t attributes_;  // of the Python object: how many
   uint32_t traits_;
   bool has_grad_ = false;
@@ -59,6 +60,7 @@ struct Environment {
   DType default_dtype;
   Device default_device;
   uint64_t attention;
+  uint64_t device_settings;  // of products and convolutions on CUDA devices
 };
 
 // Whether something on this thread wants to see each op by itself: no trace runs, and none is captured.

@@ -14,6 +14,7 @@
 #include "python/cuda_array.h"
 #include "python/exchange.h"
 #include "python/numpy.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
@@ -26,8 +27,9 @@ bool is_plain_number(PyObject* data) {
 // Whether the object is read element by element. Tensors count as numbers, as in PyTorch.
 bool is_sequence(PyObject* object) {
   if (PyList_Check(object) || PyTuple_Check(object)) return true;
-  if (PyFloat_Check(object) || PyLong_Check(object) || PyUnicode_Check(object) ||
-      PyBytes_Check(object) || is_tensor(object) || !PySequence_Check(object))
+  if (PyFloat_Check(object) || PyLong_Check(object) || PyComplex_Check(object) ||
+      PyUnicode_Check(object) || PyBytes_Check(object) || is_any_tensor(object) ||
+      !PySequence_Check(object))
     return false;
   if (PySequence_Size(object) >= 0) return true;
   PyErr_Clear();  // an array without dimensions
@@ -84,7 +86,7 @@ DType infer_dtype(const char* op, PyObject* data, size_t depth) {
   if (is_numpy_array(data) || is_numpy_scalar(data)) return numpy_dtype(op, data);
   if (PyFloat_Check(data)) return default_dtype();
   if (PyLong_Check(data)) return DType::Int64;
-  if (PyComplex_Check(data)) fail_unsupported_dtype(op, DType::Complex64);
+  if (PyComplex_Check(data)) return complex_dtype(default_dtype());
   TAPEGRAD_CHECK_AS(TypeError, !PyUnicode_Check(data) && !PyBytes_Check(data), op,
                     ": invalid data type '", Py_TYPE(data)->tp_name, "'");
   TAPEGRAD_CHECK(is_sequence(data), op, ": could not infer dtype of ", Py_TYPE(data)->tp_name);
@@ -105,16 +107,25 @@ double to_real(PyObject* object) {
 
 template <class T>
 T to_integer(const char* op, PyObject* object) {
+  constexpr bool kWideUnsigned = is_wide_unsigned(dtype_of<T>);
   if (PyFloat_Check(object)) {
     double value = std::trunc(PyFloat_AS_DOUBLE(object));
     // 2^(digits) is the first value beyond the range, and exact.
     double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
     double lowest = std::is_signed_v<T> ? -limit : 1 - limit;
+    if (kWideUnsigned) lowest = 0;
     if (!(value >= lowest && value < limit)) fail_overflow(op, dtype_of<T>);
+    if constexpr (kWideUnsigned) return static_cast<T>(value);
     return static_cast<T>(static_cast<int64_t>(value));
   }
   PyObject* index = PyLong_Check(object) ? Py_NewRef(object) : PyNumber_Index(object);
   if (!index) throw nb::python_error();
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    const nb::object held = nb::steal(index);
+    const uint64_t number = PyLong_AsUnsignedLongLong(index);
+    if (PyErr_Occurred()) throw nb::python_error();
+    return number;
+  }
   int overflow = 0;
   int64_t value = PyLong_AsLongLongAndOverflow(index, &overflow);
   Py_DECREF(index);
@@ -145,9 +156,24 @@ bool store_plain(PyObject* item, T* to) {
 }
 
 template <class T>
+T to_real_element(const char* op, PyObject* object);
+
+template <class T>
 T to_element(const char* op, PyObject* object) {
   T plain;
   if (store_plain(object, &plain)) return plain;
+  if constexpr (is_complex_type<T>) {
+    TAPEGRAD_CHECK_AS(TypeError, !is_sequence(object) && !PyUnicode_Check(object), op,
+                      ": expected a number, got '", Py_TYPE(object)->tp_name,
+                      "': the sequences are not equally deep");
+    const Py_complex value = PyComplex_AsCComplex(object);
+    if (PyErr_Occurred()) throw nb::python_error();
+    return T(Complex<double>(value.real, value.imag));
+  } else return to_real_element<T>(op, object);
+}
+
+template <class T>
+T to_real_element(const char* op, PyObject* object) {
   if (is_tensor(object)) {
     bool integral = is_integral(tensor_of(object).dtype());
     PyObject* number = integral ? tensor_int(object) : tensor_float(object);
@@ -198,16 +224,25 @@ T* store(const char* op, PyObject* data, Sizes sizes, size_t d, T* to) {
   return to;
 }
 
+// Calls body(T{}) with the type that elements of the dtype are read as.
+template <class Body>
+void visit_element_type(const char* op, DType dtype, Body&& body) {
+  if (dtype == DType::UInt16) body(uint16_t{});
+  else if (dtype == DType::UInt32) body(uint32_t{});
+  else if (dtype == DType::UInt64) body(uint64_t{});
+  else visit_any_dtype(op, dtype, body);
+}
+
 Tensor from_sequence(const char* op, PyObject* data, std::optional<DType> dtype) {
   DimVector sizes = measure(op, data);
   DType type = dtype ? *dtype : infer_dtype(op, data, 0);
-  Tensor out = empty(op, sizes, type, Device{});
-  visit_dtype(op, type, [&](auto zero) {
+  Tensor out = empty(op, sizes, is_float8(type) ? DType::Float32 : type, Device{});
+  visit_element_type(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     store(op, data, sizes, 0, fill_on_host<T>(out));
   });
   note_constant(out);
-  return out;
+  return cast(out, type);
 }
 
 Tensor detached(const Tensor& x, std::optional<DType> dtype) {
@@ -217,13 +252,14 @@ Tensor detached(const Tensor& x, std::optional<DType> dtype) {
 }
 
 Tensor from_number(const char* op, PyObject* data, std::optional<DType> dtype) {
-  Tensor out = empty(op, {}, dtype ? *dtype : infer_dtype(op, data, 0), Device{});
-  visit_dtype(op, out.dtype(), [&](auto zero) {
+  const DType type = dtype ? *dtype : infer_dtype(op, data, 0);
+  Tensor out = empty(op, {}, is_float8(type) ? DType::Float32 : type, Device{});
+  visit_element_type(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     *fill_on_host<T>(out) = to_element<T>(op, data);
   });
   note_constant(out);
-  return out;
+  return cast(out, type);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "python/callback.h"
 #include "python/collector.h"
 #include "python/node_object.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
@@ -70,10 +71,12 @@ void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
 // Gives the outputs their history, and room for tangents if a jvp will make some. Returns them: an
 // output that is an input gets an object of its own, unless it was written in place.
 nb::list record_function(nb::object context, const std::string& name,
-                         std::shared_ptr<EntryLink> link, const std::vector<Tensor>& inputs,
-                         std::vector<Tensor> outputs, const std::vector<bool>& differentiable,
+                         std::shared_ptr<EntryLink> link, AnyTensors given_inputs,
+                         AnyTensors given_outputs, const std::vector<bool>& differentiable,
                          const std::vector<Tensor>& dirty,
                          const std::vector<std::optional<Tensor>>& saved, bool awaits_tangents) {
+  const std::vector<Tensor>& inputs = given_inputs.values;
+  std::vector<Tensor> outputs = std::move(given_outputs.values);
   auto contains = [](const std::vector<Tensor>& list, const Tensor& x) {
     return std::any_of(list.begin(), list.end(), [&](const Tensor& y) { return y.is_same(x); });
   };
@@ -87,8 +90,7 @@ nb::list record_function(nb::object context, const std::string& name,
   }
   std::vector<Tensor> given = outputs;
   for (Tensor& output : outputs)
-    if (contains(inputs, output) && !contains(dirty, output))
-      output = alias(output, output.sizes(), output.strides(), output->offset());
+    if (contains(inputs, output) && !contains(dirty, output)) output = any_alias(output);
   // What is saved of them also gets the tangents that a jvp makes afterwards.
   if (awaits_tangents)
     for (const Tensor& output : outputs) await_tangents(output);
@@ -99,7 +101,7 @@ nb::list record_function(nb::object context, const std::string& name,
     node->stamp();
     for (uint32_t k = 0; k < outputs.size(); ++k) {
       const Tensor& output = outputs[k];
-      if (!differentiable[k] || !is_floating(output.dtype())) continue;
+      if (!differentiable[k] || !has_gradient(output.dtype())) continue;
       if (!contains(dirty, output)) {
         set_history(output, node, k);
         continue;

@@ -14,6 +14,7 @@
 #include "python/callback.h"
 #include "python/collector.h"
 #include "python/node_object.h"
+#include "python/sparse.h"
 #include "python/text.h"
 
 namespace tapegrad::python {
@@ -42,7 +43,7 @@ std::string name_of(nb::handle function) {
 }
 
 Tensor replacement(nb::handle hook, nb::handle result, const Tensor& grad) {
-  TAPEGRAD_CHECK_AS(TypeError, is_tensor(result.ptr()), "hook '", name_of(hook),
+  TAPEGRAD_CHECK_AS(TypeError, is_any_tensor(result.ptr()), "hook '", name_of(hook),
                     "': expected it to return a Tensor or None, got ",
                     Py_TYPE(result.ptr())->tp_name);
   Tensor replaced = tensor_of(result.ptr());
@@ -266,9 +267,10 @@ void bind_hooks(Binder& b) {
   annotate_error = annotate;
   track_tensor = track;
   holds_objects = holds_python_objects;
-  b.function("_tensor_hooks", tensor_hooks, "tensor"_a, "The dict of a tensor's gradient hooks.");
-  b.function("_accumulate_hooks", accumulate_hooks, "tensor"_a,
-             "The dict of a leaf's hooks that run after its gradient has arrived.");
+  b.function("_tensor_hooks", [](const AnyTensor& x) { return tensor_hooks(x); }, "tensor"_a,
+             "The dict of a tensor's gradient hooks.");
+  b.function("_accumulate_hooks", [](const AnyTensor& x) { return accumulate_hooks(x); },
+             "tensor"_a, "The dict of a leaf's hooks that run after its gradient has arrived.");
   b.function("_node_hooks", node_hooks, "node"_a, "before"_a, "The dict of an entry's hooks.");
   b.function("_track_referents", [](nb::handle object) { track_referents(object.ptr()); },
              "object"_a, "Makes the collector of cycles track the tensors an object refers to.");
@@ -289,7 +291,7 @@ void bind_hooks(Binder& b) {
     for (nb::handle object : objects) nodes.push_back(node_from(object.ptr()));
     return will_reach(nodes);
   }, "nodes"_a, "Which of the entries the backward that runs this hook will come to.");
-  b.function("_storage_id", [](const Tensor& x) {
+  b.function("_storage_id", [](const AnyTensor& x) {
     return reinterpret_cast<uintptr_t>(&x->storage());
   }, "tensor"_a, "A number that tensors over the same memory share.");
   b.function("_memory_id", [](const Tensor& x) {

@@ -6,12 +6,21 @@
 #include "ops/index.h"
 
 #include "core/error.h"
+#include "ops/copy.h"
 #include "ops/mask.h"
+#include "python/factor.h"
 
 namespace tapegrad::python {
 
 Tensor value_of(const char* op, const Tensor& x, nb::handle value) {
+  const bool complex = is_tensor(value.ptr()) ? is_complex(tensor_of(value.ptr()).dtype())
+                                              : PyComplex_Check(value.ptr()) != 0;
+  TAPEGRAD_CHECK(!complex || is_complex(x.dtype()), op, ": value cannot be converted to type ",
+                 name(x.dtype()), " without overflow: it is complex");
   if (is_tensor(value.ptr())) return tensor_of(value.ptr());
+  if (is_complex(x.dtype()))
+    if (const Tensor operand = complex_operand(value.ptr()); operand.defined())
+      return cast(operand, x.dtype());
   Scalar number;
   TAPEGRAD_CHECK_AS(TypeError, scalar_from_object(value.ptr(), &number), op,
                     ": expected a number or a Tensor as value, got ",
@@ -68,11 +77,12 @@ Example:
 void bind_index_add(Binder& b) {
   auto out = "out"_a.none() = nb::none();
   b.both("index_add",
-         [](const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha,
+         [](const Tensor& x, int64_t dim, const Tensor& index, Tensor source, const Factor& alpha,
             const Out& out) {
-    return into_out("index_add", index_add(x, dim, index, source, alpha), out);
+    const Scalar rest = alpha.apply("index_add", source);
+    return into_out("index_add", index_add(x, dim, index, source, rest), out);
   },
-         "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = 1, out,
+         "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = Factor(), out,
          R"(A copy to whose slices along a dimension those of `source` are added.
 
 Args:
@@ -87,10 +97,11 @@ Example:
 )");
   b.method(
       "index_add_",
-      [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha) {
-    index_add_(self, dim, index, source, alpha);
+      [](const Tensor& self, int64_t dim, const Tensor& index, Tensor source, const Factor& alpha) {
+    const Scalar rest = alpha.apply("index_add_", source);
+    index_add_(self, dim, index, source, rest);
     return self;
-  }, "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = 1, "index_add, in place.");
+  }, "dim"_a, "index"_a, "source"_a, nb::kw_only(), "alpha"_a = Factor(), "index_add, in place.");
 }
 
 void bind_index_copy(Binder& b) {

@@ -2,7 +2,9 @@
 #include "ops/matmul.h"
 
 #include "graph/autocast.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
+#include "python/factor.h"
 #include "python/function_ops.h"
 #include "python/out.h"
 
@@ -27,21 +29,26 @@ template <Tensor (*kProduct)(const Tensor&, const Tensor&, const Tensor&, Scalar
 void bind_added(Binder& b, const char* name, const char* first, const char* second,
                 const char* doc) {
   b.both(name,
-         [name](const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, Scalar alpha,
+         [name](Tensor input, Tensor x, const Tensor& y, const Factor& beta, const Factor& alpha,
                 const Out& out) {
     const WithoutAutocast lifted(out.has_value());
-    return into_out(name, kProduct(input, x, y, beta, alpha), out);
+    const Scalar of_input = beta.apply(name, input), of_product = alpha.apply(name, x);
+    return into_out(name, kProduct(input, x, y, of_input, of_product), out);
   },
-         nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1),
-         "alpha"_a = Scalar(1), "out"_a.none() = nb::none(), doc);
+         nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Factor(), "alpha"_a = Factor(),
+         "out"_a.none() = nb::none(), doc);
   b.method((std::string(name) + "_").c_str(),
-           [](Tensor self, const Tensor& x, const Tensor& y, Scalar beta, Scalar alpha) {
+           [name](Tensor self, Tensor x, const Tensor& y, const Factor& beta, const Factor& alpha) {
     const WithoutAutocast lifted;
-    copy_(self, kProduct(self, x, y, beta, alpha));
+    Tensor input = self;
+    const Scalar of_input = beta.apply(name, input), of_product = alpha.apply(name, x);
+    copy_(self, kProduct(input, x, y, of_input, of_product));
     return self;
-  }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Scalar(1), "alpha"_a = Scalar(1),
+  }, nb::arg(first), nb::arg(second), nb::kw_only(), "beta"_a = Factor(), "alpha"_a = Factor(),
            "The same in place.");
 }
+
+Tensor conjugate_dot(const Tensor& a, const Tensor& b) { return dot(conj(a), b); }
 
 }  // namespace
 
@@ -53,7 +60,8 @@ void bind_matmul(Binder& b) {
   bind_product<bmm>(b, "bmm", "mat2", "The products of two batches of matrices.");
   bind_product<mv>(b, "mv", "vec", "The product of a matrix and a vector.");
   bind_product<dot>(b, "dot", "tensor", "The inner product of two vectors.");
-  bind_product<dot>(b, "vdot", "other", "The inner product of two vectors.");
+  bind_product<conjugate_dot>(
+      b, "vdot", "other", "The inner product of two vectors, of which the first is conjugated.");
   bind_product<outer, true>(b, "outer", "vec2", "The outer product of two vectors.");
   bind_product<outer, true>(b, "ger", "vec2", "The outer product of two vectors.");
   runs("vdot", {"matmul"});

@@ -6,12 +6,14 @@
 #include "python/binding.h"
 #include "python/callback.h"
 #include "python/node_object.h"
+#include "python/sparse.h"
 #include "python/visit_probe.h"
 
 namespace tapegrad::python {
 
 void bind_types(nb::module_ module);
 PyObject* out_of_memory_error();
+PyObject* linear_algebra_error();
 
 namespace {
 
@@ -44,6 +46,7 @@ NB_MODULE(_C, module) {
   nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
   module.attr("Tensor") = type;
   module.attr("OutOfMemoryError") = nb::handle(out_of_memory_error());
+  module.attr("_LinAlgError") = nb::handle(linear_algebra_error());
   module.attr("Node") = nb::handle(reinterpret_cast<PyObject*>(node_class()));
   Binder b(module, type);
   bind_tensor(b);
@@ -69,10 +72,13 @@ NB_MODULE(_C, module) {
   bind_recurrent(b);
   bind_scan(b);
   bind_matmul(b);
+  bind_linalg(b);
   bind_join(b);
   bind_index(b);
   bind_sort(b);
   bind_random(b);
+  bind_complex(b);
+  bind_fft(b);
   bind_exchange(b);
   bind_optimizer(b);
   bind_pooling(b);
@@ -80,6 +86,7 @@ NB_MODULE(_C, module) {
   bind_compress(b);
   bind_cuda(b);
   bind_cuda_graph(b);
+  bind_sparse(b);
   find_subtracting_visit();
   release_lock_in_kernels();
 }

@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "python/binding.h"
 #include "python/collector.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
@@ -167,7 +168,7 @@ PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
     std::vector<Tensor> grads;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
       PyObject* argument = PyTuple_GET_ITEM(arguments, i);
-      TAPEGRAD_CHECK_AS(TypeError, argument == Py_None || is_tensor(argument), node.name(),
+      TAPEGRAD_CHECK_AS(TypeError, argument == Py_None || is_any_tensor(argument), node.name(),
                         ": expected a Tensor or None, got ", Py_TYPE(argument)->tp_name);
       grads.push_back(argument == Py_None ? Tensor() : tensor_of(argument));
     }

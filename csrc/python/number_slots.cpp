@@ -1,12 +1,14 @@
 #include "python/number_slots.h"
 
 #include "core/error.h"
+#include "ops/create.h"
 #include "ops/matmul.h"
 #include "ops/pointwise.h"
 #include "python/binding.h"
 #include "python/exchange.h"
 #include "python/index.h"
 #include "python/numpy.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
@@ -15,41 +17,65 @@ namespace {
 // An operand of an operator: a tensor, borrowed, or a Python number, made into one.
 class Operand {
  public:
-  explicit Operand(PyObject* object) {
-    if (is_tensor(object)) {
+  [[gnu::always_inline]] explicit Operand(PyObject* object) {
+    if (is_tensor(object)) [[likely]]
       tensor_ = &tensor_of(object);
-      return;
-    }
-    Scalar number;
-    if (!scalar_from_object(object, &number)) return;
-    number_ = wrapped_number(number);
-    tensor_ = &number_;
+    else take_number(object);
   }
   bool valid() const { return tensor_ != nullptr; }
   const Tensor* get() const { return tensor_; }
 
  private:
+  [[gnu::noinline]] void take_number(PyObject* object) {
+    Scalar number;
+    if (scalar_from_object(object, &number)) [[likely]]
+      number_ = wrapped_number(number);
+    else number_ = complex_operand(object);
+    if (number_.defined()) tensor_ = &number_;
+  }
+
   const Tensor* tensor_ = nullptr;
   Tensor number_;
 };
 
 PyObject* not_implemented() { return Py_NewRef(Py_NotImplemented); }
 
+// A uint64 tensor beside an integer of more than 63 bits, which is no operand elsewhere.
+[[gnu::noinline]] PyObject* beside_unsigned(PointwiseId id, PyObject* a, PyObject* b) {
+  PyObject* tensor = is_tensor(a) ? a : b;
+  Scalar number;
+  if (!is_tensor(tensor) || tensor_of(tensor).dtype() != DType::UInt64 ||
+      !element_from_object(tensor == a ? b : a, DType::UInt64, &number))
+    return not_implemented();
+  const Tensor& x = tensor_of(tensor);
+  const Tensor y = scalar_tensor(number, DType::UInt64, x->device());
+  const Tensor* operands[] = {tensor == a ? &x : &y, tensor == a ? &y : &x};
+  return wrap(pointwise(id, operands));
+}
+
 template <PointwiseId kId>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     Operand x(a), y(b);
-    if (!x.valid() || !y.valid()) return not_implemented();
+    if (!x.valid() || !y.valid()) return beside_unsigned(kId, a, b);
     const Tensor* operands[] = {x.get(), y.get()};
     return wrap(pointwise(kId, operands));
   });
+}
+
+// A sparse tensor is written into this one; what else there is may know better.
+template <PointwiseId kId>
+PyObject* unknown_term(PyObject* self, PyObject* other) {
+  if (!is_sparse_tensor(other)) return not_implemented();
+  const std::string method = std::string(pointwise_info(kId).name) + "_";
+  return nb::handle(self).attr(method.c_str())(nb::handle(other)).release().ptr();
 }
 
 template <PointwiseId kId>
 PyObject* inplace(PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
     Operand y(other);
-    if (!y.valid()) return not_implemented();
+    if (!y.valid()) return unknown_term<kId>(self, other);
     const Tensor* operands[] = {&tensor_of(self), y.get()};
     pointwise_inplace(kId, operands, {});
     return Py_NewRef(self);
@@ -74,7 +100,13 @@ PyObject* inplace_power(PyObject* self, PyObject* other, PyObject* modulus) {
   return inplace<PointwiseId::pow>(self, other);
 }
 
-PyObject* positive(PyObject* self) { return Py_NewRef(self); }
+PyObject* positive(PyObject* self) {
+  return guarded([&] {
+    TAPEGRAD_CHECK(tensor_of(self).dtype() != DType::Bool,
+                   "positive: the `+` operator, on a bool tensor is not supported");
+    return Py_NewRef(self);
+  });
+}
 
 PyObject* matrix_multiply(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) return not_implemented();

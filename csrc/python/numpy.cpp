@@ -52,7 +52,7 @@ bool is_instance_of_numpy(PyObject* object, PyObject*& cached_type, const char* 
   nb::object type = nb::handle(array).attr("dtype").attr("type");
   fail<TypeError>(op, ": can't convert np.ndarray of type numpy.", str_of(type.attr("__name__")),
                   ". The only supported types are: float64, float32, float16, int64, int32, int16, "
-                  "int8, uint8, and bool.");
+                  "int8, uint64, uint32, uint16, uint8, bool, complex64, and complex128.");
 }
 
 void warn(const char* text) {
@@ -63,9 +63,10 @@ void release_object(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
 void check_aligned(const char* op, const void* data, DType dtype) {
   // Vectorised loops rely on it.
-  TAPEGRAD_CHECK_AS(ValueError, reinterpret_cast<uintptr_t>(data) % itemsize(dtype) == 0, op,
-                    ": the memory is not aligned to the element size, ", itemsize(dtype),
-                    " bytes; copy it first");
+  TAPEGRAD_CHECK_AS(ValueError,
+                    reinterpret_cast<uintptr_t>(data) % itemsize(real_dtype(dtype)) == 0, op,
+                    ": the memory is not aligned to the element size, ",
+                    itemsize(real_dtype(dtype)), " bytes; copy it first");
 }
 
 // Strides in elements of an array's view, checked to be ones a tensor can have.
@@ -89,10 +90,11 @@ DimVector element_strides(const char* op, const Py_buffer& view) {
 nb::dlpack::dtype exported_dtype(DType dtype) {
   using Code = nb::dlpack::dtype_code;
   auto bits = static_cast<uint8_t>(itemsize(dtype) * 8);
-  auto code = is_floating(dtype)      ? Code::Float
-              : dtype == DType::Bool  ? Code::Bool
-              : dtype == DType::UInt8 ? Code::UInt
-                                      : Code::Int;
+  auto code = is_complex(dtype)      ? Code::Complex
+              : is_floating(dtype)   ? Code::Float
+              : dtype == DType::Bool ? Code::Bool
+              : is_signed(dtype)     ? Code::Int
+                                     : Code::UInt;
   return {static_cast<uint8_t>(code), bits, 1};
 }
 
@@ -123,16 +125,21 @@ bool is_numpy_scalar(PyObject* object) {
   return is_instance_of_numpy(object, type, "generic");
 }
 
-std::optional<DType> dtype_of_kind(const char* op, std::string_view kind) {
+bool is_numpy_complex(PyObject* object) {
+  static PyObject* type = nullptr;
+  return is_instance_of_numpy(object, type, "complexfloating");
+}
+
+std::optional<DType> dtype_of_kind(std::string_view kind) {
   constexpr std::pair<const char*, DType> kKinds[] = {
-      {"f8", DType::Float64}, {"f4", DType::Float32}, {"f2", DType::Float16},
-      {"i8", DType::Int64},   {"i4", DType::Int32},   {"i2", DType::Int16},
-      {"i1", DType::Int8},    {"u1", DType::UInt8},   {"b1", DType::Bool},
+      {"f8", DType::Float64},   {"f4", DType::Float32},     {"f2", DType::Float16},
+      {"i8", DType::Int64},     {"i4", DType::Int32},       {"i2", DType::Int16},
+      {"i1", DType::Int8},      {"u1", DType::UInt8},       {"b1", DType::Bool},
+      {"c8", DType::Complex64}, {"c16", DType::Complex128}, {"u2", DType::UInt16},
+      {"u4", DType::UInt32},    {"u8", DType::UInt64},
   };
   for (auto [name, found] : kKinds)
     if (kind == name) return found;
-  if (kind == "c8") fail_unsupported_dtype(op, DType::Complex64);
-  if (kind == "c16") fail_unsupported_dtype(op, DType::Complex128);
   return std::nullopt;
 }
 
@@ -142,7 +149,7 @@ DType numpy_dtype(const char* op, PyObject* array) {
   TAPEGRAD_CHECK_AS(ValueError, text[0] != '>' || text.size() < 2, op,
                     ": given numpy array has byte order different from the native byte order; "
                     "convert it with array.astype(array.dtype.newbyteorder('='))");
-  if (const auto found = dtype_of_kind(op, std::string_view(text).substr(1))) return *found;
+  if (const auto found = dtype_of_kind(std::string_view(text).substr(1))) return *found;
   fail_dtype(op, array);
 }
 
@@ -174,7 +181,6 @@ Tensor tensor_from_buffer(const char* op, PyObject* object, DType dtype, int64_t
                           int64_t offset) {
   TAPEGRAD_CHECK_AS(ValueError, PyObject_CheckBuffer(object), op,
                     ": the object does not implement Python's buffer protocol");
-  if (is_complex(dtype)) fail_unsupported_dtype(op, dtype);
   auto view = std::make_unique<BufferView>(object, PyBUF_SIMPLE);
   auto item = static_cast<int64_t>(itemsize(dtype)), length = static_cast<int64_t>(view->get().len);
   TAPEGRAD_CHECK_AS(ValueError, length > 0 && count != 0, op, ": both buffer length (", length,
@@ -215,6 +221,9 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
                  "tensor.detach().numpy() instead");
   TAPEGRAD_CHECK_AS(TypeError, tensor.dtype() != DType::BFloat16,
                     "numpy: NumPy has no bfloat16; call .float() first");
+  TAPEGRAD_CHECK_AS(TypeError, !is_float8(tensor.dtype()), "numpy: NumPy has no ",
+                    name(tensor.dtype()),
+                    "; call .float() first, or .view(torch.uint8) for its bits");
   if (is_cuda) return numpy_of(to_device(tensor, Device{}), true);
   size_t rank = tensor.sizes().size();
   std::vector<size_t> shape(tensor.sizes().begin(), tensor.sizes().end());

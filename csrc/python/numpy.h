@@ -8,13 +8,15 @@ namespace tapegrad::python {
 
 // Both are false, at no cost, while NumPy has not been imported.
 bool is_numpy_array(PyObject* object);
+// Whether it is a complex one.
+bool is_numpy_complex(PyObject* object);
 bool is_numpy_scalar(PyObject* object);  // numpy.float32(1) and its like
 
 // The dtype of an array or a NumPy scalar. TypeError when there is none for it.
 DType numpy_dtype(const char* op, PyObject* array);
 
 // The dtype of what NumPy calls "f4", if there is one.
-std::optional<DType> dtype_of_kind(const char* op, std::string_view kind);
+std::optional<DType> dtype_of_kind(std::string_view kind);
 
 enum class ReadOnly { Warn, Allow };
 // A tensor over the array's memory, which keeps the array alive.

@@ -6,7 +6,8 @@
 namespace tapegrad::python {
 
 // As into_out(), for functions whose result may be converted to another dtype of out=.
-Tensor into_castable_out(const char* op, Tensor result, const std::optional<Tensor>& out);
+Tensor into_castable_out(const char* op, Tensor result, const std::optional<Tensor>& out,
+                         std::initializer_list<const Tensor*> operands = {});
 // As into_out(), for creation functions: they resize out= without a warning.
 Tensor into_creation_out(const char* op, Tensor result, const std::optional<Tensor>& out);
 

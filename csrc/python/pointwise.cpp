@@ -8,10 +8,13 @@
 
 #include "core/error.h"
 #include "graph/write_log.h"
+#include "ops/complex_composed.h"
 #include "ops/copy.h"
 #include "ops/promotion.h"
+#include "ops/view.h"
 #include "python/function_ops.h"
 #include "python/out.h"
+#include "python/sparse.h"
 #include "python/text.h"
 
 namespace tapegrad::python {
@@ -122,10 +125,12 @@ struct OperandTensors {
         continue;
       }
       Scalar number;
-      if (!object || info.arity == 1 || !takes_number(info, i) ||
-          !scalar_from_object(object, &number))
-        fail_operand(info, i, object);
-      numbers[i] = wrapped_number(number);
+      if (object && info.arity > 1 && takes_number(info, i)) {
+        if (scalar_from_object(object, &number)) [[likely]]
+          numbers[i] = wrapped_number(number);
+        else numbers[i] = complex_operand(object);
+      }
+      if (!numbers[i].defined()) fail_operand(info, i, object);
       pointers[i] = &numbers[i];
     }
     if (!any_tensor) fail_operand(info, 0, arguments.operands[0]);
@@ -142,17 +147,40 @@ struct ParamValues {
       values[i] = info.param_defaults[i];
       PyObject* object = arguments.params[i];
       if (object && is_tensor(object) && tensor_of(object).numel() == 1)
-        object = nullptr, read_tensor(arguments.params[i], values[i]);
+        object = nullptr, read_tensor(info, arguments.params[i], values[i]);
       if (object && !scalar_from_object(object, &values[i]))
         fail<TypeError>(info.name, "(): argument '", info.param_names[i], "' must be Number, not ",
                         Py_TYPE(object)->tp_name);
     }
   }
-  static void read_tensor(PyObject* object, Scalar& value) {
+  static void read_tensor(const PointwiseInfo& info, PyObject* object, Scalar& value) {
     nb::object item = nb::handle(object).attr("item")();
-    scalar_from_object(item.ptr(), &value);
+    if (!scalar_from_object(item.ptr(), &value))
+      fail<NotImplementedError>(info.name, ": a complex parameter is not supported, got ",
+                                repr_of(item), "; multiply the operand by it");
   }
 };
+
+// A complex factor cannot be a parameter, which is real: the second operand is multiplied by it.
+void take_complex_factor(const PointwiseInfo& info, Arguments& arguments,
+                         OperandTensors& operands) {
+  if (!info.has(kAlpha) && !info.has(kScaled)) return;
+  PyObject*& object = info.has(kAlpha) ? arguments.variant : arguments.params[0];
+  Scalar number;
+  if (!object || is_tensor(object) || scalar_from_object(object, &number)) return;
+  const Tensor factor = complex_operand(object);
+  if (!factor.defined()) return;
+  ResultType type;
+  for (int i = 0; i < info.arity; ++i) type.add(*operands.pointers[i]);
+  if (info.has(kAlpha))
+    TAPEGRAD_CHECK(is_complex(type.get()), info.name,
+                   ": For non-complex input tensors, argument alpha must not be a complex number.");
+  TAPEGRAD_CHECK(is_complex(type.get()), info.name, ": value cannot be converted to type ",
+                 name(type.get()), " without overflow");
+  operands.numbers[1] = mul(cast(*operands.pointers[1], type.get()), factor);
+  operands.pointers[1] = &operands.numbers[1];
+  object = nullptr;
+}
 
 // Turns add(alpha=) and div(rounding_mode=) into the lines that do them.
 PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
@@ -176,7 +204,7 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
   TAPEGRAD_CHECK(!alpha.is_bool() || type.get() == DType::Bool, info.name,
                  ": boolean alpha only supported for boolean results");
   TAPEGRAD_CHECK(
-      !alpha.is_float() || is_floating(type.get()), info.name,
+      !alpha.is_float() || has_gradient(type.get()), info.name,
       ": for integral input tensors, argument alpha must not be a floating point number");
   for (int i = 0; i < 2; ++i)
     TAPEGRAD_CHECK(!info.has(kForbidsBool) || operands[i]->dtype() != DType::Bool, info.name,
@@ -190,31 +218,62 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
   return PointwiseId::add_scaled;
 }
 
+// The same for a line that is made of others where a number is complex.
+PyObject* call_composed(const PointwiseInfo& info, bool inplace, const Arguments& arguments,
+                        const OperandTensors& operands) {
+  Tensor result = complex_line(info.op.id, {operands.pointers, size_t(info.arity)});
+  if (inplace) {
+    copy_(*operands.pointers[0], result);
+    return Py_NewRef(arguments.operands[0]);
+  }
+  if (!arguments.out || arguments.out == Py_None) return wrap(result);
+  if (!is_tensor(arguments.out)) fail<TypeError>(info.name, "(): out= must be a Tensor");
+  return wrap(into_out(info.name, result, tensor_of(arguments.out)));
+}
+
+bool any_complex(const PointwiseInfo& info, const OperandTensors& operands) {
+  for (int i = 0; i < info.arity; ++i)
+    if (is_complex(operands.pointers[i]->dtype())) return true;
+  return false;
+}
+
+PyObject* run(const PointwiseInfo& info, bool inplace, PyObject* self, PyObject* const* args,
+              Py_ssize_t count, PyObject* keywords, bool composed) {
+  Arguments arguments;
+  parse(info, self, args, count, keywords, arguments);
+  OperandTensors operands(info, arguments);
+  if (limited_tensors_exist()) [[unlikely]]
+    take_complex_factor(info, arguments, operands);
+  ParamValues params(info, arguments);
+  if (composed && any_complex(info, operands))
+    return call_composed(info, inplace, arguments, operands);
+  PointwiseId id = choose_variant(info, arguments.variant, operands.pointers, params);
+  Operands inputs(operands.pointers, info.arity);
+  Params values(params.values, params.count);
+  if (inplace) {
+    if (!is_tensor(arguments.operands[0])) fail_operand(info, 0, arguments.operands[0]);
+    pointwise_inplace(id, inputs, values);
+    return Py_NewRef(arguments.operands[0]);
+  }
+  if (arguments.out && arguments.out != Py_None) {
+    if (!is_tensor(arguments.out)) fail<TypeError>(info.name, "(): out= must be a Tensor");
+    const Tensor& out = tensor_of(arguments.out);
+    DimVector before(out.sizes());
+    pointwise_out(id, inputs, values, out);
+    warn_resized(before, out);
+    return Py_NewRef(arguments.out);
+  }
+  return wrap(pointwise(id, inputs, values));
+}
+
 PyObject* call(const PointwiseInfo& info, bool inplace, PyObject* self, PyObject* const* args,
-               Py_ssize_t count, PyObject* keywords) noexcept {
-  return guarded([&]() -> PyObject* {
-    Arguments arguments;
-    parse(info, self, args, count, keywords, arguments);
-    OperandTensors operands(info, arguments);
-    ParamValues params(info, arguments);
-    PointwiseId id = choose_variant(info, arguments.variant, operands.pointers, params);
-    Operands inputs(operands.pointers, info.arity);
-    Params values(params.values, params.count);
-    if (inplace) {
-      if (!is_tensor(arguments.operands[0])) fail_operand(info, 0, arguments.operands[0]);
-      pointwise_inplace(id, inputs, values);
-      return Py_NewRef(arguments.operands[0]);
-    }
-    if (arguments.out && arguments.out != Py_None) {
-      if (!is_tensor(arguments.out)) fail<TypeError>(info.name, "(): out= must be a Tensor");
-      const Tensor& out = tensor_of(arguments.out);
-      DimVector before(out.sizes());
-      pointwise_out(id, inputs, values, out);
-      warn_resized(before, out);
-      return Py_NewRef(arguments.out);
-    }
-    return wrap(pointwise(id, inputs, values));
-  });
+               Py_ssize_t count, PyObject* keywords, bool composed) noexcept {
+  try {
+    return run(info, inplace, self, args, count, keywords, composed);
+  } catch (...) {
+    const std::string name = inplace ? std::string(info.name) + "_" : info.name;
+    return failed(name.c_str(), self, args, count, keywords);
+  }
 }
 
 enum class Form { Function, Method, InplaceFunction, InplaceMethod };
@@ -223,7 +282,8 @@ template <PointwiseId kId, Form kForm>
 PyObject* entry(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   constexpr bool kMethod = kForm == Form::Method || kForm == Form::InplaceMethod;
   constexpr bool kInplace = kForm == Form::InplaceFunction || kForm == Form::InplaceMethod;
-  return call(pointwise_info(kId), kInplace, kMethod ? self : nullptr, args, count, keywords);
+  return call(pointwise_info(kId), kInplace, kMethod ? self : nullptr, args, count, keywords,
+              has_complex_form(kId));
 }
 
 // ---- definitions
@@ -275,6 +335,11 @@ void define(Binder& b) {
   const PointwiseInfo& info = pointwise_info(kId);
   if (info.has(kInternal)) return;
   std::string name = info.name;
+  if (info.has(kSpecialOnly)) {
+    name = "_special_" + name;
+    runs(strdup(name.c_str()), {info.op.name});
+    return define_function(b, make_definition(info, name, false, entry<kId, Form::Function>));
+  }
   bool activation = std::strcmp(info.kind, "ACTIVATION") == 0;
   define_function(b, make_definition(info, name, false, entry<kId, Form::Function>));
   if (has_inplace(info) && info.arity == 1)
@@ -392,9 +457,18 @@ void bind_clamp(Binder& b) {
 std::array<Scalar, 3> nan_to_num_params(const Tensor& x, std::optional<double> nan,
                                         std::optional<double> posinf,
                                         std::optional<double> neginf) {
-  double limit = largest_float(x.dtype());
+  double limit = largest_float(real_dtype(x.dtype()));
   return {Scalar(nan.value_or(0.0)), Scalar(posinf.value_or(limit)),
           Scalar(neginf.value_or(-limit))};
+}
+
+// Complex numbers part by part.
+Tensor nan_to_num(const Tensor& x, const std::array<Scalar, 3>& params) {
+  if (is_integral(x.dtype())) return clone(x);
+  const Tensor parts = is_complex(x.dtype()) ? view_as_real(x) : x;
+  const Tensor* operands[] = {&parts};
+  const Tensor result = pointwise(PointwiseId::nan_to_num, operands, params);
+  return is_complex(x.dtype()) ? view_as_complex(result) : result;
 }
 
 Tensor round_decimals(const Tensor& x, int64_t decimals) {
@@ -410,11 +484,11 @@ Tensor where_any(const Tensor& condition, const nb::object& input, const nb::obj
                  const Out& out) {
   auto as_tensor = [](const nb::object& object) {
     if (is_tensor(object.ptr())) return tensor_of(object.ptr());
-    Scalar number;
-    if (!scalar_from_object(object.ptr(), &number))
+    const Tensor number = number_operand(object.ptr());
+    if (!number.defined())
       fail<TypeError>("where(): operands must be Tensor or Number, not ",
                       Py_TYPE(object.ptr())->tp_name);
-    return wrapped_number(number);
+    return number;
   };
   Tensor x = as_tensor(input), y = as_tensor(other);
   return into_out("where", where(condition, x, y), out, {&condition, &x, &y});
@@ -433,10 +507,7 @@ void bind_special(Binder& b) {
   b.both("nan_to_num",
          [](const Tensor& x, std::optional<double> nan, std::optional<double> posinf,
             std::optional<double> neginf, const Out& out) {
-    const Tensor* operands[] = {&x};
-    Tensor y = is_integral(x.dtype()) ? clone(x)
-                                      : pointwise(PointwiseId::nan_to_num, operands,
-                                                  nan_to_num_params(x, nan, posinf, neginf));
+    Tensor y = nan_to_num(x, nan_to_num_params(x, nan, posinf, neginf));
     return into_out("nan_to_num", y, out, {&x});
   },
          "nan"_a.none() = nb::none(), "posinf"_a.none() = nb::none(),
@@ -445,7 +516,8 @@ void bind_special(Binder& b) {
   b.method("nan_to_num_",
            [](Tensor self, std::optional<double> nan, std::optional<double> posinf,
               std::optional<double> neginf) {
-    const Tensor* operands[] = {&self};
+    const Tensor parts = is_complex(self.dtype()) ? view_as_real(self) : self;
+    const Tensor* operands[] = {&parts};
     if (is_integral(self.dtype())) note_write("nan_to_num_", self);
     else
       pointwise_inplace(PointwiseId::nan_to_num, operands,
@@ -477,6 +549,58 @@ void bind_special(Binder& b) {
                    "gelu: approximate argument must be either none or tanh, got ", approximate);
     return approximate == "none" ? gelu(input) : gelu_tanh(input);
   }, "input"_a, "approximate"_a = "none", "x * P(X <= x) for a standard normal X.");
+}
+
+std::array<Scalar, 2> limits_of_logit(double eps) {
+  TAPEGRAD_CHECK(eps <= 0.5, "logit: expected eps to be at most 0.5, got ", eps);
+  return {Scalar(eps), Scalar(1 - eps)};
+}
+
+Tensor logit_within(const Tensor& x, std::optional<double> eps) {
+  if (!eps || *eps < 0) return logit(x);
+  const Tensor* operands[] = {&x};
+  return logit(pointwise(PointwiseId::clamp_between, operands, limits_of_logit(*eps)));
+}
+
+// The logarithm of pi^(p (p - 1) / 4) gamma(x) gamma(x - 1/2) ... gamma(x - (p - 1) / 2)
+Tensor mvlgamma(const Tensor& x, int64_t p) {
+  TAPEGRAD_CHECK(p >= 1, "mvlgamma: p has to be greater than or equal to 1, got ", p);
+  TAPEGRAD_CHECK(p <= 100000, "mvlgamma: expected p to be at most 100000, got ", p);
+  TAPEGRAD_CHECK(x.dtype() != DType::Bool, "mvlgamma: expected numbers, got bool");
+  constexpr double kLogPi = 0x1.250d048e7a1bdp0;
+  Tensor sum = lgamma(x);
+  for (int64_t j = 1; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));
+  return p == 1 ? sum : sum + 0.25 * kLogPi * static_cast<double>(p) * static_cast<double>(p - 1);
+}
+
+void bind_gamma_and_logit(Binder& b) {
+  auto out = "out"_a.none() = nb::none();
+  b.both("logit",
+         [](const Tensor& x, std::optional<double> eps, const Out& out) {
+    return into_castable_out("logit", logit_within(x, eps), out);
+  }, "eps"_a.none() = nb::none(), nb::kw_only(), out,
+         "log(x / (1 - x)), the inverse of sigmoid; x is first brought between eps and 1 - eps.");
+  b.both("logit_", [](Tensor self, std::optional<double> eps) {
+    const Tensor* operands[] = {&self};
+    if (eps && *eps >= 0)
+      pointwise_inplace(PointwiseId::clamp_between, operands, limits_of_logit(*eps));
+    pointwise_inplace(PointwiseId::logit, operands, {});
+    return self;
+  }, "eps"_a.none() = nb::none(), "logit() in place.");
+  runs("logit", {"logit", "clamp_between"});
+  b.both("mvlgamma",
+         [](const Tensor& x, int64_t p, const Out& out) {
+    return into_castable_out("mvlgamma", mvlgamma(x, p), out);
+  }, "p"_a, nb::kw_only(), out,
+         "The logarithm of the multivariate gamma function of dimension p: that of "
+         "pi^(p (p - 1) / 4) gamma(x) gamma(x - 1/2) ... gamma(x - (p - 1) / 2).");
+  b.method("mvlgamma_", [](Tensor self, int64_t p) {
+    TAPEGRAD_CHECK(is_floating(self.dtype()), "mvlgamma_: expected a floating dtype, got ",
+                   name(self.dtype()), ", to which the result can't be cast; call mvlgamma()");
+    copy_(self, mvlgamma(clone(self), p));  // the derivative reads what is overwritten
+    return self;
+  }, "p"_a, "mvlgamma() in place.");
+  runs("mvlgamma", {"lgamma"});
 }
 
 const char* dtypes_name(PointwiseDTypes dtypes) {
@@ -533,6 +657,7 @@ void bind_pointwise(Binder& b) {
   runs("clamp_min", {"clamp_min", "clamp_min_tensor"});
   runs("clamp_max", {"clamp_max", "clamp_max_tensor"});
   bind_special(b);
+  bind_gamma_and_logit(b);
   b.function("pointwise_table", table, "The lines of the pointwise table, as dicts.");
 }
 

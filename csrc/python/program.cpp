@@ -10,6 +10,8 @@
 
 #include "core/error.h"
 #include "core/registry.h"
+#include "core/source.h"
+#include "engine/sweep.h"
 #include "graph/forward.h"
 #include "graph/write_log.h"
 #include "intercept/batch.h"
@@ -304,6 +306,13 @@ std::vector<Tensor> run(const Program& program, const std::vector<Given>& given,
   return results;
 }
 
+// The line that runs, or that recorded the entry of a sweep that does; empty where none is known.
+std::string line_of_now() {
+  if (std::string line = line_of_running_entry(); !line.empty()) return line + ", backward";
+  const SourceLine line = SourceLine::here();
+  return line.known() ? line.text() : std::string();
+}
+
 }  // namespace
 
 void bind_program(Binder& b) {
@@ -345,6 +354,8 @@ void bind_program(Binder& b) {
   }, "Whether values were looked at.")
       .def_prop_ro("refusal", [](const Program& program) { return program.refusal(); },
                    "Why the program must not run again, or an empty string.")
+      .def("keep_lines", [](Program& program) { program.keep_lines(line_of_now); },
+           "Notes the line that runs with each step; of a derivative, the line of what it is of.")
       .def("place_guards", &Program::place_guards, "first"_a, "line"_a,
            "Says at which line values were looked at, from a step on.")
       .def("drop_temporaries", &Program::drop_temporaries,

@@ -6,7 +6,9 @@
 #include "core/error.h"
 #include "graph/autocast.h"
 #include "ops/copy.h"
+#include "ops/linalg.h"
 #include "ops/pointwise.h"
+#include "ops/view.h"
 #include "python/function_ops.h"
 #include "python/out.h"
 #include "python/return_types.h"
@@ -207,8 +209,9 @@ void bind_extreme(Binder& b, const char* name, Whole whole, Chosen chosen, Pairw
                   const char* doc) {
   auto out = "out"_a.none() = nb::none();
   ReturnType type(b, name);
-  b.both(name, [=](const Tensor& x, const Out& out) { return into_out(name, whole(x), out); },
-         nb::kw_only(), out, doc);
+  b.both(name, [=](const Tensor& x, const Out& out) {
+    return into_castable_out(name, whole(x), out);
+  }, nb::kw_only(), out, doc);
   b.both(name, [=](const Tensor& x, int64_t dim, bool keepdim, const OutPair& out) {
     return type(into_outs(name, chosen(x, dim, keepdim), out));
   }, "dim"_a, "keepdim"_a = false, nb::kw_only(), out);
@@ -429,18 +432,42 @@ double norm_order(nb::handle p) {
   TAPEGRAD_CHECK_AS(TypeError, nb::isinstance<nb::str>(p),
                     "norm: expected p to be a number, 'fro' or 'nuc'");
   const std::string text = utf8(p);
-  TAPEGRAD_CHECK_AS(NotImplementedError, text != "nuc",
-                    "norm: the nuclear norm needs singular values, which are not available yet");
   if (text == "fro") return 2;
   if (text == "inf") return HUGE_VAL;
   if (text == "-inf") return -HUGE_VAL;
   fail("norm: expected p to be a number, 'fro' or 'nuc', got '", text, "'");
 }
 
+// The sum of the singular values of the matrices that two dimensions make.
+Tensor nuclear_norm(Tensor x, Sizes given, bool keepdim, MaybeDType dtype) {
+  if (dtype) x = cast(x, *dtype);
+  DimVector dims(given);
+  if (dims.empty()) dims = {-2, -1};
+  TAPEGRAD_CHECK(dims.size() == 2 && x.dim() >= 2 && (!given.empty() || x.dim() == 2),
+                 "norm: the nuclear norm is of two dimensions, got ", to_string(given), " of a ",
+                 x.dim(), "-d tensor");
+  const int64_t rows = wrap_dim("norm", dims[0], x.dim()),
+                columns = wrap_dim("norm", dims[1], x.dim());
+  TAPEGRAD_CHECK(rows != columns, "norm: expected two different dimensions, got ", rows, " twice");
+  DimVector order;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (d != rows && d != columns) order.push_back(d);
+  order.push_back(rows);
+  order.push_back(columns);
+  const int64_t last[] = {-1};
+  Tensor y = sum(linalg_svd("norm", permute(x, order), false, false).s, last, false);
+  if (!keepdim) return y;
+  for (const int64_t d : {std::min(rows, columns), std::max(rows, columns)}) y = unsqueeze(y, d);
+  return y;
+}
+
+bool is_nuclear(nb::handle p) { return nb::isinstance<nb::str>(p) && utf8(p) == "nuc"; }
+
 void bind_norm(Binder& b) {
   auto f = [](const Tensor& x, nb::handle p, const Dims& dims, bool keepdim, const Out& out,
               MaybeDType dtype) {
     const WithoutAutocast lifted(out.has_value());
+    if (is_nuclear(p)) return into_out("norm", nuclear_norm(x, dims, keepdim, dtype), out);
     return into_out("norm", norm(x, norm_order(p), dims, keepdim, dtype), out);
   };
   b.function("norm", f, "input"_a, "p"_a.none() = "fro", "dim"_a.none() = nb::none(),
@@ -448,7 +475,7 @@ void bind_norm(Binder& b) {
              R"(The p-norm of the elements, over all or some dimensions.
 
 Args:
-    p: the order: a number, inf, -inf, or 'fro' for 2.
+    p: the order: a number, inf, -inf, 'fro' for 2, or 'nuc' for the sum of a matrix's singular values.
     dim: one dimension, several, or None for all.
     keepdim: whether reduced dimensions stay, with size one.
     dtype: what elements are converted to first.

@@ -211,10 +211,17 @@ Tensor without_leading_ones(const Tensor& value) {
 }
 
 Tensor value_tensor(const Tensor& self, PyObject* value) {
-  if (is_tensor(value)) return tensor_of(value);
+  if (is_tensor(value)) {
+    warn_if_discarding(tensor_of(value).dtype(), self.dtype());
+    return tensor_of(value);
+  }
+  Complex<double> complex_number;
+  if (is_complex(self.dtype()) && complex_from_object(value, &complex_number))
+    return number_operand(value);
   Scalar number;
-  if (PyLong_Check(value) && !PyBool_Check(value)) number = as_int64(value);
-  else if (!scalar_from_object(value, &number))
+  if (PyLong_Check(value) && !PyBool_Check(value) && self.dtype() != DType::UInt64)
+    number = as_int64(value);
+  else if (!element_from_object(value, self.dtype(), &number))
     fail<TypeError>("assignment: can't assign a ", Py_TYPE(value)->tp_name, " to a tensor of ",
                     name(self.dtype()));
   check_element_fits("assignment", number, self.dtype());

@@ -75,10 +75,10 @@ nb::list ops_list() {
     const char* name;
   };
   static constexpr TraitName kTraits[] = {
-      {kAnyRank, "elementwise"},        {kRandom, "random"},         {kOverwrites, "overwrites"},
-      {kContracts, "contracts"},        {kHostRead, "host_read"},    {kAnyOrder, "any_order"},
-      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"}, {kMoves, "moves"},
-      {kHostNumbers, "host_numbers"}};
+      {kAnyRank, "elementwise"},        {kRandom, "random"},           {kOverwrites, "overwrites"},
+      {kContracts, "contracts"},        {kHostRead, "host_read"},      {kAnyOrder, "any_order"},
+      {kNoDerivative, "no_derivative"}, {kUnrecorded, "unrecorded"},   {kMoves, "moves"},
+      {kHostNumbers, "host_numbers"},   {kLeadingDims, "leading_dims"}};
   nb::list result;
   for (const Op* op : all_ops()) {
     nb::list attributes, traits, devices;
@@ -99,6 +99,7 @@ DType result_type_of(const nb::args& args) {
     Scalar number;
     if (is_tensor(arg.ptr())) type.add(tensor_of(arg.ptr()));
     else if (scalar_from_object(arg.ptr(), &number)) type.add(number);
+    else if (const Tensor operand = number_operand(arg.ptr()); operand.defined()) type.add(operand);
     else fail<TypeError>("result_type: expected tensors or numbers");
   }
   return type.get();

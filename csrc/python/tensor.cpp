@@ -1,7 +1,9 @@
 // Methods that every tensor has: geometry, copies, casts.
+#include "core/call.h"
 #include "core/error.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
+#include "intercept/capture.h"
 #include "ops/copy.h"
 #include "ops/create.h"
 #include "ops/view.h"
@@ -25,6 +27,12 @@ nb::object stride(const Tensor& self, std::optional<int64_t> dim) {
   TAPEGRAD_CHECK_AS(IndexError, self.dim() > 0, "stride: Dimension specified as ", *dim,
                     " but tensor has no dimensions");
   return nb::int_(self.stride(wrap_dim("stride", *dim, self.dim())));
+}
+
+// For casts that somebody asks for, as opposed to those of gradients.
+Tensor asked_cast(const Tensor& self, DType dtype, MemoryFormat format = MemoryFormat::Preserve) {
+  warn_if_discarding(self.dtype(), dtype);
+  return cast(self, dtype, format);
 }
 
 // to(dtype), to(device), to(device, dtype), to(other): all of its forms.
@@ -66,8 +74,8 @@ Tensor to(const Tensor& self, const nb::args& args, const nb::kwargs& kwargs) {
     }
   }
   if (device != self->device())
-    return cast(to_device(self, device, non_blocking, format), dtype, format);
-  return copy && dtype == self.dtype() ? clone(self, format) : cast(self, dtype, format);
+    return asked_cast(to_device(self, device, non_blocking, format), dtype, format);
+  return copy && dtype == self.dtype() ? clone(self, format) : asked_cast(self, dtype, format);
 }
 
 // The format that a question is about: contiguous, unless another is named.
@@ -77,6 +85,12 @@ MemoryFormat ordered_format(const char* op, nb::handle memory_format) {
 }
 
 // Of functions to which no format means contiguous, and preserve_format something else.
+// Asked for the sizes that it has, and for no format, a tensor keeps its strides.
+bool stays_as_it_is(const Tensor& self, Sizes sizes, nb::handle memory_format) {
+  return memory_format.is_none() && same_sizes(self.sizes(), sizes) &&
+         !(requires_grad(self) && grad_enabled);
+}
+
 MemoryFormat given_format(const char* op, nb::handle memory_format) {
   return memory_format.is_none() ? MemoryFormat::Contiguous : memory_format_of(op, memory_format);
 }
@@ -113,9 +127,8 @@ void bind_geometry(Binder& b) {
          "Whether the dtype is a floating one.");
   b.both("is_complex", [](const Tensor& x) { return is_complex(x.dtype()); },
          "Whether the dtype is a complex one.");
-  b.both("is_signed", [](const Tensor& x) {
-    return x.dtype() != DType::Bool && x.dtype() != DType::UInt8;
-  }, "Whether the dtype has a sign.");
+  b.both("is_signed", [](const Tensor& x) { return is_signed(x.dtype()); },
+         "Whether the dtype has a sign.");
   b.both("is_same_size", [](const Tensor& x, const Tensor& other) {
     return same_sizes(x.sizes(), other.sizes());
   }, "other"_a, "Whether both have the same shape.");
@@ -133,12 +146,22 @@ void bind_copies(Binder& b) {
   }, nb::kw_only(), "memory_format"_a.none() = nb::none(), "A copy.");
   b.method("contiguous", contiguous_in, nb::kw_only(), "memory_format"_a.none() = nb::none(),
            "This tensor if it is contiguous, else a copy.");
-  b.method("copy_", [](Tensor self, const Tensor& src, bool non_blocking) {
-    copy_(self, src, non_blocking);
+  b.method("copy_", [](Tensor self, const Tensor& other, bool non_blocking) {
+    warn_if_discarding(other.dtype(), self.dtype());
+    copy_(self, other, non_blocking);
     return self;
-  }, "src"_a, "non_blocking"_a = false, "Copies the elements of src, broadcast and converted.");
+  }, "other"_a, "non_blocking"_a = false, "Copies the elements of other, broadcast and converted.");
   b.method("fill_", [](Tensor self, Scalar value) {
     fill_(self, value);
+    return self;
+  }, "value"_a, "Writes one value everywhere.");
+  b.method("fill_", [](Tensor self, ComplexArgument value) {
+    TAPEGRAD_CHECK(is_complex(self.dtype()) || value.number.imag == 0,
+                   "fill_: value cannot be converted to type ", name(self.dtype()),
+                   " without overflow: it is complex");
+    const Tensor number = wrapped_complex(value.number);
+    note_constant(number);
+    fill_(self, number);
     return self;
   }, "value"_a, "Writes one value everywhere.");
   b.method("fill_", [](Tensor self, const Tensor& value) {
@@ -151,13 +174,16 @@ void bind_copies(Binder& b) {
   }, "Writes zeros.");
   b.method("resize_",
            [](Tensor self, const nb::args& args, nb::handle memory_format) {
-    resize_(self, int_list_from_args("resize_", args), given_format("resize_", memory_format));
+    const DimVector size = int_list_from_args("resize_", args);
+    if (!stays_as_it_is(self, size, memory_format))
+      resize_(self, size, given_format("resize_", memory_format));
     return self;
   }, "size"_a, "memory_format"_a.none() = nb::none(),
            "Changes the shape; new elements are undefined.");
   b.method("resize_as_",
            [](Tensor self, const Tensor& the_template, nb::handle memory_format) {
     const MemoryFormat format = given_format("resize_as_", memory_format);
+    if (stays_as_it_is(self, the_template.sizes(), memory_format)) return self;
     resize_(self, the_template.sizes(),
             format == MemoryFormat::Preserve ? suggested_format(*the_template.impl()) : format);
     return self;
@@ -196,11 +222,26 @@ void bind_formats(Binder& b) {
 }
 
 // The names by which tensor types went before there were dtypes: torch.FloatTensor.
-constexpr std::pair<DType, const char*> kTypeNames[] = {
-    {DType::Float16, "Half"},   {DType::BFloat16, "BFloat16"}, {DType::Float32, "Float"},
-    {DType::Float64, "Double"}, {DType::UInt8, "Byte"},        {DType::Int8, "Char"},
-    {DType::Int16, "Short"},    {DType::Int32, "Int"},         {DType::Int64, "Long"},
-    {DType::Bool, "Bool"}};
+constexpr std::pair<DType, const char*> kTypeNames[] = {{DType::Float16, "Half"},
+                                                        {DType::BFloat16, "BFloat16"},
+                                                        {DType::Float32, "Float"},
+                                                        {DType::Float64, "Double"},
+                                                        {DType::UInt8, "Byte"},
+                                                        {DType::Int8, "Char"},
+                                                        {DType::Int16, "Short"},
+                                                        {DType::Int32, "Int"},
+                                                        {DType::Int64, "Long"},
+                                                        {DType::Bool, "Bool"},
+                                                        {DType::Complex64, "ComplexFloat"},
+                                                        {DType::Complex128, "ComplexDouble"},
+                                                        {DType::Float8_e4m3fn, "Float8_e4m3fn"},
+                                                        {DType::Float8_e5m2, "Float8_e5m2"},
+                                                        {DType::Float8_e4m3fnuz, "Float8_e4m3fnuz"},
+                                                        {DType::Float8_e5m2fnuz, "Float8_e5m2fnuz"},
+                                                        {DType::Float8_e8m0fnu, "Float8_e8m0fnu"},
+                                                        {DType::UInt16, "UInt16"},
+                                                        {DType::UInt32, "UInt32"},
+                                                        {DType::UInt64, "UInt64"}};
 
 std::string type_name(DType dtype, Device device) {
   for (auto [each, name] : kTypeNames)
@@ -210,16 +251,24 @@ std::string type_name(DType dtype, Device device) {
   fail_unsupported_dtype("type", dtype);
 }
 
+// The name of a tensor type that is given as such or by its class.
+std::string given_type_name(nb::handle type) {
+  if (PyType_Check(type.ptr()))
+    return nb::cast<std::string>(type.attr("__module__")) + "." +
+           nb::cast<std::string>(type.attr("__name__"));
+  return PyUnicode_Check(type.ptr()) ? utf8(type) : "";
+}
+
 nb::object type(const Tensor& self, nb::handle dtype, bool non_blocking, nb::handle memory_format) {
   if (dtype.is_none()) return nb::cast(type_name(self.dtype(), self->device()));
   const MemoryFormat format = memory_format_of("type", memory_format);
   DType wanted;
-  if (dtype_from_object(dtype.ptr(), &wanted)) return nb::cast(cast(self, wanted, format));
-  const std::string given = PyUnicode_Check(dtype.ptr()) ? utf8(dtype) : "";
+  if (dtype_from_object(dtype.ptr(), &wanted)) return nb::cast(asked_cast(self, wanted, format));
+  const std::string given = given_type_name(dtype);
   for (auto [each, name] : kTypeNames)
     for (Device device : {Device{}, Device{DeviceType::CUDA, 0}})
       if (given == type_name(each, device))
-        return nb::cast(cast(to_device(self, device, non_blocking, format), each, format));
+        return nb::cast(asked_cast(to_device(self, device, non_blocking, format), each, format));
   fail<ValueError>("type: invalid type: ", repr_of(dtype), "; expected a dtype or a name such as ",
                    "'torch.FloatTensor'");
 }
@@ -228,7 +277,7 @@ void bind_casts(Binder& b) {
   b.method("to", to,
            "Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).");
   b.method("type_as", [](const Tensor& self, const Tensor& other) {
-    return cast(self, other.dtype());
+    return asked_cast(self, other.dtype());
   }, "other"_a, "The dtype of `other`.");
   b.method(
       "type", type, "dtype"_a.none() = nb::none(), "non_blocking"_a = false, nb::kw_only(),
@@ -236,7 +285,7 @@ void bind_casts(Binder& b) {
       "Another dtype, given as such or by the name of a tensor type; that name if none is given.");
   auto named = [&](const char* method, DType dtype) {
     b.method(method, [=](const Tensor& self, nb::handle memory_format) {
-      return cast(self, dtype, memory_format_of(method, memory_format));
+      return asked_cast(self, dtype, memory_format_of(method, memory_format));
     }, nb::kw_only(), "memory_format"_a.none() = nb::none(), "Casts the tensor.");
   };
   named("float", DType::Float32);
@@ -249,9 +298,18 @@ void bind_casts(Binder& b) {
   named("char", DType::Int8);
   named("byte", DType::UInt8);
   named("bool", DType::Bool);
+  named("cfloat", DType::Complex64);
+  named("cdouble", DType::Complex128);
 }
 
 }  // namespace
+
+void warn_if_discarding(DType from, DType to) {
+  if (!is_complex(from) || is_complex(to) || to == DType::Bool) return;
+  if (PyErr_WarnEx(PyExc_UserWarning, "Casting complex values to real discards the imaginary part",
+                   1) < 0)
+    throw nb::python_error();
+}
 
 void bind_tensor(Binder& b) {
   bind_geometry(b);
@@ -265,6 +323,12 @@ void bind_tensor(Binder& b) {
     return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(fresh)));
   }, "cls"_a, "data"_a, "require_grad"_a = false,
              "A tensor of a subclass over the memory of data.");
+  b.method("as_subclass", [](const Tensor& self, nb::handle cls) {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+    TAPEGRAD_CHECK_AS(TypeError, PyType_Check(cls.ptr()) && PyType_IsSubtype(type, tensor_type),
+                      "as_subclass: expected a subclass of Tensor, got ", repr_of(cls));
+    return nb::steal(wrap_as(type, view(self, self.sizes())));
+  }, "cls"_a, "A view of all elements of a subclass, differentiable as any view is.");
 }
 
 }  // namespace tapegrad::python

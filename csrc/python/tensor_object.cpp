@@ -9,6 +9,7 @@
 #include "graph/record.h"
 #include "python/collector.h"
 #include "python/number_slots.h"
+#include "python/sparse.h"
 #include "python/tensor_properties.h"
 
 namespace tapegrad::python {
@@ -131,6 +132,14 @@ PyObject* out_of_memory_error() {
   return type;
 }
 
+PyObject* linear_algebra_error() {
+  static PyObject* type = PyErr_NewExceptionWithDoc(
+      "tapegrad.linalg.LinAlgError",
+      "A matrix is singular, is not positive-definite, or its decomposition did not converge.",
+      PyExc_RuntimeError, nullptr);
+  return type;
+}
+
 void set_python_error() noexcept {
   try {
     throw;
@@ -146,6 +155,8 @@ void set_python_error() noexcept {
     PyErr_SetString(PyExc_NotImplementedError, error.what());
   } catch (const OutOfMemoryError& error) {
     PyErr_SetString(out_of_memory_error(), error.what());
+  } catch (const LinAlgError& error) {
+    PyErr_SetString(linear_algebra_error(), error.what());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(PyExc_MemoryError, "out of memory outside the memory of tensors");
   } catch (const std::length_error&) {
@@ -182,6 +193,23 @@ PyTypeObject* make_tensor_type() {
   python_hooks.retain = [](void* object) { Py_INCREF(static_cast<PyObject*>(object)); };
   python_hooks.release = [](void* object) { Py_DECREF(static_cast<PyObject*>(object)); };
   return tensor_type;
+}
+
+// As a class of the interpreter it is like that of tensors, but what there is reused and tracked late is here left to it.
+PyTypeObject* make_sparse_type(PyGetSetDef* properties) {
+  PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
+      {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+      {Py_tp_clear, reinterpret_cast<void*>(clear)},
+      {Py_tp_members, members},
+      {Py_tp_getset, properties},
+      {0, nullptr},
+  };
+  PyType_Spec spec = {"tapegrad._C._SparseBase", sizeof(TensorObject), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                          Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      slots};
+  return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
 }  // namespace tapegrad::python

@@ -4,12 +4,14 @@
 #include "graph/hooks.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
 #include "ops/view.h"
 #include "python/binding.h"
 #include "python/cuda_array.h"
 #include "python/node_object.h"
 #include "python/python_types.h"
+#include "python/sparse.h"
 
 namespace tapegrad::python {
 
@@ -64,7 +66,8 @@ void assign_grad(const Tensor& x, PyObject* value) {
     if (x->meta()) ensure_meta(x).grad = Tensor();
     return;
   }
-  TAPEGRAD_CHECK_AS(TypeError, is_tensor(value), "assigned grad: expected to be a Tensor or None");
+  TAPEGRAD_CHECK_AS(TypeError, is_any_tensor(value),
+                    "assigned grad: expected to be a Tensor or None");
   const Tensor& grad = tensor_of(value);
   TAPEGRAD_CHECK(!grad.is_same(x), "assigned grad: a variable can't be its own grad");
   TAPEGRAD_CHECK(grad.dtype() == x.dtype(),
@@ -122,9 +125,9 @@ int put_data(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
     TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value), "data: expected a Tensor");
     const Tensor& source = tensor_of(value);
-    TAPEGRAD_CHECK(!requires_grad(tensor_of(self)) || is_floating(source.dtype()),
+    TAPEGRAD_CHECK(!requires_grad(tensor_of(self)) || has_gradient(source.dtype()),
                    "data: data set to a tensor that requires gradients must be of a floating point "
-                   "dtype, got ",
+                   "or complex dtype, got ",
                    name(source.dtype()));
     TensorImpl* impl = impl_of(self);
     set_memory(*impl, source->storage_ref(), source.dtype());
@@ -146,6 +149,7 @@ PyObject* get_transposed(PyObject* self, void*) {
 PyObject* get_matrix_transposed(PyObject* self, void*) {
   return guarded([&] {
     const Tensor& x = tensor_of(self);
+    if (x.dim() == 0) return wrap(permute(x, {}));
     TAPEGRAD_CHECK(x.dim() >= 2,
                    "tensor.mT: only supported on matrices or batches of matrices, got "
                    "a ",
@@ -153,6 +157,37 @@ PyObject* get_matrix_transposed(PyObject* self, void*) {
     return wrap(matrix_transpose(x));
   });
 }
+// x.H and x.mH: the transpose of a matrix, or of each of a batch, with its elements conjugated.
+PyObject* get_adjoint(PyObject* self, void* of_matrix) {
+  return guarded([&] {
+    const Tensor& x = tensor_of(self);
+    const bool fits = x.dim() == 0 || (of_matrix ? x.dim() == 2 : x.dim() >= 2);
+    TAPEGRAD_CHECK(fits, of_matrix ? "tensor.H" : "tensor.mH", ": only supported on matrices",
+                   of_matrix ? " (2-D tensors)" : " or batches of matrices", ", got a ", x.dim(),
+                   "-d tensor");
+    return wrap(conj(x.dim() ? matrix_transpose(x) : x));
+  });
+}
+
+template <Tensor (*kPart)(const Tensor&)>
+PyObject* get_part(PyObject* self, void*) {
+  return guarded([&] { return wrap(kPart(tensor_of(self))); });
+}
+// x.real = y writes y there.
+template <Tensor (*kPart)(const Tensor&)>
+int put_part(PyObject* self, PyObject* value, void*) {
+  return guarded([&] {
+    TAPEGRAD_CHECK_AS(TypeError, value, "real and imag cannot be deleted");
+    const Tensor number = is_tensor(value) ? tensor_of(value) : number_operand(value);
+    TAPEGRAD_CHECK_AS(TypeError, number.defined(),
+                      "real, imag: expected a Tensor or a number, got ", Py_TYPE(value)->tp_name);
+    copy_(kPart(tensor_of(self)), number);
+    return Py_None;
+  })
+             ? 0
+             : -1;
+}
+
 PyObject* get_false(PyObject*, void*) { return Py_NewRef(Py_False); }
 PyObject* get_itemsize(PyObject* self, void*) {
   return PyLong_FromSize_t(itemsize(tensor_of(self).dtype()));
@@ -162,11 +197,14 @@ PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromSize_t(static_cast<size_t>(x.numel()) * itemsize(x.dtype()));
 }
 
+char properties_tag;  // tells H from mH
+
 PyGetSetDef properties[] = {
     {"shape", get_shape, nullptr, "The sizes, as a Size.", nullptr},
     {"dtype", get_dtype, nullptr, "The element type.", nullptr},
     {"device", get_device, nullptr, "Where the memory lies.", nullptr},
-    {"layout", get_layout, nullptr, "Always strided.", nullptr},
+    {"layout", get_layout, nullptr, "Always strided: sparse tensors are of a class of their own.",
+     nullptr},
     {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
     {"requires_grad", get_requires_grad, put_requires_grad, "Whether gradients are wanted.",
      nullptr},
@@ -181,9 +219,14 @@ PyGetSetDef properties[] = {
      nullptr},
     {"T", get_transposed, nullptr, "All dimensions reversed.", nullptr},
     {"mT", get_matrix_transposed, nullptr, "The last two dimensions swapped.", nullptr},
+    {"H", get_adjoint, nullptr, "The conjugate transpose of a matrix.", &properties_tag},
+    {"mH", get_adjoint, nullptr, "The conjugate transpose of the last two dimensions.", nullptr},
+    {"real", get_part<real>, put_part<real>, "The real parts, over the same memory.", nullptr},
+    {"imag", get_part<imag>, put_part<imag>, "The imaginary parts, over the same memory.", nullptr},
     {"is_cpu", get_is_on<DeviceType::CPU>, nullptr, "Whether the memory is the CPU's.", nullptr},
     {"is_cuda", get_is_on<DeviceType::CUDA>, nullptr, "Whether the memory is on a GPU.", nullptr},
-    {"is_sparse", get_false, nullptr, "Always False: tensors are dense.", nullptr},
+    {"is_sparse", get_false, nullptr, "Whether the layout is torch.sparse_coo.", nullptr},
+    {"is_nested", get_false, nullptr, "Always False; a NestedTensor says True.", nullptr},
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
     {"is_meta", get_is_on<DeviceType::Meta>, nullptr,
      "Whether there is no memory: a tensor on the meta device has a shape alone.", nullptr},

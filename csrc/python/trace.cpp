@@ -15,6 +15,8 @@
 // is a SpentEntry, which refuses to be swept again as the function's own would.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <unordered_set>
 
 #include "core/error.h"
@@ -27,8 +29,10 @@
 #include "intercept/plan.h"
 #include "python/binding.h"
 #include "python/form.h"
+#include "python/graph_plan.h"
 #include "python/optimizer.h"
 #include "python/watch.h"
+#include "spec/row_sums.h"
 
 namespace tapegrad::python {
 
@@ -130,9 +134,10 @@ class Trace {
  public:
   enum class Outcome : uint8_t { Done, OtherEnvironment, OtherArguments, OtherState, Guard, Busy };
 
+  // With a device: on that CUDA device, by graphs (python/graph_plan.h).
   Trace(nb::object program,
         const std::vector<std::tuple<int, int64_t, std::optional<Tensor>>>& homes,
-        size_t arena_bytes, nb::object watch, const Environment& environment);
+        size_t arena_bytes, nb::object watch, const Environment& environment, int device);
 
   Outcome run(PyObject* args, PyObject* kwargs, nb::object& result);
 
@@ -150,7 +155,9 @@ class Trace {
   bool is_anywhere = false;  // whatever the modes are
   bool sees_grads = true;    // whether a tensor has a gradient makes a difference
 
-  Plan& plan() { return *plan_; }
+  TracePlan& plan() { return *plan_; }
+  Plan& cpu_plan() { return dynamic_cast<Plan&>(*plan_); }
+  GraphPlan& graph_plan() { return dynamic_cast<GraphPlan&>(*plan_); }
   int traverse(visitproc visit, void* arg);
   void clear();
 
@@ -174,7 +181,7 @@ class Trace {
   nb::object program_, watch_;
   Watch& watched_;
   Environment environment_;
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<TracePlan> plan_;
   std::vector<Range> fixed_;  // sorted
   std::vector<Tensor> given_;
   std::vector<std::pair<const Storage*, Range>> bound_;
@@ -191,7 +198,7 @@ std::vector<Plan::Home> read_homes(
 
 Trace::Trace(nb::object program,
              const std::vector<std::tuple<int, int64_t, std::optional<Tensor>>>& homes,
-             size_t arena_bytes, nb::object watch, const Environment& environment)
+             size_t arena_bytes, nb::object watch, const Environment& environment, int device)
     : program_(std::move(program)),
       watch_(std::move(watch)),
       watched_(nb::cast<Watch&>(watch_)),
@@ -204,7 +211,8 @@ Trace::Trace(nb::object program,
   std::ranges::sort(fixed_, {}, &Range::begin);
   uintptr_t reach = 0;
   for (Range& range : fixed_) range.reach = reach = std::max(reach, range.end);
-  plan_ = std::make_unique<Plan>(captured, std::move(read), arena_bytes);
+  if (device < 0) plan_ = std::make_unique<Plan>(captured, std::move(read), arena_bytes);
+  else plan_ = std::make_unique<GraphPlan>(captured, std::move(read), device);
 }
 
 void Trace::settle() { given_.resize(arguments.size()); }
@@ -319,7 +327,8 @@ bool Trace::read_options() {
     numbers.clear();
     const std::span<Scalar> attributes = plan_->attributes(lift.step);
     if (!read_optimizer_options(lift.optimizer, lift.group, numbers) ||
-        numbers.size() + 2 != attributes.size())
+        // With counts on a device there is a place in the list of tensors for each option, too.
+        (numbers.size() + 2 != attributes.size() && 2 * numbers.size() + 2 != attributes.size()))
       return false;
     for (size_t i = 0; i < numbers.size(); ++i) attributes[2 + i] = numbers[i];
   }
@@ -392,7 +401,7 @@ nb::object Trace::build(size_t& at, const std::vector<Tensor>& tensors) const {
 // What a run borrows, given back at its end.
 class RunScope {
  public:
-  RunScope(Plan& plan, std::vector<Tensor>& given) : plan_(plan), given_(given) {
+  RunScope(TracePlan& plan, std::vector<Tensor>& given) : plan_(plan), given_(given) {
     plan_.is_busy = true;
   }
   ~RunScope() {
@@ -404,7 +413,7 @@ class RunScope {
   RunScope& operator=(const RunScope&) = delete;
 
  private:
-  Plan& plan_;
+  TracePlan& plan_;
   std::vector<Tensor>& given_;
 };
 
@@ -424,8 +433,13 @@ Trace::Outcome Trace::run(PyObject* args, PyObject* kwargs, nb::object& result) 
 void Trace::offer_grads() {
   for (const GradExit& exit : grads) {
     const AutogradMeta* meta = owner(exit.is_argument, exit.number)->meta();
-    if (exit.made < 0 || !meta || !meta->grad.defined() || !is_sole_owner(meta->grad)) continue;
+    if (exit.made < 0 || !meta || !meta->grad.defined()) continue;
     const Storage& storage = meta->grad->storage();
+    // A graph's own memory, which it holds as well, may have been looked at from Python.
+    const bool ours = plan_->memory(made[static_cast<size_t>(exit.made)].value).get() == &storage;
+    const auto* object = static_cast<PyObject*>(meta->grad->python_object());
+    const bool alone = object ? ours && Py_REFCNT(object) == 1 : meta->grad->count() == 1;
+    if (!alone || storage.use_count() != 1u + ours || storage.is_borrowed()) continue;
     if (storage.savers() || storage.has(Storage::kWasOut | Storage::kExposed | Storage::kLent))
       continue;
     plan_->offer(made[static_cast<size_t>(exit.made)].value, meta->grad->storage_ref());
@@ -438,6 +452,7 @@ Trace::Outcome Trace::execute(nb::object& result) {
   offer_grads();
   std::vector<char> found;
   try {
+    if (!plan_->is_ready()) return Outcome::Busy;
     if (plan_->run(found) != Plan::kNone) return Outcome::Guard;
   } catch (const nb::python_error&) {
     throw;  // an interrupt
@@ -447,7 +462,7 @@ Trace::Outcome Trace::execute(nb::object& result) {
     throw;
   }
   if (counters) default_generator().set_state({state.seed, state.offset + counters});
-  plan_->each_written([](const Tensor& written) { note_write("compiled function", written); });
+  for (TensorImpl* written : plan_->written()) note_write("compiled function", Tensor(written));
   const std::vector<Tensor> tensors = make_tensors();
   std::vector<Tensor> former;  // whose end may run Python
   for (const GradExit& exit : grads) {
@@ -549,6 +564,7 @@ void find_randoms(Trace& trace, uint64_t seed, uint64_t begin, uint64_t end) {
     const RandomStep random{i, op->attribute("seed"), op->attribute("offset"), 0};
     const auto used_seed = static_cast<uint64_t>(attributes[random.seed].as_int());
     const auto offset = static_cast<uint64_t>(attributes[random.offset].as_int());
+    if (!steps[i].call.outputs()[0].device.is_cpu()) continue;  // GraphPlan::set_random
     TAPEGRAD_CHECK_AS(ValueError, used_seed == seed && begin <= offset && offset <= end, op->name,
                       " draws from a generator of its own");
     trace.randoms.push_back(random);
@@ -657,6 +673,24 @@ std::vector<uintptr_t> saved_memory(const std::vector<Tensor>& tensors) {
   return found;
 }
 
+// (stride, multiple, lead, sizes, strides, part) of an operand, or None for one that is shown as it is.
+using CutParts = std::optional<
+    std::tuple<int64_t, int64_t, size_t, std::vector<int64_t>, std::vector<int64_t>, int64_t>>;
+
+void add_group(Trace& trace, size_t begin, size_t end, int64_t rows, int64_t length, int64_t tile,
+               int64_t together, size_t tile_bytes,
+               const std::vector<std::pair<uint32_t, int64_t>>& inner,
+               const std::vector<CutParts>& parts) {
+  std::vector<Plan::Cut> cuts;
+  for (const CutParts& each : parts) {
+    Plan::Cut& cut = cuts.emplace_back();
+    cut.is_whole = !each;
+    if (each)
+      std::tie(cut.stride, cut.multiple, cut.lead, cut.sizes, cut.strides, cut.part) = *each;
+  }
+  trace.cpu_plan().add_group({begin, end, rows, length, tile, together, tile_bytes}, cuts, inner);
+}
+
 void bind_watch(Binder& b) {
   auto handle = [](size_t (Watch::*add)(PyObject*)) {
     return [add](Watch& watch, nb::handle object) { return (watch.*add)(object.ptr()); };
@@ -713,15 +747,10 @@ void bind_trace(Binder& b) {
   nb::class_<Trace>(b.module(), "_Trace", nb::type_slots(slots<Trace>),
                     "A captured call of a function, made ready to run again.")
       .def(nb::init<nb::object, const std::vector<std::tuple<int, int64_t, std::optional<Tensor>>>&,
-                    size_t, nb::object, const Environment&>(),
-           "program"_a, "homes"_a, "arena_bytes"_a, "watch"_a, "environment"_a)
-      .def("add_group",
-           [](Trace& trace, size_t begin, size_t end, int64_t numel, int64_t tile, size_t bytes,
-              const std::vector<std::pair<uint32_t, int64_t>>& inner) {
-    trace.plan().add_group(begin, end, numel, tile, bytes, inner);
-  },
-           "begin"_a, "end"_a, "numel"_a, "tile"_a, "tile_bytes"_a, "inner"_a,
-           "Lets pointwise steps run tile by tile.")
+                    size_t, nb::object, const Environment&, int>(),
+           "program"_a, "homes"_a, "arena_bytes"_a, "watch"_a, "environment"_a, "device"_a = -1)
+      .def("add_group", add_group, "begin"_a, "end"_a, "rows"_a, "length"_a, "tile"_a, "together"_a,
+           "tile_bytes"_a, "inner"_a, "cuts"_a, "Lets steps run tile by tile.")
       .def("set_structure",
            [](Trace& trace, nb::list arguments, nb::list results) {
     trace.arguments_form = read_parts(arguments);
@@ -736,7 +765,12 @@ void bind_trace(Binder& b) {
            "Lets tensors have a .grad or none: nothing looks at them.")
       .def("run_anywhere", [](Trace& trace) { trace.is_anywhere = true; },
            "Lets it run whatever the modes are: they have done their part.")
-      .def("settle", &Trace::settle, "All is set.");
+      .def("settle", &Trace::settle, "All is set.")
+      .def("capture", [](Trace& trace, uint64_t seed, uint64_t begin, uint64_t end) {
+    trace.graph_plan().set_random(seed, begin, end);
+    for (const Lift& lift : trace.lifts) trace.graph_plan().leave_out(lift.step);
+    trace.graph_plan().capture();
+  }, "seed"_a, "begin"_a, "end"_a, "Captures the graphs of a trace on a CUDA device.");
   b.function("_run_traces", run_traces, "traces"_a, "args"_a, "kwargs"_a, "none_holds"_a,
              "run_eagerly"_a, "Runs the first trace that holds, or returns one of two answers.");
   b.function("_run_in_sweep", run_in_sweep, "trace"_a, "args"_a,
@@ -758,12 +792,19 @@ void bind_trace(Binder& b) {
     const RandomStream state = default_generator().state();
     return std::make_pair(state.seed, state.offset);
   }, "Seed and offset of the default generator.");
+  b.function("_cuda_generator_state", [](int device) {
+    const RandomStream state =
+        default_generator(Device{DeviceType::CUDA, static_cast<uint8_t>(device)}).state();
+    return std::make_pair(state.seed, state.offset);
+  }, "device"_a, "Seed and offset of the default generator of a CUDA device.");
   b.function("_op_attributes", [](const std::string& name) {
     const Op* op = find_op(name);
     std::vector<std::string> names;
     if (op) names.assign(op->attributes.begin(), op->attributes.end());
     return names;
   }, "name"_a, "The names of an op's attributes.");
+  b.function("_rows_of_part", rows_of_part, "rows"_a, "length"_a,
+             "How many rows have sums of their own where a matrix is summed over its rows.");
   b.function("_op_overwrites", [](const std::string& name) {
     const Op* op = find_op(name);
     return op && (op->traits & kOverwrites);

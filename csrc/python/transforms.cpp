@@ -34,7 +34,7 @@ Tensor dual_of(const Tensor& x) {
 }
 
 Tensor make_dual(const Tensor& x, const Tensor& tangent, uint32_t level) {
-  TAPEGRAD_CHECK_AS(ValueError, is_floating(x.dtype()),
+  TAPEGRAD_CHECK_AS(ValueError, has_gradient(x.dtype()),
                     "make_dual: expected primal to be floating point or complex, got ",
                     name(x.dtype()));
   TAPEGRAD_CHECK(tangent.dtype() == x.dtype(), "make_dual: expected tangent to have the dtype ",

@@ -7,7 +7,10 @@
 #include "core/limits.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
+#include "intercept/batch.h"
+#include "ops/complex.h"
 #include "ops/copy.h"
+#include "ops/view_history.h"
 #include "python/arguments.h"
 #include "python/binding.h"
 
@@ -125,11 +128,68 @@ Tensor become_view(const char* op, const Tensor& self, View&& make) {
 const Signature kView{"view", 0, true, {"size", "dtype"}};
 const Signature kReshape{"reshape", 0, true, {"shape"}};
 
+// Each element as several smaller ones along the last dimension.
+Geometry in_smaller_elements(const Tensor& x, int64_t ratio) {
+  Geometry g{DimVector(x.sizes()), DimVector(x.strides()), x->offset() * ratio};
+  for (int64_t& stride : g.strides) stride *= ratio;
+  g.sizes[x.dim() - 1] *= ratio;
+  g.strides[x.dim() - 1] = 1;
+  return g;
+}
+
+void check_divisible(const std::string& fact, int64_t number, int64_t ratio,
+                     const std::string& what) {
+  TAPEGRAD_CHECK(number % ratio == 0, "view: self.", fact, " must be divisible by ", ratio, what,
+                 ", but got ", number);
+}
+
+void check_larger_elements(const Tensor& x, int64_t ratio, const std::string& what) {
+  check_divisible("size(-1)", x.size(x.dim() - 1), ratio, what);
+  check_divisible("storage_offset()", x->offset(), ratio, what);
+}
+
+// Several elements of the last dimension as one.
+Geometry in_larger_elements(const Tensor& x, int64_t ratio, const std::string& what) {
+  Geometry g{DimVector(x.sizes()), DimVector(x.strides()), x->offset() / ratio};
+  const int64_t last = x.dim() - 1;
+  for (int64_t d = 0; d < last; ++d) {
+    check_divisible(concat("stride(", d, ")"), x.stride(d), ratio, what);
+    g.strides[d] /= ratio;
+  }
+  g.sizes[last] /= ratio;
+  return g;
+}
+
+// Memory of others may begin anywhere.
+void check_alignment(const Tensor& x, DType dtype) {
+  const auto place = reinterpret_cast<uintptr_t>(x->storage().data());
+  TAPEGRAD_CHECK(place % itemsize(real_dtype(dtype)) == 0, "view: the memory is not aligned to ",
+                 itemsize(real_dtype(dtype)), " bytes, the size of ", name(dtype),
+                 "; clone() the tensor first");
+}
+
 Tensor view_as_dtype(const Tensor& x, DType dtype) {
-  TAPEGRAD_CHECK(itemsize(dtype) == itemsize(x.dtype()),
-                 "view: only dtypes of the same size are supported, got ", name(x.dtype()), " and ",
-                 name(dtype));
+  check_device_dtype("view", dtype, x->device());
+  if (is_limited(dtype)) intercepted_everywhere |= kLimitedTensors;
+  const auto from = static_cast<int64_t>(itemsize(x.dtype()));
+  const auto to = static_cast<int64_t>(itemsize(dtype));
   Tensor y = detach(x);
+  if (from != to) {
+    const std::string what =
+        concat(" to view ", name(x.dtype()), " as ", name(dtype), " (different element sizes)");
+    if (is_batched(x))
+      fail<NotImplementedError>("view: vmap:", what, " is not supported: view it outside");
+    TAPEGRAD_CHECK(x.dim() > 0, "view: self.dim() cannot be 0", what);
+    if (to > from) {
+      check_alignment(x, dtype);
+      check_larger_elements(x, to / from, what);
+    }
+    TAPEGRAD_CHECK(x.stride(x.dim() - 1) == 1, "view: self.stride(-1) must be 1", what,
+                   ", but got ", x.stride(x.dim() - 1));
+    const Geometry g =
+        from > to ? in_smaller_elements(x, from / to) : in_larger_elements(x, to / from, what);
+    y->set_geometry(g.sizes, g.strides, g.offset);
+  }
   y->set_storage(x->storage_ref(), dtype);
   return y;
 }
@@ -147,8 +207,8 @@ Tensor reshape_method(const ParsedArguments& a) { return reshape(a.self(), a.siz
 void bind_reshaping(Binder& b) {
   define_method<kView, view_method>(b, R"(view(*shape) -> Tensor
 
-A view of another shape; -1 stands for what is left. Given a dtype of the same size, the same bytes as
-elements of that dtype.
+A view of another shape; -1 stands for what is left. Given a dtype, the same bytes as elements of that
+dtype: where they are larger or smaller, the last dimension is shorter or longer.
 
 Example:
     >>> torch.arange(6).view(2, -1)
@@ -198,7 +258,7 @@ void bind_dimensions(Binder& b) {
     TAPEGRAD_CHECK(x.dim() != 1,
                    "adjoint: only supported on matrices or batches of matrices, got a "
                    "1-D tensor");
-    return x.dim() == 0 ? x : matrix_transpose(x);
+    return conj(x.dim() == 0 ? x : matrix_transpose(x));
   }, "The transpose of the last two dimensions.");
   b.both("movedim", movedim, "source"_a, "destination"_a, "Moves dimensions to other positions.");
   b.both("moveaxis", movedim, "source"_a, "destination"_a, "Moves dimensions to other positions.");

@@ -51,6 +51,7 @@ enum Deviation : uint32_t {
   kOneDType = 1 << 8,             // wants tensors of one dtype
   kUnsignedLimits = 1 << 9,       // the first parameter of unsigned tensors is not negative
   kFiniteParam = 1 << 10,         // the first parameter is finite, and not negative
+  kRefusesHalf = 1 << 30,         // says that 16-bit floats are not implemented
   // running
   kPower = 1 << 11,            // has lines for some exponents
   kIntegerDivision = 1 << 12,  // of integers by zero is refused
@@ -69,10 +70,45 @@ enum Deviation : uint32_t {
   kAlpha = 1 << 24,         // alpha= chooses another line
   kRoundingMode = 1 << 25,  // rounding_mode= chooses another line
   kScaled = 1 << 26,        // the old order of arguments has the number second
+  kSpecialOnly = 1 << 29,   // public in the module special only, as a function
   // under autocast (graph/autocast.h)
   kFloat32OnCuda = 1 << 27,  // computes in float32 on CUDA devices
   kWidestOnCuda = 1 << 28,   // computes in the wider of their dtypes there
+  // complex numbers
+  kMagnitude = 1u << 31,  // of complex numbers is another op, whose result is real
 };
+
+// Whether the line is read with complex numbers as well.
+constexpr bool takes_complex(PointwiseId id) {
+  switch (id) {
+#define COMPLEX(NAME) case PointwiseId::NAME:
+#include "pointwise.def"
+#undef UNARY
+#undef ACTIVATION
+#undef BINARY
+#undef TERNARY
+    return true;
+    default:
+      return false;
+  }
+}
+
+// Which bare dtypes the line takes.
+enum BareDTypes : uint8_t { kNoBare = 0, kWideUnsigned = 1, kFloat8 = 2 };
+constexpr uint8_t bare_dtypes_of(PointwiseId id) {
+  switch (id) {
+#define BARE(NAME, DTYPES) \
+  case PointwiseId::NAME:  \
+    return DTYPES;
+#include "pointwise.def"
+#undef UNARY
+#undef ACTIVATION
+#undef BINARY
+#undef TERNARY
+    default:
+      return kNoBare;
+  }
+}
 
 constexpr uint32_t deviations_of(PointwiseId id) {
   switch (id) {
@@ -108,27 +144,41 @@ constexpr OperandNames operand_names(PointwiseId id) {
   }
 }
 
-// The types kernels compute in. Other dtypes are converted tile by tile: float16 and bfloat16 to
-// float32, small integers and bool to int32.
-enum class ComputeType : uint8_t { Float32, Float64, Int32, Int64 };
-inline constexpr int kComputeTypes = 4;
+// The types kernels compute in. Other dtypes are converted tile by tile: float16, bfloat16 and 8-bit floats to
+// float32, small integers and bool to int32, wide unsigned integers to int64.
+enum class ComputeType : uint8_t { Float32, Float64, Int32, Int64, Complex64, Complex128 };
+inline constexpr int kComputeTypes = 4;  // the real ones: complex kernels have a table of their own
+constexpr bool is_complex(ComputeType type) { return type >= ComputeType::Complex64; }
 
 constexpr ComputeType compute_type(DType dtype) {
   switch (dtype) {
     case DType::Float64:
       return ComputeType::Float64;
     case DType::Int64:
+    case DType::UInt16:
+    case DType::UInt32:
+    case DType::UInt64:  // the same bits: of its ops none tells the difference
       return ComputeType::Int64;
     case DType::Float16:
     case DType::BFloat16:
     case DType::Float32:
+    case DType::Float8_e4m3fn:
+    case DType::Float8_e5m2:
+    case DType::Float8_e4m3fnuz:
+    case DType::Float8_e5m2fnuz:
+    case DType::Float8_e8m0fnu:
       return ComputeType::Float32;
+    case DType::Complex64:
+      return ComputeType::Complex64;
+    case DType::Complex128:
+      return ComputeType::Complex128;
     default:
       return ComputeType::Int32;
   }
 }
 constexpr DType dtype_of_compute(ComputeType type) {
-  constexpr DType kTypes[] = {DType::Float32, DType::Float64, DType::Int32, DType::Int64};
+  constexpr DType kTypes[] = {DType::Float32, DType::Float64,   DType::Int32,
+                              DType::Int64,   DType::Complex64, DType::Complex128};
   return kTypes[static_cast<int>(type)];
 }
 

@@ -52,8 +52,10 @@ constexpr bool divides_by(std::string_view text, std::string_view word) {
 
 // Whether the word stands among the arguments of a function that magnifies small errors.
 constexpr bool is_magnified(std::string_view text, std::string_view word) {
-  for (std::string_view name : {"log", "log1p", "rsqrt", "pow", "digamma", "polygamma", "sign",
-                                "floor_divide", "div_trunc"})
+  for (std::string_view name :
+       {"log", "log1p", "rsqrt", "pow", "digamma", "polygamma", "sign", "floor_divide", "div_trunc",
+        "zeta", "gamma_density", "bessel_y0", "bessel_y1", "modified_bessel_k0",
+        "modified_bessel_k1", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1"})
     for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
       const size_t open = at + name.size();
       const bool starts = at == 0 || !is_word(text[at - 1]);

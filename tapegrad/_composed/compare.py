@@ -4,7 +4,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad._composed.arguments import expect_tensor
+from tapegrad._composed.arguments import expect_tensor, takes_out
 from tapegrad._composed.registry import function, method
 
 __all__ = [
@@ -32,6 +32,27 @@ def is_tensor(obj: Any) -> bool:
         (True, False)
     """
     return isinstance(obj, Tensor)
+
+
+@function
+def typename(obj: Any) -> str:
+    """Return the name of the type of an object: of a tensor, that of the class for its dtype.
+
+    Args:
+        obj: any object.
+
+    Returns:
+        The name with the module, without it for what is built in.
+
+    Example:
+        >>> torch.typename(torch.tensor([1.0])), torch.typename(1)
+        ('torch.FloatTensor', 'int')
+    """
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    kind = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(kind, "__module__", "") or ""
+    return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
 
 
 @function
@@ -111,11 +132,11 @@ def isclose(
         if not tolerance >= 0:
             raise RuntimeError(f"isclose: expected {name} to be at least 0, got {tolerance}")
     close = input.eq(other)
-    if equal_nan and input.dtype.is_floating_point:
+    if equal_nan and (input.is_floating_point() or input.is_complex()):
         close = close.logical_or(input.isnan().logical_and(other.isnan()))
     if rtol == 0 and atol == 0:
         return close
-    if input.dtype == _C.bool:
+    if input.dtype in (_C.bool, _C.uint16, _C.uint32, _C.uint64):
         input, other = input.to(_C.get_default_dtype()), other.to(_C.get_default_dtype())
     distance = (input - other).abs()
     within = distance.le((other * rtol).abs() + atol)
@@ -155,6 +176,7 @@ _FEW_TEST_ELEMENTS = 8
 
 
 @function
+@takes_out(exact=True)
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
@@ -188,7 +210,9 @@ def isin(
     elements = elements if isinstance(elements, Tensor) else _C.tensor(elements)
     wanted = test_elements.reshape(-1)
     if wanted.numel() <= _FEW_TEST_ELEMENTS:
-        found = elements.unsqueeze(-1).eq(wanted).any(-1)
+        found = _C.zeros(elements.shape, dtype=_C.bool, device=elements.device)
+        for each in wanted.unbind():  # as few passes: a new last dimension would be a slow one
+            found = found.logical_or(elements.eq(each))
     else:
         dtype = _C.promote_types(elements.dtype, wanted.dtype)
         ordered, values = wanted.to(dtype).sort()[0], elements.to(dtype).contiguous()

@@ -6,7 +6,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._casts import casts
-from tapegrad._composed.arguments import as_sequence, expect_tensor, wrap_dim
+from tapegrad._composed.arguments import as_sequence, expect_tensor, takes_out, wrap_dim
 from tapegrad._composed.registry import function, method
 from tapegrad._ops import runs
 
@@ -62,7 +62,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         side = [wide, square] if offset > 0 else [square, wide]
         body = _C.cat(side, dim=-1)
         square = _C.cat([body, tall] if offset > 0 else [tall, body], dim=-2)
-    return square.movedim((-2, -1), (first, second))
+    return square.movedim((-2, -1), (first, second)).contiguous()
 
 
 @function
@@ -111,6 +111,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @function
+@takes_out(exact=True)
 @runs("matmul")
 @casts(cuda="widest", transparent=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
@@ -193,6 +194,7 @@ def _read_contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], l
 
 @function
 @method
+@takes_out(exact=True)
 @runs("matmul")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Dot product along the last dimensions; a plain product where one side is 0-d.
@@ -222,6 +224,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @function
 @method
+@takes_out()
 @runs("mul")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker product: every element of `input` times the whole of `other`, as blocks.
@@ -251,6 +254,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @function
 @method
+@takes_out(exact=True)
 @casts(cuda="widest")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross product of vectors of three elements.
@@ -291,6 +295,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 @function
+@takes_out()
 @runs("matmul")
 @casts(cuda="lower", transparent=True)
 def chain_matmul(*matrices: Any) -> Tensor:
@@ -352,7 +357,7 @@ def _best_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-def _add_scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def _add_scaled(input: Tensor, product: Tensor, beta: complex, alpha: complex) -> Tensor:
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         # By definition nan and inf of an input with factor 0 do not propagate.
@@ -362,8 +367,11 @@ def _add_scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Te
 
 @function
 @method
+@takes_out()
 @casts(cuda="lower")
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha: complex = 1
+) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``.
 
     Args:
@@ -398,9 +406,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 
 @function
 @method
+@takes_out(exact=True)
 @casts(cpu="lower", cuda="lower")
 def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1
 ) -> Tensor:
     """Return ``beta * input`` plus `alpha` times the sum of the products of two batches.
 
@@ -460,7 +469,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     columns = x.numel() if N is None else N
     if columns < 0:
         raise RuntimeError(f"vander: expected N to be at least 0, got {columns}")
-    dtype = x.dtype if x.dtype.is_floating_point else _C.int64
+    dtype = x.dtype if x.is_floating_point() or x.is_complex() else _C.int64
     ones = _C.ones((x.numel(), min(columns, 1)), dtype=dtype, device=x.device)
     repeated = x.to(dtype).unsqueeze(1).expand(x.numel(), max(columns - 1, 0))
     powers = _C.cat([ones, repeated], dim=1).cumprod(dim=1)

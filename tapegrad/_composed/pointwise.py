@@ -4,33 +4,11 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad._composed.arguments import expect_tensor
+from tapegrad._composed.arguments import expect_tensor, takes_out
 from tapegrad._composed.registry import function, method
 from tapegrad._ops import runs
 
-__all__ = ["float_power", "logit", "positive", "rsub", "softmin"]
-
-
-@function
-@method
-def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """Inverse of the sigmoid: ``log(x / (1 - x))``.
-
-    Args:
-        input: a tensor of numbers in [0, 1].
-        eps: clamp the input to [eps, 1 - eps] first; without it, values outside give nan.
-
-    Returns:
-        The logits.
-
-    Example:
-        >>> torch.logit(torch.tensor([0.5, 0.75]))
-        tensor([0.0000, 1.0986])
-    """
-    expect_tensor("logit", "input", input)
-    if eps is not None:
-        input = input.clamp(eps, 1 - eps)
-    return (input / (1 - input)).log()
+__all__ = ["float_power", "positive", "rsub", "softmin"]
 
 
 @function
@@ -57,7 +35,7 @@ def positive(input: Tensor) -> Tensor:
 @function
 @method
 @runs("sub")
-def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+def rsub(input: Tensor, other: Any, *, alpha: complex = 1) -> Tensor:
     """Subtract the other way round: ``other - alpha * input``.
 
     Args:
@@ -78,6 +56,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 @function
 @method
+@takes_out(exact=True)
 @runs("pow")
 def float_power(input: Any, exponent: Any) -> Tensor:
     """Power computed in float64.
@@ -87,7 +66,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
         exponent: the exponent, a tensor or a number.
 
     Returns:
-        A float64 tensor.
+        A float64 tensor, or a complex128 one if an operand is complex.
 
     Example:
         >>> torch.float_power(torch.tensor([2]), 3).tolist()
@@ -95,7 +74,14 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     """
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         raise TypeError("float_power: expected input or exponent to be a Tensor, got two numbers")
-    base, power = (x.double() if isinstance(x, Tensor) else float(x) for x in (input, exponent))
+    given = (input, exponent)
+    is_complex = any(
+        x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex) for x in given
+    )
+    if is_complex:
+        base, power = (x.to(_C.complex128) if isinstance(x, Tensor) else x for x in given)
+    else:
+        base, power = (x.double() if isinstance(x, Tensor) else float(x) for x in given)
     return _C.pow(base, power)
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tapegrad._C import Tensor
 
-__all__ = ["aminmax", "nanmedian"]
+__all__ = ["aminmax", "frexp", "histogram", "histogramdd", "nanmedian"]
 
 
 class aminmax(NamedTuple):
@@ -19,3 +19,24 @@ class nanmedian(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+
+class frexp(NamedTuple):
+    """Significands between a half and one, and the powers of two beside them."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+class histogram(NamedTuple):
+    """Counts, and the edges of their bins."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+class histogramdd(NamedTuple):
+    """Counts, and the edges of their bins in each dimension."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]

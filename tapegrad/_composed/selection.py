@@ -4,7 +4,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad._composed.arguments import expect_tensor, wrap_dim
+from tapegrad._composed.arguments import expect_tensor, takes_out, wrap_dim
 from tapegrad._composed.registry import function, method
 from tapegrad._ops import runs
 
@@ -20,6 +20,7 @@ __all__ = [
 
 
 @function
+@takes_out(exact=True)
 @runs("searchsorted")
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
@@ -49,6 +50,7 @@ def bucketize(
 
 @function
 @method
+@takes_out(exact=True)
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Count the elements in equal bins between two limits.
 
@@ -108,6 +110,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 @function
 @method
+@takes_out(exact=True)
 @runs("sort")
 def msort(input: Tensor) -> Tensor:
     """Sort along the first dimension.
@@ -125,17 +128,29 @@ def msort(input: Tensor) -> Tensor:
     return input.sort(dim=0)[0]
 
 
-def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
+def _triangle(
+    name: str, row: int, col: int, offset: int, dtype: Any, device: Any, options: dict[str, Any]
+) -> Tensor:
     if row < 0 or col < 0:
         raise RuntimeError(f"{name}: expected sizes that are not negative, got {row} and {col}")
     cut = _C.tril if name == "tril_indices" else _C.triu
     inside = cut(_C.ones((row, col), dtype=_C.bool, device=device), offset)
-    return _C.nonzero(inside).transpose(0, 1).contiguous().to(dtype or _C.int64)
+    found = _C.nonzero(inside).transpose(0, 1).contiguous().to(dtype or _C.int64)
+    _C.empty(0, dtype=found.dtype, **options)  # refuses what cannot be
+    return found.requires_grad_(True) if options["requires_grad"] else found
 
 
 @function
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return the indices of the lower triangle of a matrix, row by row.
 
@@ -145,6 +160,7 @@ def tril_indices(
         offset: the last diagonal to include, 0 being the main one.
         dtype: the dtype of the result, int64 by default.
         device: the device of the result.
+        layout, pin_memory, requires_grad: as in `torch.empty`.
 
     Returns:
         A tensor of two rows: row indices and column indices.
@@ -154,12 +170,21 @@ def tril_indices(
         tensor([[0, 1, 1],
                 [0, 0, 1]])
     """
-    return _triangle("tril_indices", row, col, offset, dtype, device)
+    options = {"layout": layout, "pin_memory": pin_memory, "requires_grad": requires_grad}
+    return _triangle("tril_indices", row, col, offset, dtype, device, options)
 
 
 @function
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return the indices of the upper triangle of a matrix, row by row.
 
@@ -169,6 +194,7 @@ def triu_indices(
         offset: the first diagonal to include, 0 being the main one.
         dtype: the dtype of the result, int64 by default.
         device: the device of the result.
+        layout, pin_memory, requires_grad: as in `torch.empty`.
 
     Returns:
         A tensor of two rows: row indices and column indices.
@@ -178,7 +204,8 @@ def triu_indices(
         tensor([[0, 0, 1],
                 [0, 1, 1]])
     """
-    return _triangle("triu_indices", row, col, offset, dtype, device)
+    options = {"layout": layout, "pin_memory": pin_memory, "requires_grad": requires_grad}
+    return _triangle("triu_indices", row, col, offset, dtype, device, options)
 
 
 @function

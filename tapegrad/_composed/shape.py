@@ -188,6 +188,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"combinations: expected r to be at least 0, got {r}")
     if r == 0:
         return input.new_empty((0,))
+    if r == 1:
+        return input.reshape(-1, 1).clone()
+    if r == 2:
+        size = input.numel()
+        upper = _C.ones((size, size), dtype=_C.bool, device=input.device)
+        places = _C.nonzero(upper.triu(0 if with_replacement else 1)).reshape(-1)
+        return input.index_select(0, places).reshape(-1, 2)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = list(itertools.chain.from_iterable(choose(range(input.numel()), r)))
     indices = _C.tensor(chosen, dtype=_C.int64, device=input.device)

@@ -5,7 +5,13 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad._composed.arguments import as_sequence, expect_count, expect_tensor, wrap_dim
+from tapegrad._composed.arguments import (
+    as_sequence,
+    expect_count,
+    expect_tensor,
+    takes_out,
+    wrap_dim,
+)
 from tapegrad._composed.registry import function, method
 from tapegrad._composed.shape import atleast_1d, atleast_2d, atleast_3d
 from tapegrad._ops import runs
@@ -31,6 +37,7 @@ def _nonempty(operation: str, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 @function
+@takes_out(error=TypeError)
 @runs("cat")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenate side by side: along the first dimension of vectors, otherwise the second.
@@ -50,6 +57,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@takes_out(error=TypeError)
 @runs("cat")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack as rows: concatenate along the first dimension after making vectors into rows.
@@ -69,6 +77,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@takes_out(error=TypeError)
 @runs("cat")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack in depth: concatenate along the third dimension.
@@ -88,6 +97,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @function
+@takes_out(error=TypeError)
 @runs("cat")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack as columns: vectors become columns, the others are laid side by side.
@@ -206,9 +216,19 @@ def _clip(index: int, size: int) -> int:
 
 
 def _split_along(
-    operation: str, input: Tensor, where: Any, dim: int, least_rank: int
+    operation: str, input: Tensor, given: tuple[Any, ...], dim: int, least_rank: int
 ) -> tuple[Tensor, ...]:
     expect_tensor(operation, "input", input)
+    *places, indices, sections = given
+    if len(places) > 1:  # the indices one by one
+        places = [places]
+    chosen = [where for where in (*places, indices, sections) if where is not None]
+    if len(chosen) != 1:
+        raise TypeError(
+            f"{operation}: expected one of indices_or_sections, indices and sections, "
+            f"got {len(chosen)} of them"
+        )
+    where = chosen[0]
     if input.dim() < least_rank:
         raise RuntimeError(
             f"{operation}: expected at least {least_rank} dimension(s), "
@@ -224,12 +244,19 @@ def _split_along(
 
 @function
 @method
-def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+def hsplit(
+    input: Tensor,
+    *indices_or_sections: Any,
+    indices: Sequence[int] | None = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:
     """Split side by side: along the first dimension of a vector, otherwise the second.
 
     Args:
         input: a tensor of at least one dimension.
-        indices_or_sections: the number of equal parts, or the indices at which to cut.
+        *indices_or_sections: the number of equal parts, or the indices at which to cut.
+        indices: the indices, as a keyword.
+        sections: the number of parts, as a keyword.
 
     Returns:
         The parts, as views.
@@ -239,17 +266,24 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
         (tensor([0, 1]), tensor([2, 3]))
     """
     dim = 0 if isinstance(input, Tensor) and input.dim() == 1 else 1
-    return _split_along("hsplit", input, indices_or_sections, dim, 1)
+    return _split_along("hsplit", input, (*indices_or_sections, indices, sections), dim, 1)
 
 
 @function
 @method
-def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+def vsplit(
+    input: Tensor,
+    *indices_or_sections: Any,
+    indices: Sequence[int] | None = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:
     """Split into groups of rows: along the first dimension.
 
     Args:
         input: a tensor of at least two dimensions.
-        indices_or_sections: the number of equal parts, or the indices at which to cut.
+        *indices_or_sections: the number of equal parts, or the indices at which to cut.
+        indices: the indices, as a keyword.
+        sections: the number of parts, as a keyword.
 
     Returns:
         The parts, as views.
@@ -258,17 +292,24 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
         >>> torch.vsplit(torch.tensor([[1, 2], [3, 4]]), 2)
         (tensor([[1, 2]]), tensor([[3, 4]]))
     """
-    return _split_along("vsplit", input, indices_or_sections, 0, 2)
+    return _split_along("vsplit", input, (*indices_or_sections, indices, sections), 0, 2)
 
 
 @function
 @method
-def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+def dsplit(
+    input: Tensor,
+    *indices_or_sections: Any,
+    indices: Sequence[int] | None = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:
     """Split in depth: along the third dimension.
 
     Args:
         input: a tensor of at least three dimensions.
-        indices_or_sections: the number of equal parts, or the indices at which to cut.
+        *indices_or_sections: the number of equal parts, or the indices at which to cut.
+        indices: the indices, as a keyword.
+        sections: the number of parts, as a keyword.
 
     Returns:
         The parts, as views.
@@ -277,4 +318,4 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
         >>> torch.dsplit(torch.tensor([[[1, 2]]]), 2)
         (tensor([[[1]]]), tensor([[[2]]]))
     """
-    return _split_along("dsplit", input, indices_or_sections, 2, 3)
+    return _split_along("dsplit", input, (*indices_or_sections, indices, sections), 2, 3)

@@ -8,7 +8,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._casts import casts
 from tapegrad._composed import return_types
-from tapegrad._composed.arguments import expect_tensor, wrap_dim
+from tapegrad._composed.arguments import expect_tensor, takes_out, wrap_dim
 from tapegrad._composed.registry import function, method
 
 __all__ = [
@@ -27,6 +27,7 @@ _Dims = int | Sequence[int] | None
 
 @function
 @method
+@takes_out()
 @casts()
 def nansum(input: Tensor, dim: _Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum with nan counted as zero.
@@ -45,6 +46,8 @@ def nansum(input: Tensor, dim: _Dims = None, keepdim: bool = False, *, dtype: An
         tensor(3.)
     """
     expect_tensor("nansum", "input", input)
+    if input.is_complex():
+        raise RuntimeError("nansum: does not support complex inputs; use where() and sum()")
     if input.dtype.is_floating_point:
         input = input.masked_fill(input.isnan(), 0)
     return input.sum(dim, keepdim=keepdim, dtype=dtype)
@@ -52,6 +55,7 @@ def nansum(input: Tensor, dim: _Dims = None, keepdim: bool = False, *, dtype: An
 
 @function
 @method
+@takes_out()
 def nanmean(
     input: Tensor, dim: _Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -81,6 +85,7 @@ def nanmean(
 
 @function
 @method
+@takes_out()
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Smallest and largest elements.
 
@@ -120,6 +125,7 @@ def _share_among_ties(input: Tensor, value: Tensor) -> Tensor:
 
 @function
 @method
+@takes_out()
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Median of the elements that are not nan.
 
@@ -230,6 +236,7 @@ def _interpolate(ordered: Tensor, ratio: Tensor, name: str, interpolation: str) 
 
 @function
 @method
+@takes_out(exact=True)
 @casts(cpu="float32")
 def quantile(
     input: Tensor,
@@ -260,6 +267,7 @@ def quantile(
 
 @function
 @method
+@takes_out(exact=True)
 @casts(cpu="float32")
 def nanquantile(
     input: Tensor,
@@ -332,7 +340,7 @@ def cov(
         divisor = (total - correction * shrink).clamp(min=0)
     centred = rows - mean
     scaled = centred if weights is None else centred * weights
-    result = centred.mm(scaled.t()) / divisor
+    result = centred.mm(scaled.t().conj()) / divisor
     return result.squeeze() if input.dim() < 2 or rows.shape[0] == 1 else result
 
 
@@ -381,5 +389,10 @@ def corrcoef(input: Tensor) -> Tensor:
     covariance = cov(input)
     if covariance.dim() == 0:
         return covariance / covariance
-    deviation = covariance.diagonal().sqrt()
-    return (covariance / deviation.unsqueeze(1) / deviation).clamp(-1, 1)
+    deviation = covariance.diagonal()
+    if not covariance.is_complex():
+        deviation = deviation.sqrt()
+        return (covariance / deviation.unsqueeze(1) / deviation).clamp(-1, 1)
+    deviation = deviation.real.sqrt()  # variances are real
+    result = covariance / deviation.unsqueeze(1) / deviation
+    return _C.view_as_complex(_C.view_as_real(result).clamp(-1, 1))

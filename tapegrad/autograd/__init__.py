@@ -4,6 +4,7 @@ Both functions are thin: they put their arguments into one form, check what a ca
 wrong, and hand over to the native reverse sweep.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -72,6 +73,7 @@ def backward(
     grad_tensors: _OptionalTensors = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: _OptionalTensors = None,
     inputs: _Tensors | None = None,
 ) -> None:
     """Accumulate the gradients of `tensors` into the ``.grad`` of the leaves they came from.
@@ -83,6 +85,7 @@ def backward(
         retain_graph: keep what the tape saved, so that another sweep can follow. Defaults to the
             value of `create_graph`.
         create_graph: record the sweep itself, for gradients of gradients.
+        grad_variables: the former name of `grad_tensors`.
         inputs: accumulate into these tensors only; by default into every leaf reached.
 
     Example:
@@ -91,6 +94,16 @@ def backward(
         >>> x.grad
         tensor([2., 4.])
     """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "backward: `grad_tensors` and `grad_variables` (deprecated) arguments both passed "
+                "to backward(); please only use `grad_tensors`"
+            )
+        warnings.warn(
+            "`grad_variables` is deprecated; use `grad_tensors`", FutureWarning, stacklevel=2
+        )
+        grad_tensors = grad_variables
     roots = _as_tensors("backward", "tensors", tensors)
     grad_roots = _as_gradients("backward", "grad_tensors", grad_tensors, len(roots))
     _check_gradient_shapes("backward", ("tensors", "grad_tensors"), roots, grad_roots)

@@ -6,9 +6,9 @@ input and one column for each element of the output.
 Inputs are moved where they lie, through memory they share with a detached tensor, and put back: a
 function that reaches an input by another way than its arguments sees the step too.
 
-Complex numbers: a real step and an imaginary step would be two rows of the measured matrix, and the
-real and imaginary part of an output two columns. `steps` and `parts` are the two places where a
-number is taken apart; until complex ops are recorded both refuse it.
+A complex number is two real ones: a real step and an imaginary step are two rows, and the real and
+the imaginary part of an output two columns. `units` and `parts` are the two places where a number
+is taken apart.
 """
 
 import itertools
@@ -29,10 +29,10 @@ __all__ = [
     "measured_slopes",
     "outputs_of",
     "parts",
-    "refuse_complex",
     "sweep",
     "swept_jacobians",
     "tangents",
+    "units",
 ]
 
 PythonFunction: TypeAlias = Callable[..., Any]
@@ -77,18 +77,17 @@ class Task(NamedTuple):
         return bool(((computed == measured) | ((computed - measured).abs() <= allowed)).all())
 
 
-def _steps(tensor: Tensor, eps: float) -> list[float]:
-    """Return the steps to take from one element: one for a real number."""
-    refuse_complex(tensor, "an input")
-    return [eps]
+def units(tensor: Tensor) -> list[complex]:
+    """Return the directions to go from an element: one of a real number, two of a complex one."""
+    return [1, 1j] if tensor.is_complex() else [1]
 
 
 def parts(value: Tensor | None, like: Tensor) -> Tensor:
     """Return the real numbers that a value consists of, in float64; None stands for zeros."""
     if value is None:
-        return _C.zeros(like.shape, dtype=_C.float64)
-    refuse_complex(value, "an output")
-    return value.detach().to(_C.float64)
+        return _C.zeros((*like.shape, 2) if like.is_complex() else like.shape, dtype=_C.float64)
+    value = value.detach()
+    return (_C.view_as_real(value) if value.is_complex() else value).to(_C.float64)
 
 
 def _elements(tensor: Tensor) -> Iterator[tuple[int, ...]]:
@@ -109,11 +108,12 @@ def _call_on_values(task: Task) -> list[Tensor]:
 def measured_jacobians(task: Task, position: int) -> list[Tensor]:
     """Return, for each output, its Jacobian by one input from central differences."""
     tensor = task.inputs[position]
-    widths = [output.numel() for output in task.outputs()]
+    widths = [parts(output, output).numel() for output in task.outputs()]
     rows: list[list[Tensor]] = [[] for _ in widths]
     values = tensor.data
     for index in _elements(tensor):
-        for step in _steps(tensor, task.eps):
+        for unit in units(tensor):
+            step = unit * task.eps
             kept = values[index].clone()
             try:
                 values[index] = kept + step
@@ -123,17 +123,17 @@ def measured_jacobians(task: Task, position: int) -> list[Tensor]:
             finally:
                 values[index] = kept
             for found, after, before in zip(rows, ahead, behind, strict=True):
-                found.append((after - before) / (2 * step))
+                found.append((after - before) / (2 * task.eps))
     return [_matrix(found, width) for found, width in zip(rows, widths, strict=True)]
 
 
 def measured_slopes(task: Task, position: int, along: Tensor) -> list[Tensor]:
     """Return the derivative of each output along a direction of one input, shaped as the output."""
     tensor = task.inputs[position]
-    shapes = [output.shape for output in task.outputs()]
+    shapes = [parts(output, output).shape for output in task.outputs()]
     values = tensor.data
     kept = values.clone()
-    (step,) = _steps(tensor, task.eps)
+    step = task.eps
     try:
         values.copy_(kept + along * step)
         ahead = _call_on_values(task)
@@ -162,13 +162,14 @@ def swept_jacobians(
     """
     columns: list[list[Tensor]] = [[] for _ in task.checked]
     for index in _elements(output):
-        weight = _C.zeros(output.shape, dtype=output.dtype)
-        weight[index] = 1
-        grads = sweep_output(weight)
-        for found, grad, tensor in zip(columns, grads, task.tensors, strict=True):
-            found.append(parts(grad, tensor).reshape(-1))
+        for unit in units(output):
+            weight = _C.zeros(output.shape, dtype=output.dtype)
+            weight[index] = unit
+            grads = sweep_output(weight)
+            for found, grad, tensor in zip(columns, grads, task.tensors, strict=True):
+                found.append(parts(grad, tensor).reshape(-1))
     return [
-        _matrix(found, tensor.numel()).transpose(0, 1)
+        _matrix(found, parts(None, tensor).numel()).transpose(0, 1)
         for found, tensor in zip(columns, task.tensors, strict=True)
     ]
 
@@ -195,13 +196,17 @@ def forward_jacobians(task: Task, position: int) -> list[Tensor]:
     outputs = task.outputs()
     rows: list[list[Tensor]] = [[] for _ in outputs]
     for index in _elements(tensor):
-        along = _C.zeros(tensor.shape, dtype=tensor.dtype)
-        along[index] = 1
-        for found, tangent, output in zip(
-            rows, tangents(task, {position: along}), outputs, strict=True
-        ):
-            found.append(parts(tangent, output).reshape(-1))
-    return [_matrix(found, output.numel()) for found, output in zip(rows, outputs, strict=True)]
+        for unit in units(tensor):
+            along = _C.zeros(tensor.shape, dtype=tensor.dtype)
+            along[index] = unit
+            for found, tangent, output in zip(
+                rows, tangents(task, {position: along}), outputs, strict=True
+            ):
+                found.append(parts(tangent, output).reshape(-1))
+    return [
+        _matrix(found, parts(None, output).numel())
+        for found, output in zip(rows, outputs, strict=True)
+    ]
 
 
 # ---- arguments
@@ -224,18 +229,12 @@ def outputs_of(func: PythonFunction, arguments: Sequence[Any]) -> tuple[Tensor, 
     return outputs
 
 
-def refuse_complex(tensor: Tensor, what: str) -> None:
-    if tensor.is_complex():
-        raise NotImplementedError(
-            f"gradcheck: expected {what} to be real, got {tensor.dtype}; complex numbers are not "
-            "differentiated yet, check the real and the imaginary part as two tensors"
-        )
-
-
 def direction(tensor: Tensor, generator: Any) -> Tensor:
     """Return a random vector of length 1, in a tensor's shape and dtype, with no entry small."""
-    refuse_complex(tensor, "a tensor")
     place = generator.device
-    vector = _C.rand(tensor.shape, dtype=_C.float64, generator=generator, device=place) + 0.1
+    shape = parts(None, tensor).shape
+    vector = _C.rand(shape, dtype=_C.float64, generator=generator, device=place) + 0.1
     length = float((vector * vector).sum()) ** 0.5
+    if tensor.is_complex():
+        vector = _C.view_as_complex(vector)
     return (vector / length if length else vector).to(tensor.device, tensor.dtype)

@@ -20,6 +20,7 @@ class FunctionCtx:
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
+    _saves_sparse = False
     _to_save: tuple[Tensor | None, ...] = ()
     _to_save_forward: tuple[Tensor | None, ...] = ()
     _dirty: tuple[Tensor, ...] = ()
@@ -31,11 +32,15 @@ class FunctionCtx:
         What is saved this way is checked for later in-place writes; attributes of ctx are not.
         """
         for index, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
+            if tensor is None or type(tensor) is Tensor:
+                continue
+            if not isinstance(tensor, Tensor):
                 raise TypeError(
                     "save_for_backward: can only save variables, but argument "
                     f"{index} is of type {type(tensor).__name__}; keep it as an attribute of ctx"
                 )
+            if isinstance(tensor, _C._SparseBase):
+                self._saves_sparse = True
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -63,6 +68,8 @@ class _Context(FunctionCtx):
     _output_count: int
     _is_tensor: tuple[bool, ...]
     _input_shapes: list[Any]
+    # Sparse tensors among those saved, which the tape does not hold: by place, with their versions.
+    _sparse_saved: dict[int, tuple[Any, tuple[int, int]]] | None = None
 
     def __init__(self, function: type["Function"]) -> None:
         self._function = function
@@ -75,9 +82,32 @@ class _Context(FunctionCtx):
         if self._in_jvp:
             return self._to_save_forward or self._to_save
         saved = self._link.saved_tensors()
-        return self._to_save if saved is None else saved
+        if saved is None:
+            return self._to_save
+        return self._with_sparse(saved) if self._sparse_saved else saved
 
     saved_variables = saved_tensors
+
+    def _keep_sparse(self) -> list[Tensor | None]:
+        """Keep the sparse ones of the tensors to save, and return the others."""
+        sparse = self._sparse_saved = {
+            place: (tensor, _versions(tensor))
+            for place, tensor in enumerate(self._to_save)
+            if tensor is not None and isinstance(tensor, _C._SparseBase)
+        }
+        return [None if place in sparse else tensor for place, tensor in enumerate(self._to_save)]
+
+    def _with_sparse(self, saved: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        tensors = list(saved)
+        for place, (tensor, version) in (self._sparse_saved or {}).items():
+            if _versions(tensor) != version:
+                raise RuntimeError(
+                    f"{self._name}: a sparse tensor that was saved has been modified by an inplace "
+                    f"operation: it or its values are at version {_versions(tensor)}, expected "
+                    f"{version}; save a .clone()"
+                )
+            tensors[place] = tensor
+        return tuple(tensors)
 
     @property
     def _name(self) -> str:
@@ -157,6 +187,11 @@ class _Context(FunctionCtx):
                 f"'{self._argument_name(index)}') - got {list(grad.shape)} but expected shape "
                 f"compatible with {list(shape)}"
             )
+
+
+def _versions(tensor: Any) -> tuple[int, int]:
+    """Return how often a sparse tensor was written to, and how often its values."""
+    return tensor._version, tensor._values()._version
 
 
 class Function:
@@ -327,10 +362,11 @@ def _record(
     context._output_count = len(outputs)
     tangents = _tangents(context, args) if cls.jvp is not Function.jvp else {}
     shown = _C._hide_dual_levels() if tangents else None
+    saved = context._keep_sparse() if context._saves_sparse else list(context._to_save)
     try:
         recorded = _C._record_function(
             context, context._name, context._link, inputs, results, differentiable,
-            list(context._dirty), list(context._to_save), bool(tangents),
+            list(context._dirty), saved, bool(tangents),
         )  # fmt: skip
     finally:
         if shown is not None:
@@ -396,7 +432,7 @@ def _apply_jvp(
                 _C._set_tangent(output, tangent, level)
 
 
-def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a backward that cannot itself be differentiated.
 
     It runs with recording off, and a second derivative through it raises an error.
@@ -414,12 +450,12 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         ...         return 2 * ctx.saved_tensors[0] * grad
     """
 
-    @functools.wraps(function)
+    @functools.wraps(fn)
     def wrapper(ctx: Any, *grads: Any) -> Any:
         recording = _C.is_grad_enabled()
         _C.set_grad_enabled(False)
         try:
-            results = function(ctx, *grads)
+            results = fn(ctx, *grads)
         finally:
             _C.set_grad_enabled(recording)
         needs = any(isinstance(grad, Tensor) and grad.requires_grad for grad in grads)

@@ -86,15 +86,15 @@ class _FixedGradMode(_GradMode):
 
     _enabled: bool
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        if function is None:
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
+        if orig_func is None:
             return super().__new__(cls)
-        if not callable(function):
+        if not callable(orig_func):
             raise TypeError(
                 f"{cls.__name__}: expected no argument or a function to decorate, "
-                f"got {type(function).__name__}"
+                f"got {type(orig_func).__name__}"
             )
-        return cls()(function)
+        return cls()(orig_func)
 
     def __enter__(self) -> None:
         self._previous = _C.is_grad_enabled()

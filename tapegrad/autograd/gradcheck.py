@@ -26,7 +26,6 @@ from tapegrad.autograd._jacobians import (
     measured_slopes,
     outputs_of,
     parts,
-    refuse_complex,
     sweep,
     swept_jacobians,
     tangents,
@@ -315,15 +314,15 @@ def _check_along_directions(
         slopes = measured_slopes(task, position, along)
         moved = tangents(task, {position: along}) if forward else None
         for number in numbers:
-            weight = weights[number].to(_C.float64)
+            weight = parts(weights[number], outputs[number])
             measured = (slopes[number] * weight).sum()
-            allowed = task.atol * float(along.abs().sum()) * float(weight.abs().sum())
+            allowed = task.atol * float(parts(along, along).abs().sum()) * float(weight.abs().sum())
             if moved is not None:
                 computed = (parts(moved[number], outputs[number]) * weight).sum()
                 _compare_numbers(task, number, position, (measured, computed), allowed, True)
             if backward:
                 row = parts(swept[number][place], task.inputs[position])
-                computed = (row * along.to(_C.float64)).sum()
+                computed = (row * parts(along, along)).sum()
                 _compare_numbers(task, number, position, (measured, computed), allowed, False)
 
 
@@ -432,6 +431,8 @@ def _both(task: Task, number: int, position: int, measured: Tensor, computed: Te
 
 def _index_in(tensor: Tensor, flat: int) -> list[int]:
     index = []
+    if tensor.is_complex():  # of both parts
+        flat //= 2
     for size in reversed(tensor.shape):
         flat, place = divmod(flat, size)
         index.append(place)
@@ -634,8 +635,7 @@ def _checked_positions(inputs: tuple[Any, ...]) -> list[int]:
         )
     for position in positions:
         tensor = inputs[position]
-        refuse_complex(tensor, f"input {position}")
-        if tensor.dtype != _C.float64:
+        if tensor.dtype not in (_C.float64, _C.complex128):
             warnings.warn(
                 f"gradcheck: Input #{position} requires gradient and is not a double precision "
                 "floating point; the check will likely fail; call .double() on it first",

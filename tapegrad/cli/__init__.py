@@ -1,10 +1,11 @@
-"""The command ``tapegrad``: train a language model, watch it, and let it write; show a tape.
+"""The command ``tapegrad``: train a language model, let it write; show a tape; serve a program.
 
 ``import tapegrad`` does not load this package. Where to start reading: `loop` is the training,
 `trainer` its numbers, `model` the network, `presets` and `settings` what can be chosen. A text goes
 through `text`, `vocabulary` (and `bpe`) and `data`. `run_folder` is what a run leaves on disk,
 `report` its page, `flops` how much of a GPU is used.
-`tape` runs a script of the user's and shows the tape of its last backward.
+`tape` runs a script of the user's and shows the tape of its last backward. `serve` answers requests
+for a traced module.
 """
 
 import os
@@ -29,6 +30,10 @@ def main(argv: list[str] | None = None) -> int:
             from tapegrad.cli.tape import tape
 
             return tape(arguments)
+        if arguments.command == "serve":
+            from tapegrad.cli.serve import serve
+
+            return serve(arguments)
         from tapegrad.cli.sample import sample
 
         return sample(arguments)

@@ -41,13 +41,37 @@ no server. It is written even if the script fails after a backward; the exit sta
   tapegrad tape --backward 3 --profile --perfetto step.json train.py
 """
 
+_SERVE = """\
+PROGRAM is a file that torch.jit.save or traced.save wrote; the model's source is not needed:
+
+  torch.jit.trace(model.eval(), example).save("model.tg")
+  tapegrad serve model.tg --port 8000
+
+  curl localhost:8000/                                   what can be asked: names, dtypes, shapes
+  curl localhost:8000/run -d '{"inputs": {"x": [[1.0, 2.0]]}}'
+                                                         answers {"outputs": [[...]]}
+  curl localhost:8000/run -H 'Content-Type: application/x-npy' --data-binary @x.npy -o y.npy
+  curl localhost:8000/health
+  curl localhost:8000/metrics                            counts, in Prometheus' format
+
+Bodies are JSON, .npy (application/x-npy) or safetensors (application/x-safetensors, tensors by the
+names of the arguments); answers are as the request, or as its Accept says.
+
+Where the rows of the arguments do not depend on one another, rows of requests that wait are run
+together. The file says so (GET /: rows_are_joined); --max-batch 1 runs each by itself.
+
+Status 400: the body does not fit; the line of JSON says what was expected. 413: too large. 503: too
+many wait. 504: the answer took too long. SIGTERM and Ctrl-C answer what waits, then stop.
+There is no encryption and no password: put a proxy before it that has them.
+"""
+
 
 def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """Parse a command line; errors print usage and leave with status 2."""
     parser = argparse.ArgumentParser(
         prog="tapegrad",
         description="Train a small language model on a text, and let it write; "
-        "look at the tape of a script.",
+        "look at the tape of a script; serve a traced model.",
         epilog="`tapegrad COMMAND --help` lists the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"tapegrad {__version__}")
@@ -55,6 +79,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     _add_train(commands)
     _add_sample(commands)
     _add_tape(commands)
+    _add_serve(commands)
     arguments = parser.parse_args(argv)
     if arguments.command == "train":
         _check_train(commands.choices["train"], arguments)
@@ -235,6 +260,92 @@ def _add_tape(commands: Any) -> None:
     parser.add_argument(
         "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="its own command line"
     )
+
+
+def _add_serve(commands: Any) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="answer requests over HTTP with a traced model",
+        description="Answer requests over HTTP with a traced model.",
+        epilog=_SERVE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="the file, from torch.jit.save")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen at; 0.0.0.0 lets other machines in (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=8000, metavar="N", help="0: a free one (default: 8000)"
+    )
+    _add_device(parser, "default: where the file's tensors were")
+    parser.add_argument(
+        "--max-batch",
+        metavar="ROWS",
+        type=_above_zero(int),
+        default=32,
+        help="rows of one request, and of several that run together (default: 32)",
+    )
+    parser.add_argument(
+        "--batch-wait",
+        metavar="MS",
+        type=_not_negative(float),
+        default=2.0,
+        help="milliseconds to wait for further rows (default: 2)",
+    )
+    parser.add_argument(
+        "--queue",
+        metavar="N",
+        type=_above_zero(int),
+        default=256,
+        help="requests that may wait; more are answered 503 (default: 256)",
+    )
+    parser.add_argument(
+        "--connections",
+        metavar="N",
+        type=_above_zero(int),
+        default=512,
+        help="connections at a time (default: 512)",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        metavar="SIZE",
+        type=_size,
+        default=64 << 20,
+        help='of a body, as "64 MiB" (default: 64 MiB)',
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=_above_zero(float),
+        default=30.0,
+        help="seconds for an answer (default: 30)",
+    )
+    parser.add_argument(
+        "--read-timeout",
+        metavar="S",
+        type=_above_zero(float),
+        default=15.0,
+        help="seconds for a request to arrive (default: 15)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print only the address and errors")
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    try:
+        found = parse_bytes(text, "size")
+    except (ValueError, TypeError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if found < 1:
+        raise argparse.ArgumentTypeError(f"expected at least a byte, got {text!r}")
+    return found
 
 
 def _check_tape(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:

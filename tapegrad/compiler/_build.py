@@ -4,14 +4,15 @@ import time
 from typing import Any
 
 from tapegrad import _C
-from tapegrad.compiler._recording import Recording
+from tapegrad.compiler._recording import TENSOR, Made, Recording
 from tapegrad.compiler._walk import Refusal
 from tapegrad.compiler.passes import (
     PASSES,
-    TILE,
+    Group,
     Layout,
     Step,
     Text,
+    drop_copies,
     find_groups,
     lay_out,
     lay_out_tile,
@@ -19,7 +20,7 @@ from tapegrad.compiler.passes import (
 
 __all__ = ["BuiltTrace", "build"]
 
-_ARENA, _CONSTANT, _FIXED, _GIVEN, _FRESH, _TILE = range(6)  # those of csrc/intercept/plan.h
+_ARENA, _CONSTANT, _FIXED, _GIVEN, _FRESH, _TILE, _KEPT = range(7)  # those of csrc/intercept/plan.h
 
 
 class BuiltTrace:
@@ -45,6 +46,14 @@ class BuiltTrace:
         self.arena_bytes = layout.arena_bytes
         self.made_bytes = sum(value.nbytes for value in recording.values if value.is_made)
         self.seconds = seconds
+        self.capture_seconds = recording.seconds
+        self.passes_seconds = 0.0
+        self.steps_captured = recording.steps
+        self.kept_captured = {each.value for each in recording.made}
+        self.text = text
+        self.layout = layout
+        self.spans: list[tuple[int, int]] = []  # the steps of the groups
+        self.argument_types = recording.argument_types
 
 
 def text_of(recording: Recording) -> Text:
@@ -64,23 +73,30 @@ def build(recording: Recording) -> BuiltTrace:
     """Make a recording ready to run."""
     start = time.perf_counter()
     text = text_of(recording)
-    for each in PASSES:
+    on_device = recording.device >= 0
+    # On a device the same calls run in the same order: how they are merged depends on it.
+    for each in (drop_copies,) if on_device else PASSES:
         each(text)
-    groups = find_groups(text)
-    layout = lay_out(text, groups)
+    groups = [] if on_device else find_groups(text)
+    passes_seconds = time.perf_counter() - start
+    layout = Layout({}, set(), 0) if on_device else lay_out(text, groups)
     used = {value for step in text.steps for value in (*step.reads(), *step.writes())}
-    program = _program_of(text, used)
+    program = _program_of(recording, text, used)
     made = [each._replace(value=text.final(each.value)) for each in recording.made]
     inner = {value for group in groups for value in group.inner}
-    homes = _homes(recording, layout, used, {each.value for each in made}, inner)
+    homes = _homes(recording, text, layout, used, {each.value for each in made}, inner)
+    if on_device:
+        _keep_gradients(recording, made, homes)
     trace = _C._Trace(
-        program, homes, layout.arena_bytes, recording.walk.watch, recording.environment
+        program,
+        homes,
+        layout.arena_bytes,
+        recording.walk.watch,
+        recording.environment,
+        recording.device,
     )
     for group in groups:
-        tile = lay_out_tile(text, group)
-        trace.add_group(
-            group.begin, group.end, group.numel, TILE, tile.arena_bytes, list(tile.offsets.items())
-        )
+        _add_group(trace, text, group)
     trace.set_structure(recording.argument_parts, recording.results)
     trace.set_tensors(
         recording.argument_forms,
@@ -92,6 +108,8 @@ def build(recording: Recording) -> BuiltTrace:
     lifts = [(number, *step.lift) for number, step in enumerate(text.steps) if step.lift]
     try:
         trace.set_numbers(lifts, *recording.random)
+        if on_device:
+            trace.capture(*recording.device_random)
     except ValueError as error:
         raise Refusal(str(error)) from error
     by_gradient = any(source.is_grad for source in recording.sources)
@@ -105,14 +123,32 @@ def build(recording: Recording) -> BuiltTrace:
         known.trace.run_anywhere()
     built = BuiltTrace(recording, text, layout, trace, time.perf_counter() - start)
     built.groups = [[step.name for step in text.steps[g.begin : g.end]] for g in groups]
+    built.spans = [(group.begin, group.end) for group in groups]
+    built.passes_seconds = passes_seconds
     return built
 
 
-def _program_of(text: Text, used: set[int]) -> Any:
+def _add_group(trace: Any, text: Text, group: Group) -> None:
+    layout = lay_out_tile(text, group)
+    trace.add_group(
+        group.begin,
+        group.end,
+        group.grid.rows,
+        group.grid.length or 1,
+        group.tile,
+        group.grid.part or group.tile,
+        layout.arena_bytes,
+        list(layout.offsets.items()),
+        [each.cut and tuple(each.cut) for operands in group.shown for each in operands],
+    )
+
+
+def _program_of(recording: Recording, text: Text, used: set[int]) -> Any:
     program = _C.Program()
     for number, nbytes in enumerate(text.nbytes):
         needed = number in used or number in text.kept
-        program.add_value(nbytes if needed else 0, "cpu", number not in text.outside)
+        device = recording.values[text.copies.get(number, number)].device
+        program.add_value(nbytes if needed else 0, device, number not in text.outside)
     for step in text.steps:
         program.add_step(
             step.name, step.inputs, step.attributes, step.outputs, step.data, step.line
@@ -121,11 +157,17 @@ def _program_of(text: Text, used: set[int]) -> Any:
 
 
 def _homes(
-    recording: Recording, layout: Layout, used: set[int], made: set[int], inner: set[int]
+    recording: Recording,
+    text: Text,
+    layout: Layout,
+    used: set[int],
+    made: set[int],
+    inner: set[int],
 ) -> list[tuple[int, int, Any]]:
     given = {source.value for source in recording.sources}
     homes: list[tuple[int, int, Any]] = []
-    for number, value in enumerate(recording.values):
+    for number in range(len(text.nbytes)):
+        value = recording.values[text.copies.get(number, number)]
         if number in made:
             homes.append((_FRESH, 0, None))
         elif number in inner:
@@ -139,5 +181,15 @@ def _homes(
         elif number in layout.constants:
             homes.append((_CONSTANT, 0, None))
         else:
-            homes.append((_ARENA, layout.offsets[number], None))
+            homes.append((_ARENA, 0 if recording.device >= 0 else layout.offsets[number], None))
     return homes
+
+
+def _keep_gradients(
+    recording: Recording, made: list[Made], homes: list[tuple[int, int, Any]]
+) -> None:
+    """Let gradients stay where a graph writes them; what the result shows is copied."""
+    shown = {made[part[1]].value for part in recording.results if part[0] == TENSOR}
+    for _, _, place in recording.grads:
+        if place >= 0 and made[place].value not in shown:
+            homes[made[place].value] = (_KEPT, 0, None)

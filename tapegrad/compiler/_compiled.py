@@ -18,6 +18,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad.compiler._build import BuiltTrace, build
 from tapegrad.compiler._differentiable import Differentiable
+from tapegrad.compiler._facts import why_none_held
 from tapegrad.compiler._recording import Recording, record_call
 from tapegrad.compiler._walk import Refusal, is_generator
 from tapegrad.nn import Module
@@ -97,12 +98,14 @@ class CompiledFunction:
         mode = _C.is_grad_enabled()
         if mode in self._eager or not _capturing.acquire(blocking=False):
             return self._function(*args, **kwargs)
-        if self.traces:
-            self.misses[self._miss()] += 1
+        missed = self._miss() if self.traces else None
         try:
             result, recording = record_call(self._function, self.__name__, args, kwargs)
         finally:
             _capturing.release()
+        if missed is not None:
+            found = None if isinstance(recording, Refusal) else recording
+            self.misses[missed or why_none_held(self.built, found)] += 1
         try:
             if isinstance(recording, Refusal):
                 raise recording
@@ -121,11 +124,11 @@ class CompiledFunction:
         return result
 
     def _miss(self) -> str:
-        """Return why the traces there are did not hold."""
+        """Return what changed for all traces there are, or an empty string."""
         changes = [built.watch.find_change() for built in self.built]
         if all(change >= 0 for change in changes):
             return f"{self.built[-1].watched[changes[-1]]} is not what it was"
-        return "other arguments, modes, tensors or values that were looked at"
+        return ""
 
     def _take(self, recording: Recording) -> None:
         """Make a trace of a recording if an earlier one did the same."""

@@ -245,6 +245,7 @@ def record_backward(recording: Recording, live: "Live", made_values: dict[int, i
     before = _C._generator_state()
     seeds = [_C.ones_like(tensor).detach() for tensor in outputs]
     program = _C.Program()
+    program.keep_lines()
     with program:
         found = grad(outputs, live.leaves, seeds, retain_graph=True, allow_unused=True)
         copies = [None if each is None else each.detach().clone() for each in found]

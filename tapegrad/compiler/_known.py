@@ -23,7 +23,8 @@ PURE_BUILTINS = _names(
 )
 # Modules whose objects have state that is not in their attributes.
 HIDDEN_STATE = _names("random threading logging io queue contextvars")
-# Parts of this library that have effects which a trace does not repeat: files, settings, reports.
+# Parts of this library that have effects which a trace does not repeat: files, settings, reports,
+# messages to other processes.
 EFFECTS = tuple(
     f"tapegrad.{name}"
     for name in (
@@ -37,7 +38,7 @@ EFFECTS = tuple(
             "_determinism",
             "autograd.profiler",
         ),
-        *("autograd.anomaly_mode", "backends"),
+        *("autograd.anomaly_mode", "backends", "distributed"),
     )
 )
 EFFECT_NAMES = _names(

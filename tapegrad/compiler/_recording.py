@@ -8,6 +8,7 @@ tensors are left behind, what the result is made of. Where something cannot be t
 """
 
 import gc
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ class Value(NamedTuple):
     is_written: bool
     used: tuple[int, int]
     fixed: Tensor | None  # shows the memory of a lasting tensor
+    device: str = "cpu"
 
 
 class Source(NamedTuple):
@@ -63,7 +65,9 @@ class Recording:
     def __init__(self, walk: Walk, environment: Any) -> None:
         self.walk = walk
         self.environment = environment
+        self.seconds = 0.0  # that the call took, and what was found out about it
         self.arguments: list[Tensor] = []  # while the call runs
+        self.argument_types: list[str] = []
         self.argument_parts: list[Part] = []
         self.argument_forms: list[tuple[Any, int, int]] = []
         self.lasting: list[tuple[Tensor, Any]] = []
@@ -75,6 +79,8 @@ class Recording:
         self.results: list[Part] = []
         self.lifts: list[tuple[int, int, dict[str, Any]]] = []
         self.random: tuple[int, int, int] = (0, 0, 0)  # the seed, where it began, where it ended
+        self.device = -1  # the CUDA device that it computes on, if it does
+        self.device_random: tuple[int, int, int] = (0, 0, 0)  # the same of its generator
         self.differentiable: Any = None  # what else belongs to it, if its result has a history
         self._memory: dict[int, Tensor] = {}  # of made values, while the call is recorded
 
@@ -105,11 +111,16 @@ class Recording:
                 return number, f"{one[0]} here, {two[0]} now" if one[0] != two[0] else one[0]
         return min(len(mine), len(others)), "the end of one of them"
 
+    def _random_start(self, step: tuple[Any, ...]) -> int:
+        """Return where the generator was that a step draws from, if it draws."""
+        on_device = bool(step[3]) and step[3][0][-1] != "cpu"
+        return (self.device_random if on_device else self.random)[1]
+
     def _described(self) -> tuple[Any, ...]:
         lifted = {step for step, _, _ in self.lifts}
         starts = {source.value: source.offset for source in reversed(self.sources)}
         steps = [
-            _without_numbers(_from_starts(step, starts), number in lifted, self.random[1])
+            _without_numbers(_from_starts(step, starts), number in lifted, self._random_start(step))
             for number, step in enumerate(self.steps)
         ]
         values = [
@@ -120,7 +131,7 @@ class Recording:
         ]
         sources = [each._replace(offset=each.offset - starts[each.value]) for each in self.sources]
         fixed = [id(value.fixed) and _memory(value.fixed) for value in self.values]
-        used = self.random[2] - self.random[1]
+        used = self.random[2] - self.random[1], self.device_random[2] - self.device_random[1]
         lifts = [(step, which) for step, which, _ in self.lifts]
         return steps, values, fixed, sources, self.made, self.grads, lifts, used
 
@@ -183,13 +194,16 @@ def record_call(
     Returns:
         What the function returned, and the recording, or why there is none.
     """
+    start = time.perf_counter()
     try:
         call = _Call(function, name, args, kwargs)
     except Refusal as refusal:
         return function(*args, **kwargs), refusal
     result = call.run(function, args, kwargs)
     try:
-        return result, call.settle(result, args, kwargs)
+        recording = call.settle(result, args, kwargs)
+        recording.seconds = time.perf_counter() - start
+        return result, recording
     except Refusal as refusal:
         return result, refusal
 
@@ -229,6 +243,7 @@ class _Call:
         for number, tensor in enumerate(recording.arguments):
             same = seen.setdefault(id(tensor), number)
             form = _form_of(tensor, f"argument {number}")
+            recording.argument_types.append(_type_of(tensor))
             recording.argument_forms.append(
                 (form, same if same != number else -1, lasting.get(id(tensor), -1))
             )
@@ -242,6 +257,8 @@ class _Call:
         self.sweeps = _C._sweeps_begun()
         self.entry_grads = [_grad_of(tensor) for tensor in self._owners()]
         self.program = _C.Program()
+        self.program.keep_lines()
+        self.random_of: dict[int, tuple[int, int, int]] = {}  # by device
 
     def _owners(self) -> list[Tensor]:
         return [*self.recording.arguments, *(tensor for tensor, _ in self.recording.lasting)]
@@ -278,10 +295,15 @@ class _Call:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         seed, begin = _C._generator_state()
+        before = _device_states()
         with self.program:
             result, self.steps = _C._with_optimizer_steps(lambda: function(*args, **kwargs))
         last_seed, end = _C._generator_state()
         self.recording.random = (seed, begin, end if last_seed == seed else -1)
+        for number, state in _device_states().items():
+            first = before.get(number, (0, -1))
+            end = state[1] if state[0] == first[0] else -1
+            self.random_of[number] = (*first, end)
         return result
 
     # ---- what it depends on and leaves behind
@@ -304,6 +326,7 @@ class _Call:
         del values
         self._check_escapes(allowed)
         recording.steps = program.steps()
+        _check_dtypes(recording.steps)
         recording.arguments = []
         for form, _, _ in recording.argument_forms:
             form.release()
@@ -388,11 +411,11 @@ class _Call:
         numbers = {number: memory for memory, number in by_memory.items()}
         for number, (memory, nbytes, device, is_made, _, is_written, used) in enumerate(values):
             if device != "cpu":
-                raise Refusal(f"it computes on {device}; traces run on the CPU")
+                self._check_device(device)
             key = numbers.get(number, 0)
             is_fixed = not is_made and key in fixed
             recording.values.append(
-                Value(nbytes, is_made, is_written, used, memory if is_fixed else None)
+                Value(nbytes, is_made, is_written, used, memory if is_fixed else None, device)
             )
             if is_made or used[0] == used[1]:
                 continue
@@ -406,6 +429,22 @@ class _Call:
             for is_argument, is_grad, place, tensor in shown:
                 offset = tensor.storage_offset() * tensor.element_size()
                 recording.sources.append(Source(number, is_argument, is_grad, place, offset))
+
+    def _check_device(self, device: str) -> None:
+        """Refuse programs that use several devices, or another one than the current."""
+        recording = self.recording
+        kind, _, index = device.partition(":")
+        if kind != "cuda":
+            raise Refusal(f"it computes on {device}; traces run on the CPU or a CUDA device")
+        number = int(index or 0)
+        if number != _C._cuda_current_device() or recording.device not in (-1, number):
+            raise Refusal("it computes on several CUDA devices, or not on the current one")
+        recording.device = number
+        recording.device_random = self.random_of.get(number, (0, 0, -1))
+        if recording.device_random[1] < 0:
+            raise Refusal("it is the first to use the device")
+        if recording.device_random[2] < recording.device_random[1]:
+            raise Refusal("it seeds the generator of the device")
 
     def _check_shared(self, value: int, shown: list[Any], tensor: Tensor) -> None:
         """Refuse arguments that show a part of a tensor which the function finds by itself."""
@@ -425,6 +464,11 @@ class _Call:
         from tapegrad.compiler._differentiable import record_backward
 
         recording = self.recording
+        if recording.device >= 0:
+            raise Refusal(
+                "it returns a tensor on a CUDA device that can be differentiated: compile the "
+                "whole step, its backward included"
+            )
         if recording.grads or any(
             each.is_written and not each.is_made and each.used[0] != each.used[1]
             for each in recording.values
@@ -568,8 +612,26 @@ class _MadeTensors:
         return len(self._made) - 1
 
 
+def _device_states() -> dict[int, tuple[int, int]]:
+    """Return seed and offset of the current CUDA device's generator, if CUDA is in use."""
+    import tapegrad
+
+    if not tapegrad.cuda.is_initialized():
+        return {}
+    number = _C._cuda_current_device()
+    return {number: _C._cuda_generator_state(number)}
+
+
 def _grad_of(tensor: Tensor) -> Tensor | None:
     return tensor.grad if tensor.is_leaf else None
+
+
+def _type_of(tensor: Tensor) -> str:
+    """Return what a trace asks of an argument, as far as it can be said in a word."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+    grad = ", requires_grad" if tensor.requires_grad else ""
+    return f"{dtype}{list(shape)}, strides {list(strides)}{grad}"
 
 
 def _form_of(tensor: Tensor, path: str) -> Any:
@@ -585,6 +647,14 @@ def _options(group: dict[str, Any]) -> list[Any]:
         if key != "params":
             found += value if isinstance(value, tuple | list) else [value]
     return found
+
+
+def _check_dtypes(steps: list[Any]) -> None:
+    """Refuse complex numbers, which plans do not know."""
+    for _, inputs, _, outputs, *_ in steps:
+        for operand in (*inputs, *outputs):
+            if isinstance(operand, tuple) and operand[4].is_complex:
+                raise Refusal("it computes with complex numbers")
 
 
 def _same_parts(before: list[Part], after: list[Part]) -> bool:

@@ -56,6 +56,7 @@ __all__ = ["Refusal", "Walk"]
 
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST = 50_000  # objects: comparing them must not take longer than running
+_MOST_NAMES = 500_000  # of modules: an object that holds a module leads to all that it imports
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented), range)
 _FIELD: type = type(vars(namedtuple("_One", "first"))["first"])
@@ -183,6 +184,7 @@ class Walk:
         self._modules: list[tuple[types.ModuleType, Code, str]] = []  # that code names
         self._named_modules: list[tuple[types.ModuleType, str]] = []  # the same, followed
         self._held_modules: list[tuple[types.ModuleType, str]] = []  # that objects hold
+        self._names_looked_up = 0  # in modules
         self._any_name = False  # getattr with a name that is not known
 
     def follow(self, roots: Iterable[tuple[Any, str]]) -> None:
@@ -526,6 +528,9 @@ class Walk:
             names = set(used) & namespace.keys() if is_library(each.__name__) else {*used}
             if not is_library(each.__name__):
                 names |= {"__getattr__"}
+            self._names_looked_up += len(names)
+            if self._names_looked_up > _MOST_NAMES:
+                raise Refusal(f"it reaches too many modules, {path} among them")
             for attribute in sorted(names):
                 is_new = (id(each), attribute) not in self._followed_names
                 if is_new:  # one that is not there may come

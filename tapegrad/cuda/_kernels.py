@@ -26,10 +26,10 @@ def source(description: str) -> str:
     family, _, rest = description.partition(" ")
     if family == "pointwise":
         text = pointwise_source.kernel(pointwise_source.described(rest))
-        return pointwise_source.prelude() + text
+        return pointwise_source.prelude() + text + pointwise_source.functions(text)
     if family == "columns":
         text = pointwise_source.column_kernel(pointwise_source.described(rest))
-        return pointwise_source.prelude() + text
+        return pointwise_source.prelude() + text + pointwise_source.functions(text)
     if family == "empty":
         return (
             pointwise_source.prelude()

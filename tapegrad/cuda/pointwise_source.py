@@ -41,6 +41,7 @@ __all__ = [
     "column_kernel",
     "dense",
     "described",
+    "functions",
     "kernel",
     "kernel_dtypes",
     "kernel_name",
@@ -555,10 +556,36 @@ def prelude() -> str:
     return (Path(__file__).parent / "prelude.cuh").read_text(encoding="utf-8")
 
 
+# The functions that are put behind a kernel that calls them, by file: Note [Functions written once]
+# in csrc/cpu/special.cpp.
+_FUNCTIONS = {
+    "airy": r"airy_ai(_prime)?",
+    "bessel": r"(spherical_|scaled_modified_|modified_)?bessel_\w\d|[ij][01]e?",
+    "gamma": r"igammac?|gamma_density",
+    "normal": r"log_ndtr|ndtri?",
+    "polynomial": r"(chebyshev|hermite)_polynomial_\w+|gegenbauer|laguerre",
+}
+
+
+def functions(text: str) -> str:
+    """Return the functions that kernels call and the prelude only declares."""
+    files = [name for name, calls in _FUNCTIONS.items() if re.search(rf"\b({calls})\(", text)]
+    if not files:
+        return ""
+    parts = [_function_file(name) for name in ("device", *files)]
+    return "\nnamespace math {\n" + "\n".join(parts) + "}\n"
+
+
+@cache
+def _function_file(name: str) -> str:
+    folder = Path(__file__).parent / "functions"
+    return (folder / f"{name}.cuh").read_text(encoding="utf-8")
+
+
 def program(dtype: str, of: Sequence[Line] | None = None) -> str:
     """Return a program with all kernels of a dtype: of the whole table, or of some lines."""
     parts = [
         kernel(dense(each, dtype, role), kernel_name(each, dtype, role))
         for each, role in kernels(dtype, of)
     ]
-    return "\n".join([prelude(), *parts])
+    return "\n".join([prelude(), *parts]) + functions("".join(parts))

@@ -157,6 +157,7 @@ TAPEGRAD_MATH(acosh)
 TAPEGRAD_MATH(atanh)
 TAPEGRAD_MATH(erf)
 TAPEGRAD_MATH(erfc)
+TAPEGRAD_MATH(erfcx)
 TAPEGRAD_MATH(erfinv)
 TAPEGRAD_MATH(lgamma)
 TAPEGRAD_MATH_2(atan2)
@@ -304,24 +305,28 @@ __device__ __noinline__ double zeta_positive(double s, double q) {
       1.0 / 74724249600.0, -3617.0 / 10670622842880000.0};
   double sum = 0;
   for (int k = 0; k < kTerms; ++k) sum += ::pow(q + k, -s);
-  const double a = q + kTerms;
+  const double a = q + kTerms, power = ::pow(a, 1 - s);
+  if (power == 0) return sum;  // its factor may be infinite
   double correction = 0.5, factor = s / a, order = s;
   for (double coefficient : kBernoulli) {
     correction += coefficient * factor;
     factor *= (order + 1) / a * ((order + 2) / a);
     order += 2;
   }
-  return sum + ::pow(a, 1 - s) * (1 / (s - 1) + correction / a);
+  return sum + power * (1 / (s - 1) + correction / a);
 }
 
-// zeta(s, q) for an integer s > 1 and any q
-__device__ inline double zeta(int s, double q) {
+// zeta(s, q) for any q; a negative q needs an integer s, as (q + k)^-s is real only then.
+__device__ __noinline__ double zeta(double s, double q) {
+  if (q != q) return q;
+  if (!(s > 1)) return s == 1 ? 1.0 / 0.0 : 0.0 / 0.0;
   if (q > 0) return ::isinf(q) ? 0 : zeta_positive(s, q);
   if (::floor(q) == q) return 1.0 / 0.0;
+  if (::floor(s) != s) return 0.0 / 0.0;
   // The terms below zero are, but for the sign, those of zeta(s, below) up to |q|.
   const double below = -q - ::floor(-q);
   const double negative_terms = zeta_positive(s, below) - zeta_positive(s, 1 - q);
-  return zeta_positive(s, 1 - below) + (s % 2 ? -negative_terms : negative_terms);
+  return zeta_positive(s, 1 - below) + (::fmod(s, 2.0) == 1 ? -negative_terms : negative_terms);
 }
 
 // The n-th derivative of digamma, (-1)^(n+1) n! zeta(n + 1, x)
@@ -333,6 +338,45 @@ __device__ __noinline__ double polygamma(int n, double x) {
   const double size = factorial * zeta(n + 1, x);
   return n % 2 ? size : -size;
 }
+
+// Defined in the files of the folder functions, which are put behind the kernels that call them: Note
+// [Functions written once] in csrc/cpu/special.cpp.
+#define TAPEGRAD_SPECIAL(NAME) __device__ double NAME(double x);
+#define TAPEGRAD_SPECIAL_2(NAME) __device__ double NAME(double a, double b);
+#define TAPEGRAD_SPECIAL_3(NAME) __device__ double NAME(double a, double b, double parameter);
+TAPEGRAD_SPECIAL(airy_ai)
+TAPEGRAD_SPECIAL(airy_ai_prime)
+TAPEGRAD_SPECIAL(bessel_j0)
+TAPEGRAD_SPECIAL(bessel_j1)
+TAPEGRAD_SPECIAL(bessel_y0)
+TAPEGRAD_SPECIAL(bessel_y1)
+TAPEGRAD_SPECIAL(i0)
+TAPEGRAD_SPECIAL(i0e)
+TAPEGRAD_SPECIAL(i1)
+TAPEGRAD_SPECIAL(i1e)
+TAPEGRAD_SPECIAL(log_ndtr)
+TAPEGRAD_SPECIAL(modified_bessel_k0)
+TAPEGRAD_SPECIAL(modified_bessel_k1)
+TAPEGRAD_SPECIAL(ndtr)
+TAPEGRAD_SPECIAL(ndtri)
+TAPEGRAD_SPECIAL(ndtri_estimate)
+TAPEGRAD_SPECIAL(scaled_modified_bessel_k0)
+TAPEGRAD_SPECIAL(scaled_modified_bessel_k1)
+TAPEGRAD_SPECIAL(spherical_bessel_j0)
+TAPEGRAD_SPECIAL(spherical_bessel_j1)
+TAPEGRAD_SPECIAL_2(chebyshev_polynomial_t)
+TAPEGRAD_SPECIAL_2(chebyshev_polynomial_v)
+TAPEGRAD_SPECIAL_2(chebyshev_polynomial_w)
+TAPEGRAD_SPECIAL_2(gamma_density)
+TAPEGRAD_SPECIAL_2(hermite_polynomial_h)
+TAPEGRAD_SPECIAL_2(hermite_polynomial_he)
+TAPEGRAD_SPECIAL_2(igamma)
+TAPEGRAD_SPECIAL_2(igammac)
+TAPEGRAD_SPECIAL_3(gegenbauer)
+TAPEGRAD_SPECIAL_3(laguerre)
+#undef TAPEGRAD_SPECIAL
+#undef TAPEGRAD_SPECIAL_2
+#undef TAPEGRAD_SPECIAL_3
 
 // ---- quotients. Division of an integer by zero is the caller's to refuse.
 
@@ -459,6 +503,17 @@ struct Num {
     constexpr T kLast = 8 * sizeof(T) - 1;
     return T(a.v >> (b.v >= 0 && b.v < kLast ? b.v : kLast));
   }
+  // Euclid's algorithm. The smallest number has no absolute value and is divided as it is.
+  __device__ friend Num gcd(Num a, Num b) {
+    T x = a.v < 0 ? T(Unsigned(0) - Unsigned(a.v)) : a.v;
+    T y = b.v < 0 ? T(Unsigned(0) - Unsigned(b.v)) : b.v;
+    while (x != 0) {
+      const T rest = T(y % x);
+      y = x;
+      x = rest;
+    }
+    return y;
+  }
 
   __device__ friend Num where(Mask c, Num p, Num q) { return c.set ? p.v : q.v; }
   // NaN in either operand comes through.
@@ -513,6 +568,57 @@ struct Num {
     return T(math::polygamma(static_cast<int>(n.v), a.v));
   }
 
+  __device__ friend Num ndtri(Num a) {
+    if constexpr (sizeof(T) == 4) return T(math::ndtri_estimate(a.v));
+    else return math::ndtri(a.v);
+  }
+  __device__ friend Num zeta(Num a, Num b) {
+    return T(math::zeta(static_cast<double>(a.v), static_cast<double>(b.v)));
+  }
+
+#define TAPEGRAD_SPECIAL(NAME) \
+  __device__ friend Num NAME(Num a) { return T(math::NAME(static_cast<double>(a.v))); }
+#define TAPEGRAD_SPECIAL_2(NAME)                                                   \
+  __device__ friend Num NAME(Num a, Num b) {                                       \
+    return T(math::NAME(static_cast<double>(a.v), static_cast<double>(b.v)));      \
+  }
+#define TAPEGRAD_SPECIAL_3(NAME)                                                   \
+  __device__ friend Num NAME(Num a, Num b, Num parameter) {                        \
+    return T(math::NAME(static_cast<double>(a.v), static_cast<double>(b.v),        \
+                        static_cast<double>(parameter.v)));                        \
+  }
+  TAPEGRAD_SPECIAL(airy_ai)
+  TAPEGRAD_SPECIAL(airy_ai_prime)
+  TAPEGRAD_SPECIAL(bessel_j0)
+  TAPEGRAD_SPECIAL(bessel_j1)
+  TAPEGRAD_SPECIAL(bessel_y0)
+  TAPEGRAD_SPECIAL(bessel_y1)
+  TAPEGRAD_SPECIAL(i0)
+  TAPEGRAD_SPECIAL(i0e)
+  TAPEGRAD_SPECIAL(i1)
+  TAPEGRAD_SPECIAL(i1e)
+  TAPEGRAD_SPECIAL(log_ndtr)
+  TAPEGRAD_SPECIAL(modified_bessel_k0)
+  TAPEGRAD_SPECIAL(modified_bessel_k1)
+  TAPEGRAD_SPECIAL(ndtr)
+  TAPEGRAD_SPECIAL(scaled_modified_bessel_k0)
+  TAPEGRAD_SPECIAL(scaled_modified_bessel_k1)
+  TAPEGRAD_SPECIAL(spherical_bessel_j0)
+  TAPEGRAD_SPECIAL(spherical_bessel_j1)
+  TAPEGRAD_SPECIAL_2(chebyshev_polynomial_t)
+  TAPEGRAD_SPECIAL_2(chebyshev_polynomial_v)
+  TAPEGRAD_SPECIAL_2(chebyshev_polynomial_w)
+  TAPEGRAD_SPECIAL_2(gamma_density)
+  TAPEGRAD_SPECIAL_2(hermite_polynomial_h)
+  TAPEGRAD_SPECIAL_2(hermite_polynomial_he)
+  TAPEGRAD_SPECIAL_2(igamma)
+  TAPEGRAD_SPECIAL_2(igammac)
+  TAPEGRAD_SPECIAL_3(gegenbauer)
+  TAPEGRAD_SPECIAL_3(laguerre)
+#undef TAPEGRAD_SPECIAL
+#undef TAPEGRAD_SPECIAL_2
+#undef TAPEGRAD_SPECIAL_3
+
 #define TAPEGRAD_FORWARD(NAME) \
   __device__ friend Num NAME(Num a) { return math::NAME(a.v); }
 #define TAPEGRAD_FORWARD_2(NAME) \
@@ -546,6 +652,7 @@ struct Num {
   TAPEGRAD_FORWARD(sigmoid)
   TAPEGRAD_FORWARD(erf)
   TAPEGRAD_FORWARD(erfc)
+  TAPEGRAD_FORWARD(erfcx)
   TAPEGRAD_FORWARD(erfinv)
   __device__ friend Num normal_cdf(Num a) {
     if constexpr (sizeof(S) == 2) return math::narrow_normal_cdf(a.v);

@@ -1,6 +1,8 @@
 """Ways to fill a tensor before training: each writes in place, unrecorded, and returns it."""
 
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from tapegrad import _C
@@ -314,6 +316,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         raise ValueError(
             f"orthogonal_: Only tensors with 2 or more dimensions are supported, got {tensor.dim()}"
         )
+    if tensor.is_complex():
+        raise NotImplementedError(
+            f"orthogonal_: not implemented for '{tensor.dtype}'; copy torch.linalg.qr(...).Q of "
+            "random numbers"
+        )
     if tensor.numel() == 0:
         return tensor
     rows = tensor.shape[0]
@@ -328,21 +335,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def _orthonormal_columns(matrix: Tensor) -> Tensor:
-    """Return Q of the QR decomposition whose R has a positive diagonal.
-
-    Gram-Schmidt, each column cleared of the earlier ones twice, which leaves it orthogonal to
-    rounding.
-    """
-    columns = matrix.t().contiguous()
+    """Return Q of the QR decomposition whose R has a positive diagonal."""
     with no_grad():
-        for index in range(columns.shape[0]):
-            column = columns[index]
-            for _ in range(2):
-                if index:
-                    done = columns[:index]
-                    column = column - (done @ column) @ done
-            columns[index] = column / column.norm()
-    return columns.t()
+        q, r = _C._linalg_qr("nn.init.orthogonal_", matrix, "reduced")
+        return q * r.diagonal().sign()
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
@@ -371,3 +367,33 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
             chosen = _C.randperm(rows, generator=generator)[:zeros]
             tensor[chosen, column] = 0
     return tensor
+
+
+def _former(initialise: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return an initialiser under its name from before the names ended in an underscore."""
+    name = initialise.__name__.removesuffix("_")
+
+    def former(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"nn.init.{name} is now deprecated in favor of nn.init.{name}_.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return initialise(*args, **kwargs)
+
+    former.__name__ = former.__qualname__ = name
+    former.__doc__ = f"Deprecated: use `{name}_`."
+    return former
+
+
+constant = _former(constant_)
+dirac = _former(dirac_)
+eye = _former(eye_)
+kaiming_normal = _former(kaiming_normal_)
+kaiming_uniform = _former(kaiming_uniform_)
+normal = _former(normal_)
+orthogonal = _former(orthogonal_)
+sparse = _former(sparse_)
+uniform = _former(uniform_)
+xavier_normal = _former(xavier_normal_)
+xavier_uniform = _former(xavier_uniform_)

@@ -24,6 +24,7 @@ __all__ = [
     "content",
     "dtype_name",
     "kept_state",
+    "listen",
     "place_of",
     "record",
 ]
@@ -93,8 +94,19 @@ class Recording(NamedTuple):
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return a dtype by its name."""
-    return str(dtype).removeprefix("torch.")
+    """Return a dtype by its name; complex ones and others that hardly compute are refused."""
+    if dtype.is_complex:
+        raise OnnxExporterError(
+            f"torch.onnx.export: there is no form for tensors of {dtype}; export a model of their "
+            "real and imaginary parts, see torch.view_as_real"
+        )
+    name = str(dtype).removeprefix("torch.")
+    if name.startswith(("float8", "uint16", "uint32", "uint64")):
+        raise OnnxExporterError(
+            f"torch.onnx.export: there is no form for tensors of {dtype}; convert them to another "
+            "dtype in the model"
+        )
+    return name
 
 
 def content(tensor: Tensor) -> bytes:
@@ -125,20 +137,10 @@ def record(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Recorded:
     """Run a function and return what it did."""
-    program, profile = _C.Program(), _C._Profile(False, True)
-    with no_grad():
-        has_lines = _started(profile)
-        try:
-            with program:
-                result = function(*args, **kwargs)
-        finally:
-            if has_lines:
-                profile.stop()
+    program, result, steps, lines = listen(function, args, kwargs)
     if program.refusal:
         raise OnnxExporterError(f"export: {program.refusal}, which a graph cannot tell")
     outputs, _ = tree_flatten(result)
-    steps = Program(program, (), ()).steps
-    events = [(each[0], each[9] or "") for each in profile.events() if each[1] == "op"]
     values = program.values()
     numbers = {
         _C._memory_id(memory): i for i, (memory, *_) in enumerate(values) if memory is not None
@@ -150,7 +152,28 @@ def record(
     for i, (_, nbytes, _, is_made, *rest) in enumerate(values):
         if is_made and nbytes > SMALL:
             values[i] = (None, nbytes, "", is_made, *rest)
-    return Recorded(steps, _lines(steps, events), values, outputs, places)
+    return Recorded(steps, lines, values, outputs, places)
+
+
+def listen(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    program: Any = None,
+) -> tuple[Any, Any, list[Step], list[str]]:
+    """Run a function; return the native program, the result, the steps and their lines."""
+    program, profile = _C.Program() if program is None else program, _C._Profile(False, True)
+    with no_grad():
+        has_lines = _started(profile)
+        try:
+            with program:
+                result = function(*args, **kwargs)
+        finally:
+            if has_lines:
+                profile.stop()
+    steps = Program(program, (), ()).steps
+    events = [(each[0], each[9] or "") for each in profile.events() if each[1] == "op"]
+    return program, result, steps, _lines(steps, events)
 
 
 def _started(profile: Any) -> bool:

@@ -45,6 +45,8 @@ class Adafactor(GroupwiseOptimizer):
         tensor([0.9000, 0.9000, 0.9000, 0.9000], grad_fn=<SelectBackward0>)
     """
 
+    _takes_complex = False
+
     def __init__(
         self,
         params: Params,

@@ -14,6 +14,7 @@ from tapegrad.optim.optimizer import (
     number,
     scalar,
     signed,
+    with_values,
 )
 
 __all__ = ["Adagrad", "adagrad"]
@@ -75,11 +76,14 @@ class Adagrad(GroupwiseOptimizer):
             for param in group["params"]:
                 self.state[param] = self._new_state(group, param)
 
+    _takes_sparse = True
+
     def _native(self, group: Group) -> str | None:
         return "adagrad_step"
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         start = self.defaults["initial_accumulator_value"]
+        start = complex(start, start) if param.is_complex() else start
         return {
             "step": scalar(0.0, group, param),
             "sum": tapegrad.full_like(param, start, requires_grad=False),
@@ -116,7 +120,24 @@ def adagrad(
     """Update parameters by `Adagrad`."""
     grads = signed(grads, maximize)
     for p, g, total, t in zip(params, grads, state_sums, count_step(steps), strict=True):
+        if g.is_sparse:
+            rate = float(lr / (1 + (t - 1) * lr_decay))
+            _sparse_adagrad(p, g, total, rate, eps, weight_decay)
+            continue
         if weight_decay != 0:
             g = g.add(p, alpha=weight_decay)
         total.addcmul_(g, g)
         p.addcdiv_(g, total.sqrt().add_(eps), value=-lr / (1 + (t - 1) * lr_decay))
+
+
+def _sparse_adagrad(
+    p: Tensor, grad: Tensor, total: Tensor, rate: float, eps: float, weight_decay: float
+) -> None:
+    """Update the elements that a sparse gradient has."""
+    if weight_decay != 0:
+        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+    grad = grad.coalesce()
+    values = grad.values()
+    total.add_(with_values(grad, values.square()))
+    root = total.sparse_mask(grad).values().sqrt().add(eps)
+    p.add_(with_values(grad, values / root), alpha=-rate)

@@ -81,6 +81,9 @@ class Adam(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    _sparse_name = "Adam"
+    _sparse_hint = ", please consider SparseAdam instead"
+
     def _native(self, group: Group) -> str | None:
         return "adam_amsgrad_step" if group["amsgrad"] else "adam_step"
 

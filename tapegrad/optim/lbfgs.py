@@ -171,18 +171,24 @@ class LBFGS(Optimizer):
         )
 
     def _flat_grad(self) -> Tensor:
-        parts = [
-            tapegrad.zeros_like(param).reshape(-1) if param.grad is None else param.grad.reshape(-1)
-            for param in self.param_groups[0]["params"]
-        ]
+        parts = []
+        for param in self.param_groups[0]["params"]:
+            grad = tapegrad.zeros_like(param) if param.grad is None else param.grad.to_dense()
+            parts.append(_real_parts(grad).reshape(-1))
         return tapegrad.cat(parts)
 
     def _move(self, direction: Tensor, t: float) -> None:
         offset = 0
         for param in self.param_groups[0]["params"]:
-            part = direction[offset : offset + param.numel()]
-            param.add_(part.view_as(param), alpha=t)
-            offset += param.numel()
+            parts = _real_parts(param)
+            part = direction[offset : offset + parts.numel()]
+            parts.add_(part.view_as(parts), alpha=t)
+            offset += parts.numel()
+
+
+def _real_parts(x: Tensor) -> Tensor:
+    """Return complex numbers as pairs of real ones, in place; real ones as they are."""
+    return tapegrad.view_as_real(x) if x.is_complex() else x
 
 
 def _largest(x: Tensor) -> float:

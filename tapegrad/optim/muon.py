@@ -37,6 +37,8 @@ class Muon(GroupwiseOptimizer):
         True
     """
 
+    _takes_complex = False
+
     def __init__(
         self,
         params: Params,

@@ -16,6 +16,16 @@ from typing import Any
 
 import tapegrad
 from tapegrad import _C, Tensor
+from tapegrad.optim._torch_helpers import (
+    default_to_fused_or_foreach as _default_to_fused_or_foreach,  # noqa: F401
+)
+from tapegrad.optim._torch_helpers import (
+    get_capturable_supported_devices as _get_capturable_supported_devices,  # noqa: F401
+)
+from tapegrad.optim._torch_helpers import group_tensors_by_device_and_dtype
+from tapegrad.optim._torch_helpers import (
+    use_grad_for_differentiable as _use_grad_for_differentiable,  # noqa: F401
+)
 from tapegrad.utils.hooks import RemovableHandle, register
 
 __all__ = [
@@ -26,6 +36,7 @@ __all__ = [
 
 Group = dict[str, Any]
 Params = Iterable[Any]  # of tensors, of (name, tensor) pairs, or of groups
+ParamsT = Params
 Closure = Callable[[], Any]
 
 _global_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -165,6 +176,7 @@ class Optimizer:
 
     # Entries of a parameter's state that are 0-d tensors; old checkpoints have them as numbers.
     _scalar_state: tuple[str, ...] = ("step",)
+    _takes_complex = True
 
     _stepping = False
     _opt_called: bool | None = None  # None until a scheduler wants to know whether step was called
@@ -227,6 +239,8 @@ class Optimizer:
 
     # ---- parameter groups
 
+    _group_tensors_by_device_and_dtype = staticmethod(group_tensors_by_device_and_dtype)
+
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters, such as layers that are trained from now on.
 
@@ -252,7 +266,7 @@ class Optimizer:
                 )
             param_group.setdefault(key, default)
         for param in param_group["params"]:
-            _check_parameter(name, param)
+            _check_parameter(name, param, self._takes_complex)
         self._check_against_other_groups(name, param_group)
         self.param_groups.append(param_group)
 
@@ -533,11 +547,16 @@ def _unpack_parameters(name: str, group: Group) -> None:
     group["params"] = params
 
 
-def _check_parameter(name: str, param: Any) -> None:
+def _check_parameter(name: str, param: Any, takes_complex: bool) -> None:
     if not isinstance(param, Tensor):
         raise TypeError(
             f"{name}: optimizer can only optimize Tensors, but one of the params is "
             f"{type(param).__name__}"
+        )
+    if param.is_complex() and not takes_complex:
+        raise NotImplementedError(
+            f"{name}: complex parameters are not supported, got one of {param.dtype}; keep their "
+            "parts in a real parameter, and give view_as_complex() of it to the model"
         )
     if not (param.is_leaf or param.retains_grad):
         raise ValueError(
@@ -596,12 +615,20 @@ def signed(grads: list[Tensor], maximize: bool) -> list[Tensor]:
     return [-grad for grad in grads] if maximize else grads
 
 
+def with_values(grad: Tensor, values: Tensor) -> Tensor:
+    """Return a sparse tensor with other values at the places of a coalesced gradient."""
+    return tapegrad.sparse_coo_tensor(grad.indices(), values, grad.shape, is_coalesced=True)
+
+
 class GroupwiseOptimizer(Optimizer):
     """An optimizer whose step is one function over the lists of each group's tensors.
 
     A subclass defines `_new_state`, the state of a parameter before its first step, and
     `_update`, which calls the algorithm's function.
     """
+
+    # Whether the parts of complex parameters are real parameters to the algorithm.
+    _steps_by_parts = True
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         super().__init__(params, defaults)
@@ -620,6 +647,22 @@ class GroupwiseOptimizer(Optimizer):
     def _native(self, group: Group) -> str | None:
         """Return which native step the group takes; None if there is none."""
         return None
+
+    # Whether `_update` knows sparse gradients, and what to use where it does not.
+    _takes_sparse = False
+    _sparse_name = ""  # of the algorithm, if that is not the class
+    _sparse_hint = ""
+
+    def _check_layouts(self, group: Group, params: list[Tensor]) -> None:
+        """Refuse sparse gradients where the algorithm has no way to treat them."""
+        layouts = {getattr(param.grad, "layout", None) for param in params}
+        if layouts == {tapegrad.strided}:
+            return
+        if not self._takes_sparse:
+            name = type(self)._sparse_name or type(self).__name__
+            raise RuntimeError(f"{name} does not support sparse gradients{self._sparse_hint}")
+        if group.get("fused"):
+            raise RuntimeError(f"{type(self).__name__}: `fused` does not support sparse gradients")
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         raise NotImplementedError
@@ -699,6 +742,7 @@ class GroupwiseOptimizer(Optimizer):
         if not params:
             return
         self._check_switches(group)
+        self._check_layouts(group, params)
         if group.get("capturable") and params[0].device.type != "cuda":
             raise AssertionError(
                 f"{type(self).__name__}: if capturable=True, params and state_steps must be on a "
@@ -726,7 +770,12 @@ class GroupwiseOptimizer(Optimizer):
             states.append(state)
         if fresh and self._step_natively(group):
             return
-        self._update(group, params, [param.grad for param in params], states)
+        grads = [param.grad for param in params]
+        if self._steps_by_parts and any(param.is_complex() for param in params):
+            params, grads, states = (
+                [_by_parts(x) for x in each] for each in (params, grads, states)
+            )
+        self._update(group, params, grads, states)
 
     def _check_switches(self, group: Group) -> None:
         if group.get("differentiable"):
@@ -735,6 +784,13 @@ class GroupwiseOptimizer(Optimizer):
                 "recorded; to differentiate through an update, write it out of place, as in "
                 "p - lr * torch.autograd.grad(loss, p, create_graph=True)[0]"
             )
+
+
+def _by_parts(x: Any) -> Any:
+    """Return a view of complex numbers as pairs of real ones, also of those in a dict."""
+    if isinstance(x, dict):
+        return {key: _by_parts(value) for key, value in x.items()}
+    return tapegrad.view_as_real(x) if isinstance(x, Tensor) and x.is_complex() else x
 
 
 def listed(states: list[Any], key: str) -> list[Tensor]:

@@ -76,10 +76,12 @@ class Rprop(GroupwiseOptimizer):
         return "rprop_step"
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
+        lr = number(group["lr"])
+        lr = complex(lr, lr) if param.is_complex() else lr
         return {
             "step": scalar(0.0, group, param),
             "prev": tapegrad.zeros_like(param),
-            "step_size": tapegrad.full_like(param, number(group["lr"]), requires_grad=False),
+            "step_size": tapegrad.full_like(param, lr, requires_grad=False),
         }
 
     def _update(

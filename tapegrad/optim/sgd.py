@@ -68,6 +68,9 @@ class SGD(GroupwiseOptimizer):
         }
         super().__init__(params, defaults)
 
+    _takes_sparse = True
+    _steps_by_parts = False  # what is linear is the same for both parts
+
     def _step_group(self, group: Group) -> None:
         if group["momentum"] != 0:
             super()._step_group(group)
@@ -75,6 +78,7 @@ class SGD(GroupwiseOptimizer):
         # Without momentum there is no state, not even empty entries.
         params = [param for param in group["params"] if param.grad is not None]
         self._check_switches(group)
+        self._check_layouts(group, params)
         self._update(group, params, [param.grad for param in params], [])
 
     def _native(self, group: Group) -> str | None:
@@ -121,6 +125,8 @@ def sgd(
     if momentum != 0:
         for i, g in enumerate(grads):
             velocity = momentum_buffers[i]
+            if g.is_sparse:
+                g = g.coalesce()  # a velocity of terms would grow with each step
             if velocity is None:
                 momentum_buffers[i] = g.clone().detach()
             else:

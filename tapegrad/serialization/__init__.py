@@ -7,6 +7,13 @@ PyTorch's zip checkpoints too. No path through `load` runs code from a file.
 import os
 from typing import Any
 
+from tapegrad.serialization._allowed import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    get_unsafe_globals_in_checkpoint,
+    safe_globals,
+)
 from tapegrad.serialization._atomic import write_file, write_stream
 from tapegrad.serialization._dtypes import Code
 from tapegrad.serialization._errors import CheckpointError, RefusedError, UnsupportedObjectError
@@ -18,7 +25,18 @@ from tapegrad.serialization._source import Source, open_path, open_stream
 from tapegrad.serialization._storage import Files
 from tapegrad.serialization._structure import encode
 
-__all__ = ["CheckpointError", "RefusedError", "UnsupportedObjectError", "load", "save"]
+__all__ = [
+    "CheckpointError",
+    "RefusedError",
+    "UnsupportedObjectError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 for _error in (CheckpointError, RefusedError, UnsupportedObjectError):
     _error.__module__ = __name__  # Messages show the public name.
@@ -95,8 +113,8 @@ def load(
 ) -> Any:
     """Read what `save` wrote, a plain safetensors file, or a zip checkpoint of PyTorch.
 
-    Nothing in a file is ever run. A checkpoint of PyTorch may hold tensors and plain containers;
-    anything else is refused by name.
+    Nothing in a file is ever run. A checkpoint of PyTorch may hold tensors and plain containers,
+    and what `add_safe_globals` allows; anything else is refused by name.
 
     Args:
         f: a path, or a file opened for reading bytes that can seek.

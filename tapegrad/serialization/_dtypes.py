@@ -20,7 +20,8 @@ class Code(NamedTuple):
 
 # The size in bytes of each type of the format that we can hold or pass on.
 CODES = {"BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4, "I32": 4,
-         "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8}  # fmt: skip
+         "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1,
+         "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1}  # fmt: skip
 
 NUMPY_CODES = {
     "bool": Code("BOOL"), "uint8": Code("U8"), "int8": Code("I8"), "uint16": Code("U16"),
@@ -29,13 +30,16 @@ NUMPY_CODES = {
     "complex64": Code("C64"), "complex128": Code("F64", pairs=True),
 }  # fmt: skip
 
-_NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-          "float64", "complex64", "complex128")  # fmt: skip
-BY_NAME: dict[str, _C.dtype] = {name: getattr(_C, name) for name in _NAMES}
-_CODE_OF = {
-    dtype: NUMPY_CODES[name] if name in NUMPY_CODES else Code("BF16")
-    for name, dtype in BY_NAME.items()
-}
+# The dtypes that NumPy does not have.
+_OTHER_CODES = {
+    "bfloat16": Code("BF16"), "float8_e4m3fn": Code("F8_E4M3"), "float8_e5m2": Code("F8_E5M2"),
+    "float8_e4m3fnuz": Code("F8_E4M3FNUZ"), "float8_e5m2fnuz": Code("F8_E5M2FNUZ"),
+    "float8_e8m0fnu": Code("F8_E8M0"),
+}  # fmt: skip
+
+_CODES_BY_NAME = {**NUMPY_CODES, **_OTHER_CODES}
+BY_NAME: dict[str, _C.dtype] = {name: getattr(_C, name) for name in _CODES_BY_NAME}
+_CODE_OF = {dtype: _CODES_BY_NAME[name] for name, dtype in BY_NAME.items()}
 _BY_CODE = {code.name: dtype for dtype, code in _CODE_OF.items() if not code.pairs}
 
 
@@ -44,9 +48,9 @@ def code_of(dtype: _C.dtype) -> Code:
     return _CODE_OF[dtype]
 
 
-def dtype_of_code(name: str) -> _C.dtype | None:
-    """Return the dtype of a name in a header, or None for one that tensors do not have."""
-    return _BY_CODE.get(name)
+def dtype_of_code(name: str) -> _C.dtype:
+    """Return the dtype of a name in a header, one of `CODES`."""
+    return _BY_CODE[name]
 
 
 def itemsize(dtype: _C.dtype) -> int:

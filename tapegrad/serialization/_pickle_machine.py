@@ -1,7 +1,8 @@
 """A machine for the pickles in PyTorch's checkpoints that cannot do anything else.
 
 Python's unpickler finds classes by name and calls them. This one knows no classes: a name stands
-for an entry of a table it is given, and a name that is not in the table ends the load. Lengths are
+for an entry of a table it is given, and a name that is not in the table ends the load; objects are
+made of those classes alone that the program has allowed (`add_safe_globals`). Lengths are
 compared with what is left of the pickle before anything is made of them, copies are paid for from a
 budget in proportion to the pickle, and nothing recurses. So a pickle of n bytes takes time and
 memory in proportion to n, whatever it says.
@@ -9,7 +10,7 @@ memory in proportion to n, whatever it says.
 
 import struct
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 from tapegrad.serialization._errors import RefusedError
@@ -44,11 +45,17 @@ class Machine:
         data: the pickle.
         find: returns what a name stands for, or raises.
         find_persistent: returns what a persistent id stands for, or raises.
+        allowed: classes and functions that may be called.
     """
 
     def __init__(
-        self, data: bytes, find: Callable[[str], Any], find_persistent: Callable[[Any], Any]
+        self,
+        data: bytes,
+        find: Callable[[str], Any],
+        find_persistent: Callable[[Any], Any],
+        allowed: Iterable[Any] = (),
     ) -> None:
+        self.allowed = {id(each): each for each in allowed}
         self.data = data
         self.place = 0
         self.find = find
@@ -195,13 +202,39 @@ class Machine:
 
     def reduce(self) -> None:
         args, function = self.stack.pop(), self.stack.pop()
+        if type(args) is tuple and id(function) in self.allowed:
+            self.stack.append(function(*args))
+            return
         if type(args) is not tuple or type(function) is not Function:
             raise ValueError("a call of something that is no function")
         self.stack.append(function.call(self, *args))
 
+    def new_object(self) -> None:
+        """Make an object of a class that is allowed."""
+        args, cls = self.stack.pop(), self.stack.pop()
+        if type(args) is not tuple or id(cls) not in self.allowed or not isinstance(cls, type):
+            raise ValueError("an object of something that is no class")
+        self.stack.append(cls.__new__(cls, *args))
+
+    def set_state(self, target: Any, state: Any) -> None:
+        """Give an object of a class that is allowed its state."""
+        if hasattr(target, "__setstate__"):
+            target.__setstate__(state)
+            return
+        attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+        for each in (attributes, slots):
+            if each is not None and type(each) is not dict:
+                raise ValueError("state of an unknown kind")
+        if attributes:
+            target.__dict__.update(attributes)
+        for name, value in (slots or {}).items():
+            setattr(target, name, value)
+
     def build(self) -> None:
-        """Take the note that a module leaves on its state dict; nothing else has state."""
+        """Take the note that a module leaves on its state dict; what is allowed has state, too."""
         state, target = self.stack.pop(), self.stack[-1]
+        if id(type(target)) in self.allowed:
+            return self.set_state(target, state)
         if type(target) is not OrderedDict or type(state) is not dict:
             raise RefusedError(f"state for an object of type {type(target).__name__}")
         if state.keys() - {"_metadata"}:
@@ -290,6 +323,7 @@ OPERATIONS: dict[int, Callable[[Machine], Any]] = {
     ),
     0x93: Machine.stack_global,
     ord("R"): Machine.reduce,
+    0x81: Machine.new_object,
     ord("b"): Machine.build,
     ord("Q"): lambda machine: machine.stack.append(machine.find_persistent(machine.stack.pop())),
 }

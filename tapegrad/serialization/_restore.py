@@ -76,8 +76,6 @@ class Entries:
         """Return an entry as a contiguous tensor."""
         natural = dtype_of_code(entry.code)
         dtype = dtype or natural
-        if dtype is None:
-            raise self.files.fail(f"{entry.name!r:.80}: tensors have no elements of {entry.code}")
         shape = entry.shape
         if dtype is not natural and code_of(dtype).pairs and shape[-1:] == (2,):
             shape = shape[:-1]
@@ -196,6 +194,10 @@ class _Decoder:
             if type(data) is not bytes:
                 raise ValueError("a bytearray is made of bytes")
             return bytearray(data)
+        if kind == "sparse":
+            from tapegrad.sparse._files import made_of
+
+            return made_of(*(self._value(each) for each in content))
         made = CONTAINERS[kind]
         if type(content) is not list:
             raise ValueError(f"expected a list of what the {kind} holds")
@@ -244,7 +246,7 @@ class _Decoder:
         if "shape" in record:
             dtype = dtype or dtype_of_code(entry.code)
             shape, stride, offset = record["shape"], record["stride"], record["offset"]
-            if dtype is None or type(shape) is not list or type(stride) is not list:
+            if type(shape) is not list or type(stride) is not list:
                 raise ValueError(f"{entry.name!r:.80} is described incompletely")
             storage = self.entries.storage(entry)
             return storage.tensor(dtype, shape, stride, offset, requires_grad, cls)

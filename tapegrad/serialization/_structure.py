@@ -134,11 +134,22 @@ class _Encoder:
         return self._from_numpy(value)
 
     def _tensor(self, value: Tensor) -> Any:
+        if isinstance(value, _C._SparseBase):
+            return self._open_sparse(value)
         if type(value) is not Tensor and type(value) is not Parameter:
             raise self._fail(value, "save it as a plain tensor, with .detach().as_subclass(Tensor)")
         if any(_C._is_batched_at(value, number) for number, _ in _C._running_vmaps()):
             raise self._fail(value, "it is batched by vmap; save the result of vmap instead")
         return {"tensor": self.layout.add_tensor(value, self._name())}
+
+    def _open_sparse(self, value: Any) -> Any:
+        from tapegrad.sparse._files import described
+
+        if id(value) in self._numbers:
+            return {"@": self._numbers[id(value)]}
+        self._numbers[id(value)] = None
+        self._frames.append(_Frame(value, "sparse", described(value)))
+        return _LATER
 
     def _bytes(self, value: bytes | bytearray) -> Any:
         if len(value) <= LARGE:

@@ -3,6 +3,7 @@
 The pickle is run by our own machine, which knows the names below and no others.
 """
 
+import pickletools
 import struct
 from collections import Counter, OrderedDict, defaultdict
 from typing import Any, NamedTuple
@@ -12,13 +13,15 @@ from tapegrad import _types as types
 from tapegrad._C import Tensor
 from tapegrad._types import Size, device
 from tapegrad.nn.parameter import Parameter
+from tapegrad.serialization._allowed import allowed_globals
 from tapegrad.serialization._dtypes import BY_NAME
 from tapegrad.serialization._errors import CheckpointError, RefusedError
 from tapegrad.serialization._pickle_machine import Function, Machine
+from tapegrad.serialization._source import open_path
 from tapegrad.serialization._storage import Files, Storage
 from tapegrad.serialization._zip import Archive
 
-__all__ = ["load_zip"]
+__all__ = ["load_zip", "unknown_names"]
 
 # What Python raises over a pickle of the wrong form.
 DAMAGE = (
@@ -67,6 +70,7 @@ class _Checkpoint:
             )
         self.swapped = self._byte_order() == b"big"
         self.storages: dict[str, Storage] = {}
+        self.allowed = allowed_globals()
 
     def _byte_order(self) -> bytes:
         member = self.archive.members.get(f"{self.root}byteorder")
@@ -77,7 +81,7 @@ class _Checkpoint:
 
     def run(self) -> Any:
         data = self.archive.read(self.archive.members[f"{self.root}data.pkl"])
-        machine = Machine(data, self._find, self._find_storage)
+        machine = Machine(data, self._find, self._find_storage, self.allowed.values())
         name = self.files.source.name
         try:
             result = machine.run()
@@ -88,7 +92,8 @@ class _Checkpoint:
                 raise
             raise RefusedError(
                 f"load: {name}: refused {error}; a checkpoint may hold tensors, numbers, strings "
-                "and plain containers: save a state_dict()"
+                "and plain containers: save a state_dict(), or allow what you trust with "
+                "torch.serialization.add_safe_globals()"
             ) from None
         except CheckpointError:
             raise
@@ -100,6 +105,8 @@ class _Checkpoint:
     def _find(self, name: str) -> Any:
         if name.startswith("__builtin__."):  # the name of builtins in Python 2
             name = "builtins." + name.removeprefix("__builtin__.")
+        if name in self.allowed:
+            return self.allowed[name]
         if name in NAMES:
             return NAMES[name]
         if name.removeprefix("torch.") in BY_NAME:
@@ -129,6 +136,38 @@ class _Checkpoint:
                 f"{storage.nbytes} bytes"
             )
         return _StorageOf(storage, kind.dtype)
+
+
+def unknown_names(path: str) -> list[str]:
+    """Return the names in an archive's pickle that would be refused."""
+    source = open_path(path)
+    try:
+        checkpoint = _Checkpoint(Files(source, None, False))
+        archive = checkpoint.archive
+        data = archive.read(archive.members[f"{checkpoint.root}data.pkl"])
+    finally:
+        source.file.close()
+    found: list[str] = []
+    memo: dict[Any, str] = {}
+    texts, last = ["", ""], ""
+    for code, given, _ in pickletools.genops(data):
+        argument: Any = given
+        if code.name == "GLOBAL":
+            found.append(argument.replace(" ", "."))
+        elif code.name == "STACK_GLOBAL":
+            found.append(".".join(texts))
+        elif code.name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
+            memo[len(memo) if argument is None else argument] = last
+        elif isinstance(argument, str) or code.name in ("BINGET", "LONG_BINGET"):
+            last = argument if isinstance(argument, str) else memo.get(argument, "")
+            texts = [texts[1], last]
+    refused = []
+    for name in dict.fromkeys(found):
+        try:
+            checkpoint._find(name)
+        except RefusedError:
+            refused.append(name)
+    return refused
 
 
 def _check_result(root: Any) -> None:
@@ -213,9 +252,15 @@ def _rebuild_parameter(
 
 
 def _rebuild_from_type(machine: Machine, function: Any, kind: Any, args: Any, state: Any) -> Any:
-    if type(function) is not Function or type(kind) is not _TensorType or type(args) is not tuple:
+    is_own = id(kind) in machine.allowed and isinstance(kind, type) and issubclass(kind, Tensor)
+    known = is_own or type(kind) is _TensorType
+    if type(function) is not Function or not known or type(args) is not tuple:
         raise ValueError("a tensor of an unknown class")
     made = function.call(machine, *args)
+    if is_own:
+        if not isinstance(made, Tensor):
+            raise ValueError("a tensor of another class than it says")
+        return _set_attributes(machine, made.as_subclass(kind), state)
     if not isinstance(made, kind.cls):
         raise ValueError("a tensor of another class than it says")
     return _set_attributes(machine, made, state)
@@ -305,9 +350,25 @@ def _device(machine: Machine, kind: Any, index: Any = None) -> device:
 
 
 def _layout(machine: Machine, name: Any) -> Any:
-    if name != "torch.strided":
+    names = ("strided", "sparse_coo", "sparse_csr", "sparse_csc")
+    if type(name) is not str or name.removeprefix("torch.") not in names:
         raise RefusedError(f"layout {name!r:.40}")
-    return types.strided
+    return getattr(types, name.removeprefix("torch."))
+
+
+def _rebuild_sparse(machine: Machine, layout: Any, data: Any) -> Any:
+    from tapegrad.sparse._files import made_of
+
+    if type(data) is not tuple or not isinstance(layout, types.layout):
+        raise ValueError("a sparse tensor of an unknown kind")
+    if layout is types.sparse_coo and len(data) in (3, 4):
+        indices, values, size = data[:3]
+        coalesced = data[3] if len(data) == 4 else False
+        return made_of(str(layout), coalesced is True, False, tuple(size), indices, values)
+    if layout not in (types.sparse_csr, types.sparse_csc) or len(data) != 4:
+        raise RefusedError(f"a tensor of layout {layout}")
+    starts, plain, values, size = data
+    return made_of(str(layout), True, False, tuple(size), starts, plain, values)
 
 
 def _factory(machine: Machine, *args: Any) -> Any:
@@ -332,6 +393,7 @@ _FUNCTIONS: dict[str, Any] = {
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
+    "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
     "torch.device": _device,

@@ -20,7 +20,7 @@ from tapegrad._version import __version__
 from tapegrad.serialization import CheckpointError
 from tapegrad.serialization._atomic import write_file
 
-__all__ = ["read_program", "write_program"]
+__all__ = ["build_program", "describe_program", "read_program", "write_program"]
 
 FORMAT = "tapegrad program"
 VERSION = 1
@@ -40,20 +40,26 @@ def write_program(
     outputs: Iterable[Any],
 ) -> None:
     """Write the parts of a program to a file."""
+    parts, data = describe_program(values, steps, inputs, outputs)
+    header = {"format": FORMAT, "version": VERSION, "written_by": __version__, **parts}
+    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
+    body = len(text).to_bytes(8, "little") + text + data
+    content = body + hashlib.sha256(body).digest()
+    write_file(path, lambda: [memoryview(content)])
+
+
+def describe_program(
+    values: Iterable[Any], steps: Iterable[Any], inputs: Iterable[Any], outputs: Iterable[Any]
+) -> tuple[dict[str, Any], bytes]:
+    """Return the parts of a program as JSON has them, and the bytes of guards and constants."""
     data = bytearray()
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "written_by": __version__,
+    parts = {
         "values": [[nbytes, device, is_made] for _, nbytes, device, is_made, *_ in values],
         "steps": [_step_to_json(step, data) for step in steps],
         "inputs": [_argument_to_json(each) for each in inputs],
         "outputs": [_argument_to_json(each) for each in outputs],
     }
-    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
-    body = len(text).to_bytes(8, "little") + text + bytes(data)
-    content = body + hashlib.sha256(body).digest()
-    write_file(path, lambda: [memoryview(content)])
+    return parts, bytes(data)
 
 
 def _step_to_json(step: Any, data: bytearray) -> dict[str, Any]:
@@ -74,6 +80,16 @@ def _step_to_json(step: Any, data: bytearray) -> dict[str, Any]:
 
 def _operand_to_json(operand: Any) -> list[Any]:
     value, offset, shape, stride, dtype, _ = operand
+    if dtype.is_complex:
+        raise NotImplementedError(
+            f"programs with {_dtype_name(dtype)} tensors cannot be traced or saved; keep the parts "
+            "in real tensors (torch.view_as_real)"
+        )
+    if _dtype_name(dtype) not in _DTYPES:
+        raise NotImplementedError(
+            f"programs with {_dtype_name(dtype)} tensors cannot be traced or saved; convert them "
+            "outside"
+        )
     return [value, offset, list(shape), list(stride), _dtype_name(dtype)]
 
 
@@ -142,8 +158,15 @@ def _parsed(content: bytes, names: Names) -> tuple[Any, list[Any], list[Any]]:
             f"expected a program of version {VERSION}, got version {header.get('version')}, "
             f"written by tapegrad {header.get('written_by')}; record and save it with this one"
         )
+    return build_program(header, data, names)
+
+
+def build_program(
+    header: Mapping[str, Any], data: bytes, names: Names
+) -> tuple[Any, list[Any], list[Any]]:
+    """Return the native program of what `describe_program` gave, and its inputs and outputs."""
     native = _C.Program()
-    devices = []
+    devices: list[str] = []
     for nbytes, device, is_made in header["values"]:
         if device not in devices:
             _expect_device(device)

@@ -15,7 +15,7 @@ from tapegrad._C import Tensor
 from tapegrad._ops import ops
 from tapegrad.tape._arguments import expect_type
 from tapegrad.tape._memory import same_elements
-from tapegrad.tape._program_file import read_program, write_program
+from tapegrad.tape._program_file import build_program, read_program, write_program
 
 __all__ = ["Argument", "Operand", "Program", "Step", "load_program"]
 
@@ -277,8 +277,19 @@ def load_program(path: str | os.PathLike[str]) -> Program:
         >>> torch.tape.load_program(path).run({"x": torch.zeros(2)})
         {'output': tensor([1., 1.])}
     """
-    parts = read_program(os.fspath(path), {record.name: record.attributes for record in ops()})
-    native, inputs, outputs = parts
+    return _program_of(
+        *read_program(os.fspath(path), {record.name: record.attributes for record in ops()})
+    )
+
+
+def program_from(parts: Mapping[str, Any], data: bytes) -> Program:
+    """Return the program of what `describe_program` gave."""
+    return _program_of(
+        *build_program(parts, data, {record.name: record.attributes for record in ops()})
+    )
+
+
+def _program_of(native: Any, inputs: list[Any], outputs: list[Any]) -> Program:
     arguments = [
         tuple(Argument(each[0], Operand(*each[1]), *each[2:]) for each in listed)
         for listed in (inputs, outputs)

@@ -5,13 +5,22 @@ from typing import TYPE_CHECKING, Any
 from tapegrad.utils import hooks
 
 if TYPE_CHECKING:
-    from tapegrad.utils import checkpoint, data, dlpack, progress, tensorboard
+    from tapegrad.utils import benchmark, checkpoint, data, dlpack, progress, tensorboard
     from tapegrad.utils.model_summary import summary
 
-__all__ = ["checkpoint", "data", "dlpack", "hooks", "progress", "summary", "tensorboard"]
+__all__ = [
+    "benchmark",
+    "checkpoint",
+    "data",
+    "dlpack",
+    "hooks",
+    "progress",
+    "summary",
+    "tensorboard",
+]
 
 # import tapegrad stays fast
-_LOADED_ON_USE = ("checkpoint", "data", "dlpack", "progress", "tensorboard")
+_LOADED_ON_USE = ("benchmark", "checkpoint", "data", "dlpack", "progress", "tensorboard")
 
 
 def __getattr__(name: str) -> Any:

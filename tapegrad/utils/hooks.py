@@ -1,5 +1,6 @@
 """The handle that a registered hook is removed by."""
 
+import warnings
 import weakref
 from collections.abc import Callable, MutableMapping
 from typing import Any
@@ -24,8 +25,8 @@ class RemovableHandle:
 
     next_id = 0
 
-    def __init__(self, hooks: MutableMapping[int, Any], *, extra_dict: Any = None) -> None:
-        self._hooks = weakref.ref(hooks)
+    def __init__(self, hooks_dict: MutableMapping[int, Any], *, extra_dict: Any = None) -> None:
+        self._hooks = weakref.ref(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
         extra = extra_dict if isinstance(extra_dict, list) else [extra_dict]
@@ -65,3 +66,17 @@ def register(hooks: MutableMapping[int, Any], hook: Callable[..., Any]) -> Remov
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warn of hooks of a tensor that will not go with it where it is sent or stored.
+
+    A hook marked with ``hook.__torch_unserializable__ = True`` is left out in silence.
+    """
+    for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized; mark it with "
+                "hook.__torch_unserializable__ = True if that is intended",
+                stacklevel=2,
+            )

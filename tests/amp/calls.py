@@ -48,8 +48,52 @@ def function(name, *sizes, **options):
     return lambda t, x: getattr(t, name)(*(x(*size) for size in sizes), **options)
 
 
+TRANSFORMS = (
+    *("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2"),
+    *("fftn", "ifftn", "rfftn", "irfftn"),
+)
+
+
+def transform(name):
+    """Return the call of a function of torch.fft, whose result is told by its parts."""
+
+    def call(t, x):
+        result = getattr(t.fft, name)(x(4, 4))
+        return t.view_as_real(result.resolve_conj()) if result.is_complex() else result
+
+    return call
+
+
+def short_time_transform(t, x):
+    signal = x(16)
+    window = t.ones(4, device=signal.device)
+    return t.view_as_real(t.stft(signal, 4, window=window, return_complex=True))
+
+
+SPECTRA = {
+    **{f"fft_{name}": transform(name) for name in TRANSFORMS},
+    "stft": short_time_transform,
+}
+
+
 def images(rank, batch=2, channels=2, size=4):
     return (batch, channels, *[size] * rank)
+
+
+def regular(t, x):
+    """Return a matrix whose diagonal outweighs the rest."""
+    a = x(3, 3)
+    return a + t.diag(t.tensor([2.0, 3.0, 4.0])).to(a.dtype)
+
+
+def symmetric(t, x):
+    a = regular(t, x)
+    return a + a.mT
+
+
+def with_leaf(function, a):
+    """Return a result that has no derivative, and something that has one."""
+    return function(a), a
 
 
 PRODUCTS = {
@@ -149,6 +193,35 @@ REDUCTIONS = {
     "norm": lambda t, x: x(3, 4).norm(),
     "norm over a dimension": lambda t, x: t.norm(x(3, 4), p=3, dim=1),
     "normalize": functional("normalize", (3, 4)),
+    "linalg_cholesky": lambda t, x: t.linalg.cholesky(symmetric(t, x)),
+    "linalg_cholesky_ex": lambda t, x: t.linalg.cholesky_ex(symmetric(t, x))[0],
+    "linalg_qr": lambda t, x: t.linalg.qr(regular(t, x))[1],
+    "linalg_householder_product": lambda t, x: t.linalg.householder_product(x(3, 2), x(2)),
+    "linalg_inv": lambda t, x: t.linalg.inv(regular(t, x)),
+    "linalg_inv_ex": lambda t, x: t.linalg.inv_ex(regular(t, x))[0],
+    "linalg_solve": lambda t, x: t.linalg.solve(regular(t, x), x(3, 2)),
+    "linalg_lstsq": lambda t, x: t.linalg.lstsq(regular(t, x), x(3, 2))[0],
+    "linalg_tensorinv": lambda t, x: t.linalg.tensorinv(regular(t, x), ind=1),
+    "linalg_tensorsolve": lambda t, x: t.linalg.tensorsolve(regular(t, x), x(3)),
+    "linalg_eig": lambda t, x: t.linalg.eig(regular(t, x))[0].abs(),
+    "linalg_eigvals": lambda t, x: t.linalg.eigvals(regular(t, x)).abs(),
+    "linalg_eigh": lambda t, x: t.linalg.eigh(symmetric(t, x))[0],
+    "linalg_eigvalsh": lambda t, x: t.linalg.eigvalsh(symmetric(t, x)),
+    "linalg_svd": lambda t, x: t.linalg.svd(regular(t, x))[1],
+    "linalg_svdvals": lambda t, x: t.linalg.svdvals(regular(t, x)),
+    "linalg_cond": lambda t, x: t.linalg.cond(regular(t, x)),
+    "linalg_matrix_rank": lambda t, x: with_leaf(t.linalg.matrix_rank, regular(t, x)),
+    "inverse": lambda t, x: t.inverse(regular(t, x)),
+    "pinverse": lambda t, x: t.pinverse(regular(t, x)),
+    "cholesky": lambda t, x: t.cholesky(symmetric(t, x)),
+    "cholesky_solve": lambda t, x: t.cholesky_solve(x(3, 2), regular(t, x).tril()),
+    "cholesky_inverse": lambda t, x: t.cholesky_inverse(regular(t, x).tril()),
+    "qr": lambda t, x: t.qr(regular(t, x))[1],
+    "svd": lambda t, x: t.svd(regular(t, x))[1],
+    "geqrf": lambda t, x: with_leaf(lambda a: t.geqrf(a.detach())[0], regular(t, x)),
+    "orgqr": lambda t, x: t.orgqr(x(3, 2), x(2)),
+    "ormqr": lambda t, x: t.ormqr(x(3, 2), x(2), x(3, 2)),
+    "triangular_solve": lambda t, x: t.triangular_solve(x(3, 2), regular(t, x))[0],
     "trace": function("trace", (3, 3)),
     "quantile": lambda t, x: t.quantile(x(3, 4), 0.3),
     "nanquantile": lambda t, x: t.nanquantile(x(3, 4), 0.3),
@@ -287,4 +360,6 @@ CALLS = (
     | POOLS
     | SHAPES
     | CELLS
+    | SPECTRA
+    | {"view_as_complex": lambda t, x: t.view_as_real(t.view_as_complex(x(3, 2)))}
 )

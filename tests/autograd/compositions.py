@@ -256,9 +256,9 @@ def check_reference(op):
         along, step = vector(DIRECTION), 1e-2
         slopes = [
             (second(vector(POINT) + h * along) - second(vector(POINT) - h * along)) / (2 * h)
-            for h in (step, step / 2)
+            for h in (step, step / 2, step / 4)
         ]
-        measured = to_numpy((4 * slopes[1] - slopes[0]) / 3)
+        measured = to_numpy((64 * slopes[2] - 20 * slopes[1] + slopes[0]) / 45)
         scale = max(np.abs(measured).max(), np.abs(to_numpy(second(vector(POINT)))).max(), 1e-3)
         error = np.abs(to_numpy(third) - measured).max()
         assert error <= 1e-6 * scale, f"{op.name}{sample}: {to_numpy(third)}, {measured}"

@@ -15,8 +15,7 @@ from compile.pairs import same
 if IS_TORCH:
     pytest.skip("traces are tapegrad's own", allow_module_level=True)
 
-from tapegrad.compiler import _build
-from tapegrad.compiler.passes import memory, tiles
+from tapegrad.compiler.passes import tiles
 
 PROGRAMS = 100  # of one test; ten tests
 UNARY = ("sin", "tanh", "exp", "neg", "relu", "sigmoid", "square")
@@ -99,8 +98,7 @@ def made(steps, with_gradient):
 def test_random_programs(first, with_gradient, tile, monkeypatch):
     if tile:  # as if these were large tensors
         monkeypatch.setattr(tiles, "_LEAST", 2)
-        monkeypatch.setattr(memory, "TILE", tile)
-        monkeypatch.setattr(_build, "TILE", tile)
+        monkeypatch.setattr(tiles, "_TILE", tile)
     traces = 0
     for seed in range(first, first + PROGRAMS):
         steps = drawn(seed)

@@ -13,8 +13,19 @@ from compile.pairs import same
 if IS_TORCH:
     pytest.skip("traces are tapegrad's own", allow_module_level=True)
 
+from tapegrad.compiler.passes import tiles
+
 CALLS = 4  # two are captured, two are replayed
 _replayed = {"values": 0, "gradients": 0, "eager": 0}
+
+
+@pytest.fixture(params=["whole", "tiles"], autouse=True)
+def tile(request, monkeypatch):
+    """Run calls as they are, or on tiles of a few elements, each of them by itself if need be."""
+    if request.param == "tiles":
+        monkeypatch.setattr(tiles, "_LEAST", 2)
+        monkeypatch.setattr(tiles, "_TILE", 4)
+        monkeypatch.setattr(tiles, "_FEWEST", 1)
 
 
 def listed(answer):

@@ -10,7 +10,7 @@ if IS_TORCH:
 
 from tapegrad.compiler import _build
 from tapegrad.compiler._recording import Recording, record_call
-from tapegrad.compiler.passes import PASSES, check_layout, find_groups, lay_out
+from tapegrad.compiler.passes import PASSES, check_groups, check_layout, find_groups, lay_out
 
 LARGE = 3 * 16384 * 3 + 17  # not a number of whole tiles
 
@@ -22,6 +22,7 @@ def groups_of(function, *args):
     for each in PASSES:
         each(text)
     groups = find_groups(text)
+    check_groups(text, groups)
     check_layout(text, lay_out(text, groups), groups)
     return [[step.name for step in text.steps[g.begin : g.end]] for g in groups], groups
 
@@ -79,11 +80,11 @@ def test_numbers_and_tensors_of_one_element():
     check(lambda x: (x * scale + 2.0) / scale.exp(), torch.randn(LARGE))
 
 
-def test_broadcasting_ends_a_group():
+def test_broadcasting_of_a_row():
     bias = torch.randn(300)
     x = torch.randn(300, 300)
     names, _ = groups_of(lambda x: ((x.sin().cos()) + bias).exp().neg(), x)
-    assert names == [["sin", "cos"], ["exp", "neg"]]
+    assert names == [["sin", "cos", "add", "exp", "neg"]]
     check(lambda x: ((x.sin().cos()) + bias).exp().neg(), x)
 
 

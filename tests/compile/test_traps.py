@@ -738,3 +738,23 @@ def test_disabled_parts():
     for _ in range(4):
         assert compiled(torch.ones(1)).item() == 3
     assert "disable" in str(torch.compiler.explain(compiled))
+
+
+def test_an_object_that_leads_to_too_many_modules_runs_eagerly(monkeypatch):
+    from tapegrad.compiler import _walk
+
+    monkeypatch.setattr(_walk, "_MOST_NAMES", 2)
+
+    class Holder:
+        library = torch
+
+        def double(self, x):
+            return self.library.nn.functional.relu(x) + self.library.ones(2)
+
+    holder = Holder()
+    holder.held = torch
+    compiled = torch.compile(torch.no_grad()(holder.double))
+    for _ in range(4):
+        assert compiled(torch.ones(2)).tolist() == [2, 2]
+    explained = torch.compiler.explain(compiled)
+    assert not explained.traces and "too many modules" in str(explained)

@@ -187,6 +187,34 @@ def test_a_norm_adds_to_what_waits(dtype, width, centred):
         assert torch.equal(a, b)
 
 
+def test_a_norm_adds_to_what_waits_in_its_own_stream():
+    """Also once the process has used other streams; what waits in another one is left to an add."""
+
+    def sweep(other, watch):
+        torch.manual_seed(0)
+        norm = torch.nn.LayerNorm(24).cuda()
+        x = torch.randn(5, 24).cuda().requires_grad_()
+        first = x * 1.5
+        other.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(other):
+            branch = norm(first).sin()
+        torch.cuda.current_stream().wait_stream(other)
+        total = first + branch
+        if watch:
+            sine = total.grad_fn.next_functions[1][0]
+            sine.next_functions[0][0].register_hook(lambda *_: None)
+        y = total * 2
+        kernels = kernels_of(lambda: y.backward(torch.ones_like(y)))
+        return [x.grad, norm.weight.grad], kernels.get("add", 0)
+
+    for other, fewer in [(torch.cuda.Stream(), 0), (torch.cuda.current_stream(), 1)]:
+        found, adds = sweep(other, False)
+        wanted, more = sweep(other, True)
+        assert more == adds + fewer
+        for a, b in zip(found, wanted, strict=True):
+            assert torch.equal(a, b)
+
+
 def test_what_others_hold_is_not_written_to():
     """A gradient that the program keeps, or that goes to two entries, stays as it is."""
     norm = torch.nn.LayerNorm(8).cuda()

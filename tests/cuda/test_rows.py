@@ -183,6 +183,30 @@ def test_scans_of_dtypes(sizes, dim, dtype):
     assert_close(torch.cumprod(small.cuda(), dim), torch.cumprod(small, dim))
 
 
+TILES = [(torch.float32, 2, 16_384), (torch.float32, 3, 20_001), (torch.float64, 1, 12_289)]
+TILES += [(torch.float16, 2, 32_768), (torch.bfloat16, 1, 50_003), (torch.int64, 3, 8_200)]
+TILES += [(torch.float32, 1, 70 * 8192 + 3), (torch.int64, 1, 135 * 4096 + 7)]
+
+
+@pytest.mark.parametrize(("dtype", "rows", "length"), TILES, ids=str)
+def test_scans_of_tiles(dtype, rows, length):
+    """Of long rows: tiles that blocks hold, alone and in groups, forwards and in the derivative."""
+    x = drawn(rows, length)
+    x = x.to(dtype) if dtype.is_floating_point else (1e6 * x).to(dtype)
+    assert_close(torch.cumsum(x.cuda(), 1), torch.cumsum(x, 1))
+    near_one = (1 + 1e-5 * x) if dtype.is_floating_point else x | 1
+    assert_close(torch.cumprod(near_one.cuda(), 1), torch.cumprod(near_one, 1), units=256)
+    if dtype.is_floating_point:
+        gradients = []
+        for device in ("cpu", "cuda"):
+            leaf = drawn(rows, length).to(dtype).to(device).requires_grad_()
+            torch.cumsum(leaf, 1).backward(x.to(device))
+            gradients.append(leaf.grad)
+        assert_close(gradients[1], gradients[0])
+    again = x.cuda()
+    assert torch.equal(torch.cumsum(again, 1), torch.cumsum(again, 1))
+
+
 def test_scans_of_infinities():
     x = torch.tensor([1.0, NAN, 2.0, NAN, 3.0, INF, -INF, 3.0, 3.0])
     for each in (x, x[4:], x[5:6], x.view(9, 1).expand(9, 2).contiguous()):

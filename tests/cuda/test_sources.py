@@ -464,7 +464,11 @@ INSTANCES = {
                 ("columns", "", "kBoth"),
             )
         ),
-        *(f"scan_rows<{s}, ScanSum<{s}>, false, 4, kOnlyResults>" for s in ("float", "Half")),
+        *(
+            f"scan_tiles<{rule[rule.index('<') + 1 : -1]}, Scan{rule}, {shape}>"
+            for rule, width in (("Sum<float>", 4), ("Sum<int64>", 2), ("Prod<Half>", 8))
+            for shape in (f"{width}, false", "1, true")
+        ),
         "scan_rows<float, ScanSum<float>, true, 4, kBoth>",
         "scan_rows<float, ScanRecurrence<float>, false, 4, kBoth>",
         "scan_rows<double, ScanRecurrence<double>, true, 1, kBoth>",

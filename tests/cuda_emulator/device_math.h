@@ -59,6 +59,8 @@ TAPEGRAD_MATH_2(fdim)
 #undef TAPEGRAD_MATH_2
 
 extern "C" {
+long double expl(long double) noexcept;
+long double erfcl(long double) noexcept;
 double fma(double, double, double) noexcept;
 float fmaf(float, float, float) noexcept;
 double ldexp(double, int) noexcept;
@@ -181,6 +183,13 @@ inline double inverse_erfc(double y) {
   return invert_error_function(::erfc, y, -1, inverse_error_start(::log(y * (2 - y))));
 }
 
+// exp(x^2) erfc(x); long doubles have the bits that the square of a large argument takes.
+inline double scaled_erfc(double x) {
+  if (x < 100) return static_cast<double>(::expl(static_cast<long double>(x) * x) * ::erfcl(x));
+  const double w = 0.5 / x / x;
+  return (1 - w * (1 - w * (3 - w * (15 - w * 105)))) / (x * 1.77245385090551602730);
+}
+
 }  // namespace tapegrad_emulator
 
 #define TAPEGRAD_OWN_MATH(NAME, VALUE)                                                 \
@@ -192,6 +201,7 @@ TAPEGRAD_OWN_MATH(rcbrt, 1 / cbrt(x))
 TAPEGRAD_OWN_MATH(exp10, pow(10.0, x))
 TAPEGRAD_OWN_MATH(sinpi, tapegrad_emulator::sin_pi(x))
 TAPEGRAD_OWN_MATH(cospi, tapegrad_emulator::cos_pi(x))
+TAPEGRAD_OWN_MATH(erfcx, tapegrad_emulator::scaled_erfc(x))
 TAPEGRAD_OWN_MATH(normcdf, tapegrad_emulator::normal_cdf(x))
 TAPEGRAD_OWN_MATH(normcdfinv, -1.41421356237309504880 * tapegrad_emulator::inverse_erfc(2 * x))
 TAPEGRAD_OWN_MATH(erfinv, tapegrad_emulator::inverse_erf(x))

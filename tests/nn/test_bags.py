@@ -152,8 +152,6 @@ def test_bad_indices(both):
         torch.nn.functional.embedding_bag(
             torch.tensor([1, 2, 3]), torch.ones(6, 3), torch.tensor([0, 2, 1])
         )
-    with pytest.raises(NotImplementedError, match="sparse"):
-        torch.nn.EmbeddingBag(3, 2, sparse=True)
 
 
 MODULES = [

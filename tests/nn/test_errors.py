@@ -172,10 +172,6 @@ def test_non_leaf_parameters_are_refused(torch):
 def test_what_is_not_supported_says_so():
     import tapegrad as torch
 
-    with pytest.raises(NotImplementedError, match="sparse gradients"):
-        torch.nn.Embedding(3, 3, sparse=True)
-    with pytest.raises(NotImplementedError, match="sparse gradients"):
-        torch.nn.functional.embedding(torch.tensor([0]), torch.ones(2, 2), sparse=True)
     with pytest.raises(NotImplementedError, match="several processes"):
         torch.nn.SyncBatchNorm(3, process_group=object())
     with pytest.raises(TypeError, match="named dimensions"):

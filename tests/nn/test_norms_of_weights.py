@@ -169,11 +169,41 @@ def test_warnings_of_older_names(torch):
     assert result.tolist() == [[2.0]]
 
 
-def test_orthogonal_is_refused():
+@pytest.mark.parametrize("use_base", [True, False])
+@pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("size", [(3, 3), (3, 5), (5, 3)], ids=str)
+def test_orthogonal(both, size, kind, use_base):
+    apply = [library.nn.utils.parametrizations.orthogonal for library in both]
+    modules = [library.nn.Linear(*size, dtype=library.float64) for library in both]
+    copy_state(modules[1], modules[0], both[0])
+    for function, module in zip(apply, modules, strict=True):
+        function(module, orthogonal_map=kind, use_trivialization=use_base)
+    if use_base:
+        ours, theirs = (module.parametrizations.weight[0] for module in modules)
+        base = theirs.base.detach()
+        ours.base = both[0].tensor(base.tolist(), dtype=both[0].float64)
+    expect_near(modules[0].weight, modules[1].weight, "weight")
+    weight = modules[0].weight
+    short = weight if weight.shape[0] <= weight.shape[1] else weight.mT
+    assert both[0].allclose(short @ short.mT, both[0].eye(min(size), dtype=both[0].float64))
+    for module in modules:
+        (module.weight * module.weight.cumsum(0)).sum().backward()
+    expect_near(
+        modules[0].parametrizations.weight.original.grad,
+        modules[1].parametrizations.weight.original.grad,
+        "gradient",
+    )
+
+
+def test_orthogonal_weights_can_be_set():
     import tapegrad as torch
 
-    with pytest.raises(NotImplementedError, match="orthogonal_"):
-        torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(2, 2))
+    layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(3, 3))
+    wanted = torch.nn.init.orthogonal_(torch.empty(3, 3))
+    layer.weight = wanted
+    assert torch.allclose(layer.weight, wanted, atol=1e-6)
+    with pytest.raises(ValueError, match="matrix_exp"):
+        torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(3, 3), orthogonal_map="x")
 
 
 def test_skip_init(torch):

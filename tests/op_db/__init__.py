@@ -10,9 +10,12 @@ from dataclasses import replace
 from op_db import (
     activation,
     arithmetic,
+    composed,
     conv,
     create,
+    fft,
     index,
+    linalg,
     matmul,
     pointwise,
     pooling,
@@ -20,20 +23,24 @@ from op_db import (
     reduce,
     select,
     sort,
+    special,
     views,
 )
 
 FAMILIES = {
-    "pointwise": pointwise.ROWS + activation.ROWS + arithmetic.ROWS + select.ROWS,
+    "pointwise": pointwise.ROWS + activation.ROWS + arithmetic.ROWS + select.ROWS + special.ROWS,
     "reduce": reduce.ROWS,
     "views": views.ROWS,
     "matmul": matmul.ROWS,
+    "linalg": linalg.ROWS,
     "index": index.ROWS,
     "sort": sort.ROWS,
     "conv": conv.ROWS,
     "pooling": pooling.ROWS,
+    "fft": fft.ROWS,
     "create": create.ROWS,
     "random": random.ROWS,
+    "composed": composed.ROWS,
 }
 
 OPS = tuple(replace(op, family=family) for family, rows in FAMILIES.items() for op in rows)

@@ -358,4 +358,17 @@ BITS = tuple(
     )
 )
 
-ROWS = ARITHMETIC + FUNCTIONS + COMPARISONS + LOGIC + BITS
+DIVISORS = tuple(
+    row(
+        name,
+        reference,
+        binary((-9, 9), scalar=False),
+        dtypes=dt.INTS,
+        gradient_order=0,
+        special=False,
+        bad=REFUSES_FLOAT,
+    )
+    for name, reference in (("gcd", np.gcd), ("lcm", np.lcm))
+)
+
+ROWS = ARITHMETIC + FUNCTIONS + COMPARISONS + LOGIC + BITS + DIVISORS

@@ -159,6 +159,14 @@ POWERS = (
         bad=(Bad(BOOLS, raises=RuntimeError, text="bool"),),
     ),
     row("sign", sign, result="same", avoid=(0.0,)),
+    row("sgn", sign, result="same", avoid=(0.0,)),
+    row(
+        "angle",
+        lambda x: np.where(np.isnan(x), x, np.where(np.less(x, 0), np.pi, 0.0)),
+        result="float",
+        inplace=None,
+        avoid=(0.0,),
+    ),
     row("reciprocal", reciprocal, 0.3, 4.0),
     row(
         "square", square, result=lambda s: "int64" if s.args[0].dtype == "bool" else s.args[0].dtype

@@ -257,7 +257,12 @@ ROWS = tuple(
             result=value_and_index,
             missing=FIXED_RANK,
             bad=(
-                Bad(PLANE, (2,) * (rank + 1), raises=RuntimeError, text="output_size|Expected"),
+                Bad(
+                    PLANE,
+                    (2,) * (rank + 1),
+                    raises=(RuntimeError, ValueError),
+                    text="output_size|Expected|Input dimension",
+                ),
                 Bad(None, 2, raises=TypeError, text="None|Tensor|incompatible|input"),
             ),
         ),
@@ -269,7 +274,12 @@ ROWS = tuple(
             tolerance=SUMS,
             missing=FIXED_RANK,
             bad=(
-                Bad(PLANE, (2,) * (rank + 1), raises=RuntimeError, text="output_size|Expected"),
+                Bad(
+                    PLANE,
+                    (2,) * (rank + 1),
+                    raises=(RuntimeError, ValueError),
+                    text="output_size|Expected|Input dimension",
+                ),
                 Bad(None, 2, raises=TypeError, text="None|Tensor|incompatible|input"),
             ),
         ),

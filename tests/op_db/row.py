@@ -127,6 +127,7 @@ class Op:
         result: rule for the result's dtype, see ``op_db.row.result_dtype``.
         tolerance: see ``Tolerance``.
         gradient_order: 0 no gradient, 1 first order only, 2 any order.
+        pytorch_gradient: False where PyTorch has no derivative and this library has.
         method, inplace: names of the Tensor methods, or None; ``inplace="kwarg"`` means the
             ``inplace=True`` argument of ``nn.functional``.
         out: whether ``out=`` is accepted; a function of the sample where only some calls take it.
@@ -151,6 +152,7 @@ class Op:
     result: str | Callable[..., Any] = "promoted"
     tolerance: Tolerance = Tolerance()
     gradient_order: int = 2
+    pytorch_gradient: bool = True
     method: str | None = None
     inplace: str | None = None
     out: bool | Callable[..., bool] = False

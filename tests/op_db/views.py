@@ -710,6 +710,31 @@ def copy(x, source):
 
 
 SAME_SHAPES = (case((2, 3)), case(()), case((0, 2)), case((67,)))
+# Of real tensors these are the tensor itself; complex ones are in complex/cases.py.
+NOT_TEXT = (Bad("a", raises=TypeError, text="str|Tensor|incompatible"),)
+REAL_PARTS = (
+    row("real", lambda x: x, *SAME_SHAPES, method=None, view=None, bad=NOT_TEXT),
+    row(
+        "conj",
+        lambda x: x,
+        *SAME_SHAPES,
+        wrapper=lambda library: lambda x: library.conj(x),
+        view=None,
+        bad=NOT_TEXT,
+    ),
+    row(
+        "conj_physical",
+        lambda x: x,
+        *SAME_SHAPES,
+        wrapper=lambda library: lambda x: library.conj_physical(x),
+        inplace="conj_physical_",
+        view=None,
+        bad=NOT_TEXT,
+    ),
+    row("resolve_conj", lambda x: x, *SAME_SHAPES, view=None, bad=NOT_TEXT),
+    row("resolve_neg", lambda x: x, *SAME_SHAPES, view=None, bad=NOT_TEXT),
+)
+
 COPYING = (
     row("contiguous", lambda x: x, *SAME_SHAPES, path="Tensor.contiguous", method=None, view=None),
     row("clone", lambda x: x, *SAME_SHAPES, bad=(Bad("a", raises=TypeError, text="str|Tensor"),)),
@@ -805,4 +830,14 @@ CASTING = (
     ),
 )
 
-ROWS = RESHAPING + IN_PLACE + EXPANDING + SELECTING + JOINING + REPEATING + COPYING + CASTING
+ROWS = (
+    RESHAPING
+    + IN_PLACE
+    + EXPANDING
+    + SELECTING
+    + JOINING
+    + REPEATING
+    + REAL_PARTS
+    + COPYING
+    + CASTING
+)

@@ -251,11 +251,6 @@ def test_differentiable_is_refused_in_a_loaded_state(tapegrad):
     assert x.requires_grad
 
 
-def test_sparse_adam_is_refused(tapegrad):
-    with pytest.raises(NotImplementedError, match=r"SparseAdam: .* use torch.optim.Adam"):
-        tapegrad.optim.SparseAdam([leaf(tapegrad, 1.0)])
-
-
 # ---- stepping
 
 

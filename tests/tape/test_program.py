@@ -8,7 +8,8 @@ import sys
 import pytest
 from cases import each_op
 from library import IS_TORCH, torch
-from op_db.row import lift, results, walk
+from op_db.fft import TRANSFORMS
+from op_db.row import Value, lift, lift_value, results, walk
 from op_db.sampler import draw
 
 if IS_TORCH:
@@ -605,9 +606,14 @@ def test_a_training_step_of_a_gpt_in_another_process(tmp_path):
 
 
 def trained(tree):
+    """Return the arguments of a sample, those that have a gradient as leaves of the tape."""
+
     def visit(leaf):
-        floating = isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-        return leaf.requires_grad_() if floating else leaf
+        if not isinstance(leaf, Value):
+            return lift(leaf)
+        tensor = lift_value(leaf)
+        trains = leaf.differentiable and tensor.is_floating_point()
+        return tensor.requires_grad_() if trains else tensor
 
     return walk(tree, visit)
 
@@ -618,11 +624,15 @@ def leaves(tree):
     return found
 
 
+# Rows that have complex numbers on the way, of which programs are not saved.
+COMPLEX = {"linalg.eig", "linalg.eigvals", *TRANSFORMS}
+
+
 @each_op("test_every_op_is_saved_and_runs")
 def test_every_op_is_saved_and_runs(op, tmp_path):
     """Forward and backward of every op, saved, loaded and run: the same bytes."""
     sample = draw(op, op.dtypes[0])[0]
-    arguments = trained(lift((sample.args, sample.kwargs)))
+    arguments = trained((sample.args, sample.kwargs))
     before = [each.detach().clone() for each in leaves(arguments)]
     args, kwargs = arguments
     with tape.record(replay=True) as t:
@@ -636,6 +646,10 @@ def test_every_op_is_saved_and_runs(op, tmp_path):
     outputs = {f"grad{number}": each.grad for number, each in enumerate(tensors)}
     if losses:
         outputs |= {f"loss{number}": each for number, each in enumerate(losses)}
+    if op.name in COMPLEX:
+        with pytest.raises(NotImplementedError, match="complex64 tensors cannot be traced"):
+            reloaded(t.program(outputs=outputs or None), tmp_path)
+        return
     program = reloaded(t.program(outputs=outputs or None), tmp_path)
     given = dict(t.program().tensors)
     for leaf, content in zip(leaves(arguments), before, strict=True):

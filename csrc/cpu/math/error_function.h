@@ -45,9 +45,9 @@ TAPEGRAD_INLINE Pair<double> erfc_factor(double t) {
   return sum;
 }
 
-// erfc for a >= 0
+// exp(a^2) erfc(a) for a >= 0, as far as erfc is not zero, as a pair
 template <class T>
-TAPEGRAD_INLINE T erfc_positive(T a) {
+TAPEGRAD_INLINE Pair<T> scaled_erfc(T a) {
   const Pair<T> denominator = fast_two_sum(T(1), T(2) * a);
   // One division serves both denominators.
   const T centred = a + kErfcCentre<T>;
@@ -59,7 +59,13 @@ TAPEGRAD_INLINE T erfc_positive(T a) {
   const T steepness = kErfcSteepness<T> * (t + T(0.5)) * (t + T(0.5));
   Pair<T> numerator = erfc_factor(t);
   numerator.low = mul_add(steepness, t_low, numerator.low);
-  const Pair<T> factor = divide(numerator, denominator, centred * inverse_both);
+  return divide(numerator, denominator, centred * inverse_both);
+}
+
+// erfc for a >= 0
+template <class T>
+TAPEGRAD_INLINE T erfc_positive(T a) {
+  const Pair<T> factor = scaled_erfc(a);
   const Pair<T> square = two_product(a, a);
   const ExpReduction<T> parts = reduce_exp(Pair<T>{-square.high, -square.low});
   const T rise = growth(parts), low = mul_add(factor.low, rise, factor.low);

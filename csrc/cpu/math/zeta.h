@@ -26,18 +26,20 @@ inline double zeta_positive(double s, double q) {
   };
   double sum = 0.0;
   for (int k = 0; k < kTerms; ++k) sum += pow(q + k, -s);
-  const double a = q + kTerms;
+  const double a = q + kTerms, power = pow(a, 1.0 - s);
+  if (power == 0.0) return sum;  // its factor may be infinite
   double correction = 0.5, factor = s / a, order = s;
   for (const double coefficient : kBernoulli) {
     correction += coefficient * factor;
     factor *= (order + 1.0) / a * ((order + 2.0) / a);
     order += 2.0;
   }
-  return sum + pow(a, 1.0 - s) * (1.0 / (s - 1.0) + correction / a);
+  return sum + power * (1.0 / (s - 1.0) + correction / a);
 }
 
 // zeta(s, q) for any q; a negative q needs an integer s, as (q + k)^-s is real only then.
 inline double zeta(double s, double q) {
+  if (q != q) return q;
   if (!(s > 1.0)) return s == 1.0 ? Format<double>::kInfinity : Format<double>::kNan;
   if (q > 0.0) return q < Format<double>::kInfinity ? zeta_positive(s, q) : 0.0;
   if (floor(q) == q) return Format<double>::kInfinity;

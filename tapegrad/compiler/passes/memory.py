@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tapegrad import _C
 from tapegrad.compiler.passes.text import Step, Text
-from tapegrad.compiler.passes.tiles import TILE, Group
+from tapegrad.compiler.passes.tiles import Group
 
 __all__ = ["Layout", "check_layout", "lay_out", "lay_out_tile"]
 
@@ -32,8 +32,7 @@ def lay_out(text: Text, groups: Sequence[Group] = ()) -> Layout:
     """
     first, last = _lifetimes(text, groups)
     constants = _constants(text)
-    grouped = {number for group in groups for number in range(group.begin, group.end)}
-    blocks = _blocks(text, first, last, constants, grouped)
+    blocks = _blocks(text, first, last, constants, groups)
     placed = _in_order(blocks)
     if len(blocks) <= _MOST_BLOCKS:
         placed = min(placed, _largest_first(blocks), key=lambda each: each[1])
@@ -48,12 +47,9 @@ def lay_out(text: Text, groups: Sequence[Group] = ()) -> Layout:
 def lay_out_tile(text: Text, group: Group) -> Layout:
     """Give a place to each inner value of a group, for one tile."""
     steps = text.steps[group.begin : group.end]
-    dtypes = {out[0]: out[4] for step in steps for out in step.outputs}
-    nbytes = [0] * len(text.nbytes)
-    for value in group.inner:
-        nbytes[value] = TILE * dtypes[value].itemsize
-    others = {value for step in steps for value in (*step.reads(), *step.writes())} - group.inner
-    return lay_out(Text(steps, nbytes, others, set()))
+    nbytes = [group.inner.get(value, 0) for value in range(len(text.nbytes))]
+    others = {value for step in steps for value in (*step.reads(), *step.writes())}
+    return lay_out(Text(steps, nbytes, others - group.inner.keys(), set()))
 
 
 class _Block:
@@ -74,23 +70,27 @@ def _blocks(
     first: dict[int, int],
     last: dict[int, int],
     constants: set[int],
-    grouped: set[int],
+    groups: Sequence[Group],
 ) -> list[_Block]:
-    """Return the blocks in the order in which they are needed."""
+    """Return the blocks in the order in which they are needed.
+
+    Within a group a result may take the place of an input that no later step reads, as elsewhere:
+    the rows of a tile that are written are those that have been read.
+    """
     blocks: dict[int, _Block] = {}
+    last_use = _lifetimes(text)[1]
+    alike = {n: group.alike for group in groups for n in range(group.begin, group.end)}
     for number, step in enumerate(text.steps):
         for value in dict.fromkeys((*step.writes(), *step.reads())):
             if value in blocks or value not in first or value in constants:
                 continue
-            source = None
-            if number not in grouped:
-                source = _place_of_input(text, step, number, value, last, blocks)
-            if source is None:
+            source = _place_of_input(text, step, number, value, last_use, blocks)
+            if source is None or source not in alike.get(number, blocks):
                 blocks[value] = _Block(value, text.nbytes[value], first[value], last[value])
             else:
                 block = blocks[value] = blocks[source]
                 block.values.append(value)
-                block.last = last[value]
+                block.last = max(block.last, last[value])
     return list(dict.fromkeys(blocks.values()))
 
 
@@ -223,9 +223,18 @@ def check_layout(text: Text, layout: Layout, groups: Sequence[Group] = ()) -> No
             )
             if begin > end or low >= high:
                 continue
-            step = text.steps[begin]
-            is_reuse = begin == end and layout.offsets[one] == layout.offsets[other]
-            if not (is_reuse and _C._op_overwrites(step.name)):
-                raise AssertionError(
-                    f"values {one} and {other} share memory at step {begin}, {step.name}"
-                )
+            same = layout.offsets[one] == layout.offsets[other]
+            if not (same and _may_replace(text, one, other, groups)):
+                raise AssertionError(f"values {one} and {other} share memory at step {begin}")
+
+
+def _may_replace(text: Text, one: int, other: int, groups: Sequence[Group]) -> bool:
+    """Whether one of two values may be written over the other."""
+    first, last = _lifetimes(text)
+    at, until = max(first[one], first[other]), min(last[one], last[other])
+    group = next((each for each in groups if each.begin <= at < each.end), None)
+    if group is not None and not {one, other} <= group.alike:
+        return False
+    if at == until:
+        return bool(_C._op_overwrites(text.steps[at].name))
+    return at > until and group is not None and text.nbytes[one] == text.nbytes[other]

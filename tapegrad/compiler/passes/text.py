@@ -19,6 +19,11 @@ class Step:
         self.name, self.inputs, self.attributes, self.outputs, self.data, self.line = step
         self.lift = lift  # which optimizer's options its numbers are, and of which group
 
+    def copied(self) -> "Step":
+        """Return another step that does the same."""
+        parts = self.name, self.inputs, self.attributes, self.outputs, self.data, self.line
+        return Step(parts, self.lift)
+
     def reads(self) -> list[int]:
         """Return the values that it reads."""
         return [each[0] for each in self.inputs if isinstance(each, tuple)]
@@ -58,6 +63,14 @@ class Text:
         self.outside = outside
         self.kept = kept
         self.renamed: dict[int, int] = {}  # values that are gone, and those that took their place
+        self.copies: dict[int, int] = {}  # values that were added, and those whose place they take
+
+    def add_value(self, like: int, nbytes: int | None = None) -> int:
+        """Return a new value that is like another one, or of another size."""
+        self.nbytes.append(self.nbytes[like] if nbytes is None else nbytes)
+        number = len(self.nbytes) - 1
+        self.copies[number] = self.copies.get(like, like)
+        return number
 
     def final(self, value: int) -> int:
         """Return the value that stands for one of the beginning."""

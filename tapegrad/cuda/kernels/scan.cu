@@ -3,19 +3,20 @@
 //
 // Rows are taken in tiles by a warp or by a block: a lane folds the few neighbouring elements that it reads at a
 // time, lanes and warps scan those, and each element is then combined with what lies before it. Columns are walked by
-// a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts: one
-// launch finds what the parts come to, a second begins each part with those before. So results do not depend on
-// timing.
+// a thread each, neighbouring ones together. Where there are too few lines to fill a device they are cut into parts.
+// A part of a sum or product over a row is a tile that a block holds in shared memory while it waits for what the tiles
+// before it come to (scan_tiles). Of others one launch finds what the parts come to, and a second begins each part with
+// those before. Either way they are put together in a fixed order, so that results do not depend on timing.
 
 struct ScanArguments {
   const void* in;
   const void* second;  // the terms of a recurrence
   void* out;
   int64* places;       // of an extreme
-  void* states;        // of parts: [lines][parts]
+  void* states;        // of parts: [lines][parts]; of tiles as scan_tiles says
   int64 outer, length, inner;
   int64 parts, part_length;
-  int reverse, unused;
+  int reverse, group;  // how many tiles are added up for those that come later
 };
 
 // ---- what is scanned: `of` an element, `combine` with a later one
@@ -305,6 +306,205 @@ __device__ void scan_rows(const ScanArguments& a) {
       scan_range<S, Rule, false, kWidth>(a, row, begin, end, carry);
     }
   }
+}
+
+// ---- rows whose tiles are held in shared memory
+
+// What a block has for others. Both halves are written and read at once, so that no fence is needed.
+struct Posted {
+  uint64 value, is_there;
+};
+
+template <class State>
+__device__ inline void post(Posted* place, State state) {
+  static_assert(sizeof(State) == 8, "a state of one word");
+  uint64 word;
+  memcpy(&word, &state, 8);
+#ifdef TAPEGRAD_EMULATED
+  *place = {word, 1};
+#else
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(place), "l"(word), "l"(1ull)
+               : "memory");
+#endif
+}
+template <class State>
+__device__ inline State wait_for(const Posted* place) {
+  Posted posted;
+  do {
+#ifdef TAPEGRAD_EMULATED
+    posted = *place;
+#else
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(posted.value), "=l"(posted.is_there)
+                 : "l"(place)
+                 : "memory");
+#endif
+  } while (posted.is_there == 0);
+  State state;
+  memcpy(&state, &posted.value, 8);
+  return state;
+}
+
+// In a block's memory, without a detour by registers where the device can.
+template <int kBytes>
+__device__ inline void copy_to_shared(void* to, const void* from) {
+#ifndef TAPEGRAD_EMULATED
+  const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    return;
+  } else if constexpr (kBytes >= 4) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(kBytes)
+                 : "memory");
+    return;
+  }
+#endif
+  memcpy(to, from, kBytes);
+}
+__device__ inline void wait_for_copies_to_shared() {
+#ifndef TAPEGRAD_EMULATED
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncwarp();
+}
+
+inline constexpr int kTileThreads = 256;
+inline constexpr int kTileUnits = 8;  // of 16 bytes, that a thread scans
+
+// Behind the units of each thread stays one free, so that those of neighbours lie in different banks.
+__device__ inline unsigned place_of_unit(unsigned unit) { return unit + unit / kTileUnits; }
+
+// Of what will not be read again soon.
+template <class Piece>
+__device__ inline void store_for_later(Piece* to, const Piece& piece) {
+  if constexpr (sizeof(Piece) == 16) {
+    float4 bits;
+    memcpy(&bits, &piece, 16);
+    __stcs(reinterpret_cast<float4*>(to), bits);
+  } else {
+    *to = piece;
+  }
+}
+
+// What the tiles before come to: those of its group and of the group before it one by one, which other blocks have just
+// posted, and the groups before that, each posted by its last tile.
+template <class Rule>
+__device__ inline typename Rule::State before_tile(Posted* tiles, int64 tile_count, int64 tile, int group_size,
+                                                   typename Rule::State own) {
+  using State = typename Rule::State;
+  Posted* const groups = tiles + tile_count;
+  const int64 group = tile / group_size, begin = group * group_size;
+  State state = Rule::identity();
+  for (int64 i = begin + threadIdx.x; i < tile; i += blockDim.x)
+    state = Rule::combine(state, wait_for<State>(tiles + i));
+  if (tile == begin + group_size - 1) {
+    const State before_in_group = reduce_block<Rule>(state, Rule::identity());
+    if (threadIdx.x == 0) post(groups + group, Rule::combine(before_in_group, own));
+  }
+  if (group > 0)
+    for (int64 i = begin - group_size + threadIdx.x; i < begin; i += blockDim.x)
+      state = Rule::combine(state, wait_for<State>(tiles + i));
+  for (int64 i = threadIdx.x; i < group - 1; i += blockDim.x)
+    state = Rule::combine(state, wait_for<State>(groups + i));
+  return reduce_block<Rule>(state, Rule::identity());
+}
+
+// Calls body(place, is_there) for each piece of kCount elements that the lane moves; there are those from low to high.
+template <int kCount, int kWidth, class Body>
+__device__ inline void for_pieces(int low, int high, Body body) {
+  const int first = lane_number() * kWidth;
+  if (low == 0 && high == kCount) {
+#pragma unroll 8
+    for (int j = 0; j < kCount; j += kWarp * kWidth) body(first + j, true);
+  } else {
+    for (int at = first; at < kCount; at += kWarp * kWidth) body(at, at >= low && at < high);
+  }
+}
+
+// For rules whose elements may be put together in any order. `states` begins with how many blocks have begun; then come
+// for each row what its tiles and its groups of tiles have posted. Tiles are given to blocks in the order in which
+// those begin, so that nobody waits for a block that has not begun. Run backwards, a tile lies in memory as it is read,
+// and threads take it from its end.
+template <class S, class Rule, int kWidth, bool kReverse>
+__device__ void scan_tiles(const ScanArguments& a) {
+  using State = typename Rule::State;
+  constexpr int kUnit = 16 / sizeof(S), kOfWarp = kWarp * kTileUnits * kUnit;
+  constexpr int kWarps = kTileThreads / kWarp, kTile = kWarps * kOfWarp;
+  using Unit = Vector<S, kUnit>;
+  using Piece = Vector<S, kWidth>;
+  __shared__ int64 number;
+  __shared__ State of_warps[kWarps];
+  __shared__ Unit held[kTileThreads * (kTileUnits + 1)];
+  Posted* const posted = static_cast<Posted*>(a.states);
+  if (threadIdx.x == 0) number = atomicAdd(&posted->value, uint64(1));
+  __syncthreads();
+  const int64 row = number / a.parts, tile = number - row * a.parts;
+  const int64 groups = (a.parts + a.group - 1) / a.group;
+  const int thread = kReverse ? kTileThreads - 1 - threadIdx.x : threadIdx.x;
+  const unsigned first_unit = thread / kWarp * kWarp * kTileUnits;  // of what the warp holds
+  const int64 begin = (kReverse ? a.length - (tile + 1) * kTile : tile * kTile) + first_unit * kUnit;
+  const S* const in = static_cast<const S*>(a.in) + row * a.length + begin;
+  S* const out = static_cast<S*>(a.out) + row * a.length + begin;
+  // What there is of it.
+  const int low = begin < 0 ? static_cast<int>(-begin) : 0;
+  const int high = a.length - begin < kOfWarp ? static_cast<int>(a.length - begin) : kOfWarp;
+  const auto to_element = [](State state) {
+    return convert<S>(ScanPiece<S, Rule, 1>::to_convert(Rule::result(state)));
+  };
+  const auto piece_at = [&](unsigned at) {
+    return reinterpret_cast<Piece*>(held[place_of_unit(first_unit + at / kUnit)].elements + at % kUnit);
+  };
+  for_pieces<kOfWarp, kWidth>(low, high, [&](int at, bool is_there) {
+    if (is_there) {
+      copy_to_shared<sizeof(Piece)>(piece_at(at), in + at);
+    } else {
+      for (S& element : piece_at(at)->elements) element = to_element(Rule::identity());
+    }
+  });
+  wait_for_copies_to_shared();
+
+  Unit* const own = held + thread * (kTileUnits + 1);
+  const auto unit_at = [&](int j) -> Unit& { return own[kReverse ? kTileUnits - 1 - j : j]; };
+  const auto place_in_unit = [](int k) { return kReverse ? kUnit - 1 - k : k; };
+  State with_own = Rule::identity();
+#pragma unroll
+  for (int j = 0; j < kTileUnits; ++j) {
+    const Unit unit = unit_at(j);
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      const S element = unit.elements[place_in_unit(k)];
+      with_own = Rule::combine(with_own, Rule::of(Rule::load(element, element), 0));
+    }
+  }
+  with_own = scan_warp<Rule>(with_own);
+  if (lane_number() == kWarp - 1) of_warps[warp_number()] = with_own;
+  State start = value_before(with_own, 1);
+  if (lane_number() == 0) start = Rule::identity();
+  __syncthreads();
+  State total = Rule::identity();
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    if (w == warp_number()) start = Rule::combine(total, start);
+    total = Rule::combine(total, of_warps[w]);
+  }
+  Posted* const tiles = posted + 1 + row * (a.parts + groups);
+  if (threadIdx.x == 0) post(tiles + tile, total);
+  State state = Rule::combine(before_tile<Rule>(tiles, a.parts, tile, a.group, total), start);
+#pragma unroll
+  for (int j = 0; j < kTileUnits; ++j) {
+    Unit unit = unit_at(j);
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      S& element = unit.elements[place_in_unit(k)];
+      state = Rule::combine(state, Rule::of(Rule::load(element, element), 0));
+      element = to_element(state);
+    }
+    unit_at(j) = unit;
+  }
+  __syncwarp();
+  for_pieces<kOfWarp, kWidth>(low, high, [&](int at, bool is_there) {
+    if (is_there) store_for_later(reinterpret_cast<Piece*>(out + at), *piece_at(at));
+  });
 }
 
 // ---- columns

@@ -2,7 +2,7 @@
 
 from tapegrad._C import Tensor
 
-__all__ = ["chosen_reduction", "reduced", "weighted"]
+__all__ = ["check_reduction", "chosen_reduction", "reduced", "weighted"]
 
 
 def chosen_reduction(
@@ -28,9 +28,14 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
         return loss.mean()
     if reduction == "sum":
         return loss.sum()
-    if reduction == "none":
-        return loss
-    raise ValueError(f"{reduction} is not a valid value for reduction")
+    check_reduction(reduction)
+    return loss
+
+
+def check_reduction(reduction: str) -> None:
+    """Refuse what is no reduction."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
 def weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:

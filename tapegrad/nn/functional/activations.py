@@ -97,7 +97,13 @@ def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """Return the exponentials of the elements, scaled to sum to one along `dim`."""
-    return _C.softmax(input, _implicit_dim("softmax", input, dim), dtype=dtype)
+    dim = _implicit_dim("softmax", input, dim)
+    try:
+        return _C.softmax(input, dim, dtype=dtype)
+    except TypeError:
+        if getattr(input, "is_nested", False):
+            return input.softmax(dim, dtype)
+        raise
 
 
 def log_softmax(

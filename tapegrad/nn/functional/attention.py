@@ -60,6 +60,11 @@ def scaled_dot_product_attention(
         fused = _C._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if fused is not None:
             return fused
+    if getattr(query, "is_nested", False):
+        nested: Any = query
+        return nested.scaled_dot_product_attention(
+            key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
     _check_inputs(query, key, value, attn_mask, dropout_p, is_causal)
     if scale is None:
         scale = 1 / math.sqrt(max(query.shape[-1], 1))

@@ -34,7 +34,7 @@ def embedding_bag(
         norm_type: the p of the norm for max_norm.
         scale_grad_by_freq: whether gradients are divided by how often their row is used.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: refused: there are no sparse gradients.
+        sparse: whether the gradient of the table is sparse: of the rows that were named alone.
         per_sample_weights: factors for the rows, of the input's shape; with mode ``"sum"``.
         include_last_offset: whether the last offset is the end of the last bag.
         padding_idx: indices of this row are left out.
@@ -53,7 +53,7 @@ def embedding_bag(
     _check_bags(input, weight, offsets, mode, per_sample_weights)
     if padding_idx is not None:
         padding_idx = _wrapped_padding(padding_idx, weight.shape[0])
-    options = (max_norm, norm_type, scale_grad_by_freq)
+    options = (max_norm, norm_type, scale_grad_by_freq, sparse)
     if input.dim() == 2 and padding_idx is None:
         rows = embedding(input, weight, None, *options)
         return _reduced_rows(rows, per_sample_weights, mode)
@@ -88,10 +88,6 @@ def _check_bag_options(weight: Tensor, mode: str, sparse: bool, scale_grad_by_fr
         )
     if mode == "max" and sparse:
         raise ValueError("embedding_bag: max mode does not support sparse weights")
-    if sparse:
-        raise NotImplementedError(
-            "embedding_bag: sparse gradients are not supported; leave sparse at False"
-        )
     if weight.dim() != 2:
         raise RuntimeError(f"embedding_bag: 'weight' must be 2-D, got {weight.dim()}-D")
 

@@ -288,7 +288,7 @@ def _block_counts(size: Any, kernel: Any, dilations: Any, paddings: Any, strides
 
 
 def _expect_dtype(name: str, input: Tensor) -> None:
-    if not input.is_floating_point() and input.dtype != _C.bool:
+    if not (input.is_floating_point() or input.is_complex() or input.dtype == _C.bool):
         raise NotImplementedError(
             f'{name}: "{name}" not implemented for {input.dtype}; call .float() first'
         )

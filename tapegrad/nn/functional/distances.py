@@ -49,6 +49,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[2.0, 0.0]]))
         tensor([0.7071])
     """
+    if x1.is_complex() or x2.is_complex():
+        raise RuntimeError(
+            f"cosine_similarity: expected a floating dtype, got {x1.dtype} and {x2.dtype}"
+        )
     x1, x2 = broadcast_tensors(x1, x2)
     norm1 = x1.norm(2, dim, True).clamp_min(eps)
     norm2 = x2.norm(2, dim, True).clamp_min(eps)

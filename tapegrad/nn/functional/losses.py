@@ -1,6 +1,7 @@
 """Losses: of numbers, of classes, of probabilities."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tapegrad import _C
@@ -79,6 +80,7 @@ def mse_loss(
     """
     if target.shape != input.shape:
         _warn_of_sizes("mse_loss", input, target)
+    _expect_real("mse_loss", input, target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     return weighted("mse_loss", (input - target).square(), weight, reduction)
 
@@ -113,6 +115,7 @@ def smooth_l1_loss(
         return l1_loss(input, target, size_average, reduce, reduction)
     if target.shape != input.shape:
         _warn_of_sizes("smooth_l1_loss", input, target)
+    _expect_real("smooth_l1_loss", input, target)
     gap = (input - target).abs()
     loss = _C.where(gap < beta, gap.square() * (0.5 / beta), gap - 0.5 * beta)
     return reduced(loss, chosen_reduction(size_average, reduce, reduction))
@@ -144,10 +147,19 @@ def huber_loss(
         )
     if target.shape != input.shape:
         _warn_of_sizes("huber_loss", input, target)
+    _expect_real("huber_loss", input, target)
     gap = (input - target).abs()
     loss = _C.where(gap <= delta, gap.square() * 0.5, (gap - 0.5 * delta) * delta)
     # PyTorch divides by the number of elements here, not by the weights.
     return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _expect_real(name: str, input: Tensor, target: Tensor) -> None:
+    if input.is_complex() or target.is_complex():
+        raise NotImplementedError(
+            f"{name}: not implemented for '{input.dtype}' and '{target.dtype}'; give it "
+            "(input - target).abs() and zeros"
+        )
 
 
 def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -579,6 +591,13 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
+def _is_shared_along_one(sizes: Sequence[int], of: Sequence[int]) -> bool:
+    """Whether sizes are those of another shape but for one, which is 1."""
+    if len(sizes) != len(of):
+        return False
+    return [size for size, other in zip(sizes, of, strict=True) if size != other] == [1]
+
+
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -610,7 +629,7 @@ def gaussian_nll_loss(
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+        elif not _is_shared_along_one(var.shape, input.shape):
             raise ValueError(
                 f"gaussian_nll_loss: var is of incorrect size: {var.shape} for {input.shape}"
             )

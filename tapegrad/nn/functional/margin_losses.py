@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._casts import casts
-from tapegrad.nn.functional._reduction import chosen_reduction, reduced
+from tapegrad.nn.functional._reduction import check_reduction, chosen_reduction, reduced
 from tapegrad.nn.functional.distances import pairwise_distance
 
 __all__ = [
@@ -197,6 +197,11 @@ def multi_margin_loss(
         The loss.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(
+            f"multi_margin_loss: weight must be one-dimensional, got shape {tuple(weight.shape)}"
+        )
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
     if input.dim() > 2:
@@ -250,6 +255,7 @@ def multilabel_margin_loss(
         tensor(0.8500)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
     if input.dim() > 2 or (input.dim() and input.shape[-1] == 0):
         raise RuntimeError(
             "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
@@ -323,6 +329,8 @@ def triplet_margin_loss(
             f"the same number of dimensions, but got: anchor {anchor.dim()}D, positive "
             f"{positive.dim()}D, and negative {negative.dim()}D inputs"
         )
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     return _of_triplets(
         lambda a, b: pairwise_distance(a, b, p, eps),
         (anchor, positive, negative),

@@ -52,7 +52,13 @@ def layer_norm(
     """
     dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
     x, weight, bias = _of_one_dtype(input, weight, bias)
-    result = _C._layer_norm(x, dims, weight, bias, eps, True)
+    try:
+        result = _C._layer_norm(x, dims, weight, bias, eps, True)
+    except TypeError:
+        if getattr(input, "is_nested", False):
+            nested: Any = input
+            return nested.layer_norm(normalized_shape, weight, bias, eps)
+        raise
     return result if x is input else result.to(input.dtype)
 
 
@@ -82,6 +88,8 @@ def rms_norm(
     dims = _normalized_dims("rms_norm", input, normalized_shape, weight, None)
     x, weight = _of_one_dtype(input, weight)
     if eps is None:
+        if not x.dtype.is_floating_point:
+            raise NotImplementedError(f"rms_norm: expected a floating dtype, got {x.dtype}")
         eps = finfo(_C.float32 if x.dtype in _HALVES else x.dtype).eps
     result = _C._layer_norm(_C._in_usual_order(x), dims, weight, None, eps, False)
     return _C._in_format_of(result, input).to(input.dtype)

@@ -89,7 +89,7 @@ def max_pool1d_with_indices(
     padding: _Size = 0,
     dilation: _Size = 1,
     ceil_mode: bool = False,
-    return_indices: bool = True,
+    return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return what `max_pool1d` returns with ``return_indices=True``."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -141,7 +141,7 @@ def max_pool2d_with_indices(
     padding: _Size = 0,
     dilation: _Size = 1,
     ceil_mode: bool = False,
-    return_indices: bool = True,
+    return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return what `max_pool2d` returns with ``return_indices=True``."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -194,7 +194,7 @@ def max_pool3d_with_indices(
     padding: _Size = 0,
     dilation: _Size = 1,
     ceil_mode: bool = False,
-    return_indices: bool = True,
+    return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return what `max_pool3d` returns with ``return_indices=True``."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -300,11 +300,26 @@ def avg_pool3d(
     )
 
 
-def _open_sizes(output_size: _OpenSize) -> _Size:
+def _open_sizes(name: str, output_size: _OpenSize, input: Tensor) -> _Size:
     """Return sizes with -1 for None, which keeps a size."""
+    given = len(output_size) if isinstance(output_size, list | tuple) else 0
+    if given and isinstance(input, Tensor) and input.ndim <= given:
+        raise ValueError(
+            f"{name}: Input dimension should be at least {given + 1}, got {input.ndim}"
+        )
     if output_size is None or isinstance(output_size, int):
-        return -1 if output_size is None else output_size
-    return [-1 if size is None else size for size in output_size]
+        return -1 if output_size is None else _size(name, output_size)
+    return [-1 if size is None else _size(name, size) for size in output_size]
+
+
+def _size(name: str, output_size: Any) -> Any:
+    """Return a size; the native functions read -1 as None."""
+    given = output_size if isinstance(output_size, list | tuple) else (output_size,)
+    if any(isinstance(size, int) and size < 0 for size in given):
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0, got {output_size}"
+        )
+    return output_size
 
 
 @runs("max_pool")
@@ -319,12 +334,14 @@ def adaptive_max_pool1d(input: Tensor, output_size: _Size, return_indices: bool 
     Returns:
         The largest elements, or a tuple of them and their places.
     """
-    return _pooling.adaptive_max_pool1d(input, output_size, return_indices)
+    return _pooling.adaptive_max_pool1d(
+        input, _size("adaptive_max_pool1d", output_size), return_indices
+    )
 
 
 @runs("max_pool")
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: _Size, return_indices: bool = True
+    input: Tensor, output_size: _Size, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return what `adaptive_max_pool1d` returns with ``return_indices=True``."""
     return adaptive_max_pool1d(input, output_size, True)
@@ -341,7 +358,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: _Size) -> Tensor:
     Returns:
         The means.
     """
-    return _pooling.adaptive_avg_pool1d(input, output_size)
+    return _pooling.adaptive_avg_pool1d(input, _size("adaptive_avg_pool1d", output_size))
 
 
 @runs("max_pool")
@@ -356,12 +373,14 @@ def adaptive_max_pool2d(input: Tensor, output_size: _OpenSize, return_indices: b
     Returns:
         The largest elements, or a tuple of them and their places.
     """
-    return _pooling.adaptive_max_pool2d(input, _open_sizes(output_size), return_indices)
+    return _pooling.adaptive_max_pool2d(
+        input, _open_sizes("adaptive_max_pool2d", output_size, input), return_indices
+    )
 
 
 @runs("max_pool")
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: _OpenSize, return_indices: bool = True
+    input: Tensor, output_size: _OpenSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return what `adaptive_max_pool2d` returns with ``return_indices=True``."""
     return adaptive_max_pool2d(input, output_size, True)
@@ -378,7 +397,9 @@ def adaptive_avg_pool2d(input: Tensor, output_size: _OpenSize) -> Tensor:
     Returns:
         The means.
     """
-    return _pooling.adaptive_avg_pool2d(input, _open_sizes(output_size))
+    return _pooling.adaptive_avg_pool2d(
+        input, _open_sizes("adaptive_avg_pool2d", output_size, input)
+    )
 
 
 @runs("max_pool")
@@ -394,12 +415,14 @@ def adaptive_max_pool3d(input: Tensor, output_size: _OpenSize, return_indices: b
     Returns:
         The largest elements, or a tuple of them and their places.
     """
-    return _pooling.adaptive_max_pool3d(input, _open_sizes(output_size), return_indices)
+    return _pooling.adaptive_max_pool3d(
+        input, _open_sizes("adaptive_max_pool3d", output_size, input), return_indices
+    )
 
 
 @runs("max_pool")
 def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: _OpenSize, return_indices: bool = True
+    input: Tensor, output_size: _OpenSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return what `adaptive_max_pool3d` returns with ``return_indices=True``."""
     return adaptive_max_pool3d(input, output_size, True)
@@ -417,7 +440,9 @@ def adaptive_avg_pool3d(input: Tensor, output_size: _OpenSize) -> Tensor:
     Returns:
         The means.
     """
-    return _pooling.adaptive_avg_pool3d(input, _open_sizes(output_size))
+    return _pooling.adaptive_avg_pool3d(
+        input, _open_sizes("adaptive_avg_pool3d", output_size, input)
+    )
 
 
 def _lp_pool(averages: Tensor, norm_type: float, count: float) -> Tensor:
@@ -669,9 +694,9 @@ def _fractional_max_pool(
         samples = _C.rand(shape, dtype=input.dtype, device=input.device)
     with no_grad():
         # PyTorch's order of the random numbers: the width first in two dimensions, last in three.
-        numbers = samples.reshape(-1, rank)
-        columns = [1, 0] if rank == 2 else list(range(rank))
         planes = math.prod(lead)
+        numbers = samples.reshape(-1, rank)[:planes]  # without a batch, those of the first one
+        columns = [1, 0] if rank == 2 else list(range(rank))
         places = numbers.new_zeros((planes, *[1] * (2 * rank)), dtype=_C.int64)
         for d in range(rank):
             starts = _starts(numbers[:, columns[d]], sizes[d], outs[d], kernels[d])
@@ -692,7 +717,7 @@ def fractional_max_pool2d_with_indices(
     kernel_size: _Size,
     output_size: _Size | None = None,
     output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = True,
+    return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return what `fractional_max_pool2d` returns with ``return_indices=True``."""
@@ -729,7 +754,7 @@ def fractional_max_pool3d_with_indices(
     kernel_size: _Size,
     output_size: _Size | None = None,
     output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = True,
+    return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return what `fractional_max_pool3d` returns with ``return_indices=True``."""

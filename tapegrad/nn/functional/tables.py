@@ -66,7 +66,7 @@ def embedding(
         max_norm: rows that are used and longer than this are shortened to it first, in place.
         norm_type: the p of the norm for max_norm.
         scale_grad_by_freq: whether gradients are divided by how often their row is used.
-        sparse: refused: there are no sparse gradients.
+        sparse: whether the gradient of the table is sparse: of the rows that were named alone.
 
     Returns:
         A tensor of the input's shape and one more dimension, the width.
@@ -78,10 +78,6 @@ def embedding(
                 [0., 1.],
                 [2., 3.]])
     """
-    if sparse:
-        raise NotImplementedError(
-            "embedding: sparse gradients are not supported; leave sparse at False"
-        )
     if input.dtype not in (_C.int64, _C.int32):
         raise RuntimeError(
             "embedding: Expected tensor for argument #1 'indices' to have one of the following "
@@ -94,6 +90,9 @@ def embedding(
     if max_norm is not None:
         _shorten_rows(flat, weight, max_norm, norm_type)
     try:
+        if sparse and weight.requires_grad and _C.is_grad_enabled():
+            rows = _sparse_rows(weight, flat, padding_idx, scale_grad_by_freq)
+            return rows.reshape(*input.shape, weight.shape[1])
         rows = weight.index_select(0, flat)
     except (IndexError, RuntimeError) as error:
         _raise_where_out_of_range(input, weight, error)
@@ -106,6 +105,18 @@ def embedding(
         )
         rows = _ScaledGradient.apply(rows, counts.index_select(0, flat).reciprocal().unsqueeze(-1))
     return rows.reshape(*input.shape, weight.shape[1])
+
+
+def _sparse_rows(
+    weight: Tensor, flat: Tensor, padding_idx: int | None, scale_grad_by_freq: bool
+) -> Tensor:
+    from tapegrad.sparse._rows import SparseEmbedding
+
+    if weight.device.type == "cuda":
+        raise NotImplementedError(
+            "embedding: sparse gradients are supported on the CPU alone; leave sparse at False"
+        )
+    return SparseEmbedding.apply(weight, flat.to(_C.int64), padding_idx, scale_grad_by_freq)
 
 
 def _wrapped_padding(padding_idx: int | None, rows: int) -> int | None:

@@ -1,5 +1,6 @@
 """The modules, a file for each family."""
 
+from tapegrad.nn.modules import instancenorm, utils  # noqa: F401
 from tapegrad.nn.modules.activation import (
     CELU,
     ELU,

@@ -23,7 +23,7 @@ class EmbeddingBag(Module):
         norm_type: the p of the norm for max_norm.
         scale_grad_by_freq: whether gradients are divided by how often their vector is used.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: refused: there are no sparse gradients.
+        sparse: whether the gradient of the table is sparse: of the rows that were named alone.
         include_last_offset: whether the last offset is the end of the last bag.
         padding_idx: indices of this vector, which begins as zeros, are left out.
         device: where the table is.
@@ -56,10 +56,6 @@ class EmbeddingBag(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise NotImplementedError(
-                "EmbeddingBag: sparse gradients are not supported; leave sparse at False"
-            )
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertionError(
                 "EmbeddingBag: padding_idx must be within num_embeddings, got "
@@ -151,7 +147,7 @@ class EmbeddingBag(Module):
             norm_type: the p of the norm for max_norm.
             scale_grad_by_freq: whether gradients are divided by frequency.
             mode: ``"sum"``, ``"mean"`` or ``"max"``.
-            sparse: refused.
+            sparse: as of the class.
             include_last_offset: whether the last offset is the end of the last bag.
             padding_idx: indices of this vector are left out.
 

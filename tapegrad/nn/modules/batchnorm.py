@@ -170,10 +170,10 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """As BatchNorm1d for any number of dimensions, in programs of one process.
+    """As BatchNorm1d for any number of dimensions, in a world of one process.
 
-    Statistics over several processes are refused: by a process_group, and in forward once
-    processes are joined.
+    Statistics over several processes are refused: by a process_group of several, and in forward
+    while training.
 
     Args:
         num_features: the number of channels C.
@@ -181,7 +181,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: the part of each batch in the running statistics; None makes them plain means.
         affine: whether a weight is multiplied afterwards.
         track_running_stats: whether running statistics are kept, for evaluation.
-        process_group: refused.
+        process_group: a group of one process.
         device: where parameters and buffers are.
         dtype: of the parameters and buffers; the default dtype if None.
         bias: whether a bias is added, too.
@@ -190,6 +190,8 @@ class SyncBatchNorm(_BatchNorm):
         >>> torch.nn.SyncBatchNorm(3)(torch.ones(2, 3, 4)).shape
         torch.Size([2, 3, 4])
     """
+
+    _is_alone = False  # whether it was given a group of one process
 
     def __init__(
         self,
@@ -204,12 +206,14 @@ class SyncBatchNorm(_BatchNorm):
         *,
         bias: bool = True,
     ) -> None:
-        if process_group is not None:
+        if process_group is not None and not _is_of_one(process_group):
             raise NotImplementedError(_ONE_PROCESS)
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
-        self.process_group = process_group
+        self.process_group = None  # a group of one has no part in the statistics
+        if process_group is not None:
+            self._is_alone = True
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
@@ -217,7 +221,7 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input; while training, update the running statistics."""
-        if self.training and _is_distributed():
+        if self.training and not self._is_alone and _are_several():
             raise NotImplementedError(_ONE_PROCESS)
         return super().forward(input)
 
@@ -227,7 +231,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Args:
             module: the model, whose parts are replaced in place.
-            process_group: refused.
+            process_group: a group of one process.
 
         Returns:
             The model, or what took its place if it was a batch norm itself.
@@ -264,11 +268,20 @@ _ONE_PROCESS = (
 )
 
 
-def _is_distributed() -> bool:
+def _is_of_one(process_group: Any) -> bool:
+    size = getattr(process_group, "size", None)
+    return callable(size) and size() == 1
+
+
+def _are_several() -> bool:
     import sys
 
     distributed: Any = sys.modules.get("tapegrad.distributed")
-    return distributed is not None and bool(distributed.is_initialized())
+    return (
+        distributed is not None
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
 
 
 class _InstanceNorm(_NormBase):

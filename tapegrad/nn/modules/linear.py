@@ -86,7 +86,13 @@ class Linear(Module):
             weight, bias = own["weight"], own["bias"]
         except KeyError:
             weight, bias = self.weight, self.bias
-        return _C.linear(input, weight, bias)
+        try:
+            return _C.linear(input, weight, bias)
+        except TypeError:
+            if getattr(input, "is_nested", False):
+                nested: Any = input
+                return nested.linear(weight, bias)
+            raise
 
     def extra_repr(self) -> str:
         """Return the sizes and whether there is a bias."""

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _Self = TypeVar("_Self", bound="Module")
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class Module(Hooked):
@@ -513,14 +514,14 @@ class Module(Hooked):
         return self._apply(lambda tensor: tensor.cuda(device))
 
     def to(self: _Self, *args: Any, **kwargs: Any) -> _Self:
-        """Move the parameters and buffers to a device and convert those that are floating.
+        """Move the parameters and buffers to a device and convert those that are no integers.
 
         Called as ``to(device)``, ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``. The module
         is changed in place.
 
         Args:
             device: where to.
-            dtype: a floating dtype.
+            dtype: a floating or complex dtype.
             non_blocking: accepted; copies on the CPU are always blocking.
             memory_format: the order in memory of parameters and buffers of four dimensions, as
                 `torch.channels_last`, or of five, as `torch.channels_last_3d`.
@@ -533,7 +534,7 @@ class Module(Hooked):
             torch.float64
         """
         device, dtype, memory_format = _parse_to(args, kwargs)
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
@@ -543,7 +544,7 @@ class Module(Hooked):
             wanted: dict[str, Any] = {}
             if device is not None:
                 wanted["device"] = device
-            if dtype is not None and tensor.is_floating_point():
+            if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):
                 wanted["dtype"] = dtype
             if memory_format is not None and tensor.dim() in (4, 5):
                 wanted["memory_format"] = memory_format

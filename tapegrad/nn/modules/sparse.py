@@ -23,7 +23,7 @@ class Embedding(Module):
         max_norm: vectors that are used and longer than this are shortened to it first.
         norm_type: the p of the norm for max_norm.
         scale_grad_by_freq: whether gradients are divided by how often their vector is used.
-        sparse: refused: there are no sparse gradients.
+        sparse: whether the gradient of the table is sparse: of the rows that were named alone.
         device: where the table is.
         dtype: of the table; the default dtype if None.
 
@@ -52,10 +52,6 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise NotImplementedError(
-                "Embedding: sparse gradients are not supported; leave sparse at False"
-            )
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
@@ -98,6 +94,7 @@ class Embedding(Module):
             self.max_norm,
             self.norm_type,
             self.scale_grad_by_freq,
+            self.sparse,
         )
 
     def extra_repr(self) -> str:
@@ -111,6 +108,8 @@ class Embedding(Module):
             parts.append(f"norm_type={self.norm_type}")
         if self.scale_grad_by_freq is not False:
             parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
+        if self.sparse:
+            parts.append("sparse=True")
         return ", ".join(parts)
 
     @classmethod

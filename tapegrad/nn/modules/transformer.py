@@ -556,6 +556,9 @@ def _activation_of(activation: _Activation) -> Callable[[Tensor], Tensor]:
     return F.relu if activation == "relu" else F.gelu
 
 
+_get_activation_fn = _activation_of  # as programs import it
+
+
 def _canonical_masks(
     src: Tensor,
     padding: Tensor | None,

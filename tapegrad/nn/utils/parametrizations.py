@@ -1,15 +1,120 @@
-"""Parametrizations that are in common use: weights of a given length, of bounded spectral norm."""
+"""Parametrizations in common use: orthogonal weights, of a given length, of bounded norm."""
 
 from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._types import finfo
 from tapegrad.autograd.grad_mode import no_grad
 from tapegrad.nn import functional as F
 from tapegrad.nn.modules.module import Module
 from tapegrad.nn.utils.parametrize import is_parametrized, register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+
+# ---- orthogonal matrices
+
+
+def _orthonormalized(A: Tensor) -> Tensor:
+    """Return Q of the QR decomposition whose R has a positive diagonal."""
+    q, r = _C._linalg_qr("orthogonal", A, "reduced")
+    return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+
+
+def _is_orthogonal(Q: Tensor) -> bool:
+    rounding = 10 * Q.shape[-2] * finfo(Q.dtype).eps
+    identity = _C.eye(Q.shape[-1], dtype=Q.dtype, device=Q.device)
+    return bool(((Q.mT @ Q - identity).abs() <= rounding + 1e-5 * identity).all())
+
+
+class _Orthogonal(Module):
+    base: Tensor
+
+    def __init__(
+        self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True
+    ) -> None:
+        super().__init__()
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return matrices with orthonormal columns, or rows where those are fewer."""
+        is_wide = X.shape[-2] < X.shape[-1]
+        if is_wide:
+            X = X.mT
+        Q = self._reflected(X) if self.orthogonal_map == "householder" else self._rotated(X)
+        if hasattr(self, "base"):
+            Q = self.base @ Q
+        return Q.mT if is_wide else Q
+
+    def _rotated(self, X: Tensor) -> Tensor:
+        """Return columns of the rotation that belongs to a skew-symmetric matrix."""
+        n, k = X.shape[-2:]
+        X = X.tril()
+        if n != k:
+            X = _C.cat([X, X.new_zeros((*X.shape[:-2], n, n - k))], dim=-1)
+        A = X - X.mT
+        if self.orthogonal_map == "matrix_exp":
+            return _C._linalg_matrix_exp(A)[..., :k]
+        identity = _C.eye(n, dtype=A.dtype, device=A.device)
+        half = 0.5 * A
+        Q: Tensor = _C._linalg_solve("torch.linalg.solve", identity - half, identity + half, True)[
+            0
+        ]
+        return Q[..., :k]
+
+    def _reflected(self, X: Tensor) -> Tensor:
+        """Return a product of reflections, with signs that the diagonal gives."""
+        from tapegrad.linalg import householder_product
+
+        A = X.tril(-1)
+        tau = 2.0 / (1.0 + (A * A).sum(-2))
+        return householder_product(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+
+    @no_grad()
+    def right_inverse(self, Q: Tensor) -> Tensor:
+        """Return what forward() makes this matrix of, once its columns are orthonormal."""
+        if Q.shape != self.shape:
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of "
+                f"shape {Q.shape}."
+            )
+        start = Q
+        is_wide = Q.shape[-2] < Q.shape[-1]
+        if is_wide:
+            Q = Q.mT
+        if not hasattr(self, "base"):
+            reflectors = self._reflectors_of(Q)
+            return reflectors.mT if is_wide else reflectors
+        n, k = Q.shape[-2:]
+        if n != k:
+            drawn = Q.new_empty((*Q.shape[:-2], n, n - k)).normal_(0, 1)
+            Q = _orthonormalized(_C.cat([Q, drawn], dim=-1))
+        else:
+            Q = Q.clone() if _is_orthogonal(Q) else _orthonormalized(Q)
+        self.base = Q
+        # From here forward() gives the base itself.
+        negative = _C.zeros_like(start)
+        negative.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+        return negative
+
+    def _reflectors_of(self, Q: Tensor) -> Tensor:
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley "
+                "parametrizations when use_trivialization=False."
+            )
+        A, tau = _C._geqrf(Q)
+        signs = A.diagonal(dim1=-2, dim2=-1).sign()
+        signs = _C.where(tau == 0.0, -signs, signs)
+        on_diagonal = _C.eye(*A.shape[-2:], dtype=_C.bool, device=A.device)
+        return _C.where(on_diagonal, signs.unsqueeze(-2), A)
+
+
+_ORTHOGONAL_MAPS = ("matrix_exp", "cayley", "householder")
 
 
 def orthogonal(
@@ -19,18 +124,42 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Refused: weights that stay orthogonal need matrix functions that are not there yet.
+    """Keep a weight orthogonal: its columns orthonormal, or its rows where those are fewer.
 
     Args:
         module: the module.
         name: the name of the weight.
-        orthogonal_map: the matrix function.
-        use_trivialization: whether to start from a base point.
+        orthogonal_map: how: ``"matrix_exp"`` (the default for square weights), ``"cayley"``, or
+            ``"householder"`` (the default for others).
+        use_trivialization: start from a base point, to which weights can be set; without, only
+            ``"householder"`` can be set.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(3, 3))
+        >>> torch.allclose(layer.weight @ layer.weight.mT, torch.eye(3), atol=1e-5)
+        True
     """
-    raise NotImplementedError(
-        "orthogonal: the exponential, Householder products and solutions of matrices are not "
-        "supported; start from torch.nn.init.orthogonal_, or register a parametrization of your own"
-    )
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.dim() < 2:
+        raise ValueError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
+        )
+    if orthogonal_map is None:
+        is_square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if is_square else "householder"
+    if orthogonal_map not in _ORTHOGONAL_MAPS:
+        raise ValueError(
+            'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: '
+            f"{orthogonal_map}"
+        )
+    made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    register_parametrization(module, name, made, unsafe=True)
+    return module
 
 
 # ---- weight norm

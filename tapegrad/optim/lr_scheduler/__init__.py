@@ -34,3 +34,6 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+# As the class was called before PyTorch 2.0.
+_LRScheduler = LRScheduler

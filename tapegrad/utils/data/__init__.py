@@ -21,6 +21,7 @@ from tapegrad.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from tapegrad.utils.data.distributed import DistributedSampler
 from tapegrad.utils.data.fetch import get_worker_info
 from tapegrad.utils.data.sampler import (
     BatchSampler,
@@ -37,6 +38,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

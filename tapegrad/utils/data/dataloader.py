@@ -482,3 +482,9 @@ class _WorkerIterator(_Iterator):
         self._order = deque(each for each in self._order if each != number)
         if not self._persistent:
             self._pool.release(number)
+
+
+# As programs name them that ask which kind of iterator they hold.
+_BaseDataLoaderIter = _Iterator
+_SingleProcessDataLoaderIter = _LocalIterator
+_MultiProcessingDataLoaderIter = _WorkerIterator

@@ -58,6 +58,9 @@ class Message(NamedTuple):
 # ---- values
 
 
+_NUMPY_FLOATS = (_C.float16, _C.float32, _C.float64)
+
+
 class _Pickler(ForkingPickler):
     def reducer_override(self, value: Any) -> Any:
         return _reduce(value) if type(value) is Tensor else NotImplemented
@@ -78,8 +81,8 @@ def _reduce(tensor: Tensor) -> Any:
     memory: Any = b""
     if tensor.numel() > 0:
         flat = tensor.detach().contiguous().reshape(-1)
-        if flat.dtype is _C.bfloat16:  # which NumPy does not know
-            flat = flat.view(_C.int16)
+        if flat.is_floating_point() and flat.dtype not in _NUMPY_FLOATS:
+            flat = flat.view(_C.int16 if flat.dtype is _C.bfloat16 else _C.uint8)
         memory = pickle.PickleBuffer(flat.numpy())
     return _rebuild, (memory, tensor.dtype, tuple(tensor.shape), tensor.requires_grad)
 

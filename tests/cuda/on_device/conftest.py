@@ -4,6 +4,7 @@ import pytest
 from library import torch as library
 
 from cuda.conftest import IS_SHORT
+from cuda.missing import ROWS_WITHOUT_KERNELS
 
 # Ten thousand tests, which take a while to be collected: test_op_db.py has the rows in short.
 ROWS = ("ops", "op_checkpoints", "op_gradients", "op_transforms", "compositions")
@@ -26,6 +27,9 @@ OTHERWISE = {
 def pytest_collection_modifyitems(items):
     for item in items:
         reason = OTHERWISE.get(getattr(item, "originalname", None))
+        row = getattr(getattr(item, "callspec", None), "params", {}).get("op")
+        if getattr(row, "name", None) in ROWS_WITHOUT_KERNELS:
+            reason = "no kernel, which tests/cuda/test_op_db.py hears"
         if reason and item.path.parent.name == "on_device":
             item.add_marker(pytest.mark.skip(reason=reason))
 

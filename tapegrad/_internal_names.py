@@ -1,0 +1,177 @@
+"""Functions of PyTorch's with an underscore that programs call all the same, and `from_file`."""
+
+import os
+import sys
+from typing import Any
+
+import tapegrad
+from tapegrad import _C
+from tapegrad._C import Tensor
+
+__all__ = [
+    "_assert",
+    "_log_softmax_backward_data",
+    "_scaled_mm",
+    "_shape_as_tensor",
+    "_softmax_backward_data",
+    "from_file",
+]
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise an AssertionError with a message unless a condition holds.
+
+    Args:
+        condition: a bool, or a tensor of one element, which is then looked at.
+        message: what the error says.
+
+    Example:
+        >>> torch._assert(torch.ones(1) == 1, "one is one")
+    """
+    if not condition:
+        raise AssertionError(message)
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """Return the sizes of a tensor as one of integers.
+
+    Args:
+        self: the tensor.
+
+    Example:
+        >>> torch._shape_as_tensor(torch.zeros(2, 3))
+        tensor([2, 3])
+    """
+    return _C.tensor(list(self.shape), dtype=_C.int64)
+
+
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """Return the gradient of the input of a softmax, of that of its output.
+
+    Args:
+        grad_output: the gradient of the output.
+        output: the output.
+        dim: the dimension of the softmax.
+        input_dtype: the dtype of the input, which the result has.
+
+    Example:
+        >>> y = torch.softmax(torch.tensor([0.0, 0.0]), 0)
+        >>> torch._softmax_backward_data(torch.tensor([1.0, 0.0]), y, 0, torch.float32)
+        tensor([ 0.2500, -0.2500])
+    """
+    product = grad_output * output
+    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _log_softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """Return the gradient of the input of a log_softmax, of that of its output.
+
+    Args:
+        grad_output: the gradient of the output.
+        output: the output.
+        dim: the dimension of the softmax.
+        input_dtype: the dtype of the input, which the result has.
+
+    Example:
+        >>> y = torch.log_softmax(torch.tensor([0.0, 0.0]), 0)
+        >>> torch._log_softmax_backward_data(torch.tensor([1.0, 0.0]), y, 0, torch.float32)
+        tensor([ 0.5000, -0.5000])
+    """
+    total = grad_output.sum(dim, keepdim=True)
+    return (grad_output - output.exp() * total).to(input_dtype)
+
+
+def _scaled_mm(self: Tensor, mat2: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Refuse: there is no product of matrices of 8-bit floats.
+
+    Args:
+        self: the first matrix.
+        mat2: the second.
+        args: scales and the like.
+        kwargs: the same.
+    """
+    raise NotImplementedError(
+        f"_scaled_mm: not implemented for {self.dtype} and {mat2.dtype}: there are no products of "
+        "8-bit floats; multiply self.float() * scale_a and mat2.float() * scale_b"
+    )
+
+
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a vector over the bytes of a file, which are read when they are used.
+
+    Args:
+        filename: the file.
+        shared: whether what is written to the tensor goes to the file, which is made, or made
+            longer, where it is too short. Otherwise it does not.
+        size: how many elements to show.
+        dtype: their dtype; the default dtype if left out.
+        layout: `torch.strided` is the only one.
+        device: the CPU is the only one.
+        pin_memory: refused: the memory is the file's.
+        requires_grad: whether gradients are wanted.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     x = torch.from_file(file.name, shared=True, size=2)
+        ...     x.copy_(torch.tensor([1.0, 2.0])), file.read() == x.numpy().tobytes()
+        (tensor([1., 2.]), True)
+    """
+    import mmap  # which most programs do without
+
+    strided = layout is None or layout is tapegrad.strided
+    host = device is None or tapegrad.device(device).type == "cpu"
+    if pin_memory or not (strided and host):
+        raise NotImplementedError(
+            "from_file: a file is shown in strided memory of the CPU that is not pinned; copy the "
+            "tensor with .to(), .pin_memory() or .to_sparse()"
+        )
+    kind = _C.get_default_dtype() if dtype is None else dtype
+    if size < 0:
+        raise RuntimeError(f"from_file: expected size to be at least 0, got {size}")
+    if size == 0:
+        return _C.empty(0, dtype=kind, requires_grad=requires_grad)
+    nbytes = size * kind.itemsize
+    access = os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY
+    try:
+        file = os.open(filename, access | getattr(os, "O_BINARY", 0), 0o600)
+    except OSError as error:
+        raise RuntimeError(f"from_file: unable to open {filename!r}: {error.strerror}") from error
+    try:
+        held = os.fstat(file).st_size
+        if held < nbytes:
+            if not shared:
+                raise RuntimeError(
+                    f"from_file: {filename!r} has {held} bytes, and {size} elements of {kind} "
+                    f"take {nbytes}"
+                )
+            os.ftruncate(file, nbytes)
+        mapping = mmap.mmap(file, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    finally:
+        os.close(file)
+    return _C.frombuffer(mapping, dtype=kind, count=size, requires_grad=requires_grad)
+
+
+def _get_tracing_state() -> Any:
+    """Return something true while `torch.jit.trace` runs a function, else None."""
+    trace = sys.modules.get("tapegrad.jit._trace")
+    return trace.state if trace is not None and trace.is_tracing() else None
+
+
+def install() -> None:
+    """Give the native module what PyTorch's has and is written in Python here."""
+    _C._get_tracing_state = _get_tracing_state

@@ -1,0 +1,1 @@
+"""How much of PyTorch is there: `python -m tapegrad.compat.coverage`."""

@@ -1,0 +1,1 @@
+"""Complex numbers: tensors of them, their ops and their gradients."""

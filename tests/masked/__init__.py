@@ -1,0 +1,1 @@
+"""Tensors of which some elements do not count."""

@@ -1,0 +1,1 @@
+"""Sparse tensors: ops beside PyTorch, gradients, what is refused, and other features with them."""

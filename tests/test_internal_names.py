@@ -1,0 +1,151 @@
+"""Names of PyTorch's that programs call although they are not documented, and `from_file`."""
+
+import importlib
+
+import numpy as np
+import pytest
+from library import IS_TORCH, pytorch_for_parity, torch
+
+pytorch, REASON = pytorch_for_parity()
+beside_pytorch = pytest.mark.skipif(
+    pytorch is None or IS_TORCH, reason=REASON or "nothing to compare with"
+)
+
+
+def test_assert():
+    torch._assert(True, "nothing")
+    torch._assert(torch.ones(1) == 1, "nothing")
+    with pytest.raises(AssertionError, match="three"):
+        torch._assert(torch.tensor(False), "three")
+
+
+def test_shape_as_tensor():
+    assert torch._shape_as_tensor(torch.zeros(2, 0, 3)).tolist() == [2, 0, 3]
+    assert torch._shape_as_tensor(torch.zeros(())).shape == (0,)
+
+
+@beside_pytorch
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_softmax_backward_data(name, dim):
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 3, 4))
+    results = []
+    for library in (torch, pytorch):
+        y = getattr(library, name)(library.from_numpy(x), dim)
+        call = getattr(library, f"_{name}_backward_data")
+        results.append(call(library.from_numpy(g), y, dim, library.float64).numpy())
+    np.testing.assert_allclose(*results, atol=1e-12)
+    leaf = torch.from_numpy(x).requires_grad_()
+    getattr(torch, name)(leaf, dim).backward(torch.from_numpy(g))
+    np.testing.assert_allclose(leaf.grad.numpy(), results[0], atol=1e-12)
+
+
+@beside_pytorch
+def test_from_file(tmp_path):
+    path = str(tmp_path / "elements")
+    for library in (torch, pytorch):
+        x = library.from_file(path, shared=True, size=4, dtype=library.float64)
+        x.copy_(library.arange(4.0))
+        del x
+        assert np.fromfile(path).tolist() == [0, 1, 2, 3]
+        own = library.from_file(path, shared=False, size=2, dtype=library.float64)
+        own[0] = 7
+        assert own.tolist() == [7, 1] and np.fromfile(path)[0] == 0
+        assert library.from_file(path, size=3, dtype=library.int64).dtype is library.int64
+        with pytest.raises(RuntimeError):
+            library.from_file(str(tmp_path / "missing"), size=2)
+        (tmp_path / "elements").write_bytes(b"")
+    assert torch.from_file(path, size=0).tolist() == []
+    (tmp_path / "short").write_bytes(b"1234567")
+    with pytest.raises(RuntimeError, match="7 bytes"):
+        torch.from_file(str(tmp_path / "short"), size=2)
+    with pytest.raises(RuntimeError, match="size"):
+        torch.from_file(path, size=-1)
+    assert torch.from_file(path, True, 2, requires_grad=True).requires_grad
+
+
+def test_device_index():
+    index = torch._utils._get_device_index
+    assert index(3) == 3 and index("cuda:1") == 1 and index("cpu", allow_cpu=True) == -1
+    with pytest.raises(ValueError, match="non cpu"):
+        index("cpu")
+    with pytest.raises(ValueError, match="specified index"):
+        index("cuda")
+    with pytest.raises(ValueError, match="specified index"):
+        index(None)
+
+
+def test_rebuild_tensor():
+    storage = torch.arange(6.0).storage()
+    x = torch._utils._rebuild_tensor_v2(storage, 1, (2, 2), (2, 1), True, None)
+    assert x.tolist() == [[1, 2], [3, 4]] and x.requires_grad and x.is_leaf
+    assert x.data_ptr() == storage.data_ptr() + 4
+    with pytest.raises(NotImplementedError, match="hooks"):
+        torch._utils._rebuild_tensor_v2(storage, 0, (1,), (1,), False, {1: 2})
+
+
+def test_opt_einsum():
+    settings = torch.backends.opt_einsum
+    assert not settings.is_available() and settings.get_opt_einsum() is None
+    assert settings.enabled is False and settings.strategy is None
+    assert settings.set_flags(False) == (False, None)
+    for flags in ((True,), (False, "optimal")):
+        with pytest.raises(ValueError, match="left to the right"):
+            settings.set_flags(*flags)
+
+
+@beside_pytorch
+def test_groups_of_tensors():
+    results = []
+    for library in (torch, pytorch):
+        a, b, c = library.ones(1), library.ones(2, dtype=library.float64), library.ones(3)
+        group = library.optim.Optimizer._group_tensors_by_device_and_dtype
+        found = group([[a, b, c], [c, None, a]], with_indices=True)
+        results.append(
+            {
+                str(dtype): ([[None if t is None else t.shape[0] for t in one] for one in lists], i)
+                for (_, dtype), (lists, i) in found.items()
+            }
+        )
+    assert results[0] == results[1]
+
+
+@beside_pytorch
+def test_fused_or_foreach():
+    for library in (torch, pytorch):
+        choose = importlib.import_module(f"{library.__name__}.optim.optimizer")
+        choose = choose._default_to_fused_or_foreach
+        x, integers = library.ones(1), library.ones(1, dtype=library.int64)
+        assert choose([x], True, True) == (False, False)
+        assert choose([x, None], False, True) == (True, False)
+        assert choose([integers], False, True) == (False, False)
+        assert choose([x], False) == (False, False)
+    assert torch.optim.optimizer._get_capturable_supported_devices() == ["cuda"]
+
+
+def test_use_grad_for_differentiable():
+    class Recorded(torch.optim.Optimizer):
+        @torch.optim.optimizer._use_grad_for_differentiable
+        def step(self):
+            return torch.is_grad_enabled()
+
+    for wanted in (True, False):
+        assert Recorded([torch.ones(1)], {"differentiable": wanted}).step() is wanted
+    assert torch.is_grad_enabled()
+
+
+def test_tracing_state():
+    seen = []
+
+    def call(x):
+        seen.append(torch._C._get_tracing_state())
+        return x * 2
+
+    call(torch.ones(1))
+    torch.jit.trace(call, torch.ones(1), check_trace=False)
+    assert seen[0] is None and seen[1] and torch._C._get_tracing_state() is None
+
+
+def test_no_tensor_is_nested():
+    assert not torch.ones(1).is_nested
