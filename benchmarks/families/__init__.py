@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.case import Benchmark
 from benchmarks.families import (
     compiled,
+    complex,
     fourier,
     indexing,
     linalg,
@@ -20,6 +21,7 @@ from benchmarks.families import (
     reductions,
     small,
     sparse,
+    statistics,
     tape,
 )
 
@@ -32,9 +34,11 @@ FAMILIES: dict[str, Callable[[Table], list[Benchmark]]] = {
     "pointwise": pointwise.cases,
     "reductions": reductions.cases,
     "matmul": matmul.cases,
+    "complex": complex.cases,
     "linalg": linalg.cases,
     "fourier": fourier.cases,
     "indexing": indexing.cases,
+    "statistics": statistics.cases,
     "sparse": sparse.cases,
     "pooling": pooling.cases,
     "optimizer": optimizer.cases,
