@@ -174,6 +174,7 @@ if _TYPE_CHECKING:
         onnx,
         optim,
         profiler,
+        quasirandom,
         random,
         serialization,
         signal,
@@ -201,8 +202,9 @@ else:
     _LATER = frozenset(
         ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
          "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
-         "masked", "multiprocessing", "nested", "onnx", "optim", "profiler", "random",
-         "serialization", "signal", "sparse", "special", "tape", "testing", "types", "version")
+         "masked", "multiprocessing", "nested", "onnx", "optim", "profiler", "quasirandom",
+         "random", "serialization", "signal", "sparse", "special", "tape", "testing", "types",
+         "version")
     )  # fmt: skip
 
     _SAMPLING = {

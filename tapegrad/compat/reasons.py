@@ -166,9 +166,6 @@ tapegrad.profiler and tapegrad.tape tell times, bytes and counts
 the profiler writes its own traces (docs/profiler.md)
     profiler\.(ExecutionTraceObserver|profile\..*) autograd\.profiler\..*
 
-there are no quasi-random sequences
-    quasirandom\..*
-
 a checkpoint is read without running anything in it, so that there is nothing to allow
     serialization\..*
 
