@@ -271,3 +271,57 @@ def test_assignment_takes_every_int64():
     x[1] = -(2**63)
     assert x.tolist() == [2**63 - 1, -(2**63)]
     assert x.masked_fill(x > 0, 2**63 - 1).tolist() == x.tolist()
+
+
+WITH_A_NUMBER = {
+    "add": lambda lib, a, n: lib.add(a, a, alpha=n),
+    "sub_": lambda lib, a, n: a.clone().sub_(a, alpha=n),
+    "rsub": lambda lib, a, n: lib.rsub(a, a, alpha=n),
+    "addcmul": lambda lib, a, n: lib.addcmul(a, a, a, value=n),
+    "addcdiv": lambda lib, a, n: lib.addcdiv(a, a, a, value=n),
+    "addmm": lambda lib, a, n: lib.addmm(a, a, a, beta=n, alpha=n),
+    "baddbmm": lambda lib, a, n: lib.baddbmm(a[None], a[None], a[None], alpha=n),
+    "index_add": lambda lib, a, n: lib.index_add(a, 0, lib.tensor([0, 1]), a, alpha=n),
+    "foreach_add": lambda lib, a, n: lib._foreach_add([a], [a], alpha=n)[0],
+    "leaky_relu": lambda lib, a, n: lib.nn.functional.leaky_relu(a, n),
+    "elu": lambda lib, a, n: lib.nn.functional.elu(a, n),
+    "softplus": lambda lib, a, n: lib.nn.functional.softplus(a, n),
+    "hardtanh": lambda lib, a, n: lib.nn.functional.hardtanh(a, 0, n),
+    "norm": lambda lib, a, n: lib.norm(a, n),
+    "var": lambda lib, a, n: lib.var(a, correction=n),
+    "full": lambda lib, a, n: lib.full((2,), n),
+    "arange": lambda lib, a, n: lib.arange(n),
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_NUMBER)
+def test_a_tensor_without_dimensions_and_gradient_is_a_number(name):
+    """Torch takes such a tensor wherever it takes a number; no gradient gets lost that way."""
+    call = WITH_A_NUMBER[name]
+    for number in (2.0, 2):
+        results = [
+            call(lib, lib.tensor([[1.0, -2.0], [3.0, 4.5]]), lib.tensor(number))
+            for lib in (torch, pytorch)
+        ]
+        np.testing.assert_allclose(*(result.numpy() for result in results), rtol=1e-6)
+    for lib in (torch, pytorch):
+        with pytest.raises(TypeError):
+            call(lib, lib.ones(2, 2), lib.tensor(2.0, requires_grad=True))
+    with pytest.raises((TypeError, RuntimeError)):
+        call(torch, torch.ones(2, 2), torch.tensor([2.0, 3.0]))
+
+
+def test_normal_of_a_size_takes_its_numbers_from_tensors():
+    for lib in (torch, pytorch):
+        zero, one = lib.tensor(0.0), lib.tensor(1)
+        assert lib.normal(0.0, one, (2, 3)).shape == (2, 3)
+        assert lib.normal(zero, one, (4,)).shape == (4,)
+        with pytest.raises(TypeError):
+            lib.normal(0.0, lib.ones(3), (2,))
+
+
+def test_the_ends_of_a_row_are_read_from_tensors():
+    for lib in (torch, pytorch):
+        end = lib.tensor(2.0, requires_grad=True)
+        assert lib.linspace(0, end, 3).tolist() == [0, 1, 2]
+        assert lib.logspace(0, end, 3).tolist() == [1, 10, 100]

@@ -116,7 +116,7 @@ Scalar ParsedArguments::scalar(int i) const {
   PyObject* object = required(i);
   Scalar value;
   if (scalar_from_object(object, &value)) return value;
-  if (is_tensor(object) && tensor_of(object).dim() == 0) return element_of(tensor_of(object));
+  if (is_number_tensor(object)) return element_of(tensor_of(object));
   fail_type(i, "Number");
 }
 

@@ -451,9 +451,16 @@ Tensor make_complex_row(const ParsedArguments& a, int out, DType dtype) {
   return row_into_given_out(a, out, options, std::move(row));
 }
 
+// The ends of a row may be tensors that require a gradient: PyTorch reads them, and records nothing.
+double end_of_row(const ParsedArguments& a, int i) {
+  if (!a.object(i) || !is_tensor(a.object(i)) || a.tensor(i).dim() != 0)
+    return a.scalar(i).as_double();
+  return element_of(a.tensor(i)).as_double();
+}
+
 Tensor make_linspace(const ParsedArguments& a) {
   if (const auto dtype = complex_row_dtype(a, 3)) return make_complex_row(a, 3, *dtype);
-  double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
+  double start = end_of_row(a, 0), end = end_of_row(a, 1);
   CreationOptions options(a, 4, default_dtype());
   DType dtype = result_dtype(a, 3, options);
   return row_into_given_out(a, 3, options,
@@ -462,7 +469,7 @@ Tensor make_linspace(const ParsedArguments& a) {
 
 Tensor make_logspace(const ParsedArguments& a) {
   if (const auto dtype = complex_row_dtype(a, 4)) return make_complex_row(a, 4, *dtype);
-  double start = a.scalar(0).as_double(), end = a.scalar(1).as_double();
+  double start = end_of_row(a, 0), end = end_of_row(a, 1);
   CreationOptions options(a, 5, default_dtype());
   DType dtype = result_dtype(a, 4, options);
   Tensor result =

@@ -6,6 +6,7 @@
 #include "core/limits.h"
 #include "core/op.h"
 #include "graph/grad_mode.h"
+#include "graph/record.h"
 #include "intercept/capture.h"
 #include "ops/copy.h"
 #include "python/binding.h"
@@ -179,6 +180,16 @@ void bind_storage(Binder& b) {
 }
 
 }  // namespace
+
+bool is_number_tensor(PyObject* object) {
+  return is_tensor(object) && tensor_of(object).dim() == 0 && !requires_grad(tensor_of(object));
+}
+
+bool number_of_tensor(PyObject* object, Scalar* number) {
+  if (!is_number_tensor(object) || is_complex(tensor_of(object).dtype())) return false;
+  *number = element_of(tensor_of(object));
+  return true;
+}
 
 Scalar element_of(const Tensor& tensor) {
   if (tensor.dtype() == DType::UInt64) {

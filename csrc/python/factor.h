@@ -3,6 +3,7 @@
 
 #include "ops/complex_composed.h"
 #include "python/binding.h"
+#include "python/exchange.h"
 
 namespace nanobind::detail {
 
@@ -14,6 +15,7 @@ struct type_caster<tapegrad::Factor> {
     value.complex = {};
     if (tapegrad::python::scalar_from_object(source.ptr(), &value.real)) return true;
     try {
+      if (tapegrad::python::number_of_tensor(source.ptr(), &value.real)) return true;
       tapegrad::Complex<double> number;
       if (!tapegrad::python::complex_from_object(source.ptr(), &number)) return false;
       value.real = Scalar(number.real);

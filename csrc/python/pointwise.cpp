@@ -12,6 +12,7 @@
 #include "ops/copy.h"
 #include "ops/promotion.h"
 #include "ops/view.h"
+#include "python/exchange.h"
 #include "python/function_ops.h"
 #include "python/out.h"
 #include "python/sparse.h"
@@ -146,7 +147,7 @@ struct ParamValues {
     for (int i = 0; i < count; ++i) {
       values[i] = info.param_defaults[i];
       PyObject* object = arguments.params[i];
-      if (object && is_tensor(object) && tensor_of(object).numel() == 1)
+      if (object && is_number_tensor(object))
         object = nullptr, read_tensor(info, arguments.params[i], values[i]);
       if (object && !scalar_from_object(object, &values[i]))
         fail<TypeError>(info.name, "(): argument '", info.param_names[i], "' must be Number, not ",
@@ -195,7 +196,7 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
          repr_of(variant));
   }
   Scalar alpha;
-  if (!scalar_from_object(variant, &alpha))
+  if (!scalar_from_object(variant, &alpha) && !number_of_tensor(variant, &alpha))
     fail<TypeError>(info.name, "(): argument 'alpha' must be Number, not ",
                     Py_TYPE(variant)->tp_name);
   ResultType type;

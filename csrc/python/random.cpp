@@ -131,7 +131,7 @@ Tensor normal_of_size(const ParsedArguments& a) {
 Tensor make_normal(const ParsedArguments& a) {
   bool tensor_mean = a.object(0) && is_tensor(a.object(0));
   bool tensor_std = a.object(1) && is_tensor(a.object(1));
-  if (!tensor_mean && !tensor_std) return normal_of_size(a);
+  if (a.object(2) || (!tensor_mean && !tensor_std)) return normal_of_size(a);
   Generator& generator = generator_of(a, 3, a.tensor(tensor_mean ? 0 : 1));
   Tensor result = tensor_mean && tensor_std ? normal(a.tensor(0), a.tensor(1), generator)
                   : tensor_mean             ? normal(a.tensor(0), a.real(1, 1.0), generator)

@@ -9,6 +9,7 @@
 #include "ops/linalg.h"
 #include "ops/pointwise.h"
 #include "ops/view.h"
+#include "python/exchange.h"
 #include "python/function_ops.h"
 #include "python/out.h"
 #include "python/return_types.h"
@@ -342,8 +343,10 @@ struct MomentArguments {
     }
     Scalar number;
     if (correction_given.is_none()) return;
-    TAPEGRAD_CHECK_AS(TypeError, scalar_from_object(correction_given.ptr(), &number), op,
-                      ": expected correction to be a number");
+    TAPEGRAD_CHECK_AS(TypeError,
+                      scalar_from_object(correction_given.ptr(), &number) ||
+                          number_of_tensor(correction_given.ptr(), &number),
+                      op, ": expected correction to be a number");
     correction = number.as_double();
   }
 };
@@ -428,7 +431,8 @@ Example:
 double norm_order(nb::handle p) {
   Scalar number;
   if (p.is_none()) return 2;
-  if (scalar_from_object(p.ptr(), &number)) return number.as_double();
+  if (scalar_from_object(p.ptr(), &number) || number_of_tensor(p.ptr(), &number))
+    return number.as_double();
   TAPEGRAD_CHECK_AS(TypeError, nb::isinstance<nb::str>(p),
                     "norm: expected p to be a number, 'fro' or 'nuc'");
   const std::string text = utf8(p);
