@@ -172,7 +172,7 @@ def test_an_editable_install_finds_extension_and_openblas(tmp_path):
         "sys.meta_path.insert(0, Finder())\n"
         "import tapegrad\n"
         "print(tapegrad.__file__, tapegrad.new_name)\n"
-        "tapegrad.__config__.show()\n"
+        "print(tapegrad.__config__.show())\n"
     )
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True
