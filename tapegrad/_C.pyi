@@ -5177,6 +5177,9 @@ class _Trace:
     def settle(self) -> None:
         """All is set."""
 
+    def watch_offsets(self) -> None:
+        """Asks of arguments that they begin where they did in their memory."""
+
 class _Watch:
     """Python objects as they were, to be compared with what they are."""
 

@@ -216,6 +216,7 @@ size_t Plan::run(std::vector<char>& found) {
       }
     }
   } catch (...) {
+    failed_at_ = at;
     failed_early_ = at < first_outside_write_ && at < first_offered_write_;
     if (!failed_early_ && at <= last_guard_ && last_guard_ != kNone && at < first_offered_write_) {
       restore();
@@ -224,6 +225,14 @@ size_t Plan::run(std::vector<char>& found) {
     throw;
   }
   return kNone;
+}
+
+bool Plan::was_made(uint32_t value) const {
+  for (size_t at = failed_at_; at < instructions_.size(); ++at)
+    if (const Program::Step* step = instructions_[at].step)
+      for (const Call::Operand& output : step->call.outputs())
+        if (output.memory == value) return false;
+  return true;
 }
 
 void Plan::end() noexcept {

@@ -94,6 +94,9 @@ class Plan final : public TracePlan {
   const Ref<Storage>& memory(uint32_t value) const override { return memory_[value]; }
   void end() noexcept override;
   std::span<Scalar> attributes(size_t step) override;
+  // After a run that failed late: the step that did, and whether all of a value had been written before it.
+  size_t failed_at() const { return failed_at_; }
+  bool was_made(uint32_t value) const;
   size_t arena_bytes() const { return arena_ ? arena_->nbytes() : 0; }
 
  private:
@@ -172,6 +175,7 @@ class Plan final : public TracePlan {
   std::vector<uint32_t>
       group_at_;  // by step: one more than the number of the group that begins there
   size_t first_outside_write_ = kNone, last_guard_ = kNone;
+  size_t failed_at_ = 0;
   size_t first_offered_write_ = kNone;  // of the memory that was offered for this run
 };
 

@@ -16,6 +16,8 @@ class Form {
 
   // Whether a tensor is like this, of this storage or of any, with a gradient like then or with any.
   bool fits(const TensorImpl& x, bool same_storage, bool same_grad) const;
+  // Whether it begins at the same place of its storage.
+  bool begins_like(const TensorImpl& x) const { return x.offset() == offset_; }
   // Why no trace takes such a tensor, or null.
   const char* refusal() const { return refusal_; }
   // Lets go of the storage: no tensor fits any more if it must be of that one.

@@ -152,8 +152,9 @@ class Trace {
   std::vector<RandomStep> randoms;
   uint64_t counters = 0;  // that a run takes from the generator
   void settle();
-  bool is_anywhere = false;  // whatever the modes are
-  bool sees_grads = true;    // whether a tensor has a gradient makes a difference
+  bool is_anywhere = false;   // whatever the modes are
+  bool sees_grads = true;     // whether a tensor has a gradient makes a difference
+  bool sees_offsets = false;  // so does where in its storage an argument begins
 
   TracePlan& plan() { return *plan_; }
   Plan& cpu_plan() { return dynamic_cast<Plan&>(*plan_); }
@@ -171,6 +172,8 @@ class Trace {
   bool read_options();
   void set_random(RandomStream state);
   void offer_grads();
+  void set_grads(const std::vector<Tensor>& tensors, std::vector<Tensor>& former, bool is_cut_off);
+  void leave_midway(RandomStream state);
   Outcome execute(nb::object& result);
   std::vector<Tensor> make_tensors();
   nb::object build(size_t& at, const std::vector<Tensor>& tensors) const;
@@ -240,6 +243,7 @@ bool Trace::match(PyObject* object, size_t& at) {
       TensorImpl* impl = impl_of(object);
       if (part.object.ptr() != reinterpret_cast<PyObject*>(Py_TYPE(object))) return false;
       if (!argument.form.fits(*impl, false, sees_grads)) return false;
+      if (sees_offsets && !argument.form.begins_like(*impl)) return false;
       if (argument.lasting >= 0 &&
           impl != lasting[static_cast<size_t>(argument.lasting)].tensor.impl())
         return false;
@@ -446,6 +450,36 @@ void Trace::offer_grads() {
   }
 }
 
+void Trace::set_grads(const std::vector<Tensor>& tensors, std::vector<Tensor>& former,
+                      bool is_cut_off) {
+  for (const GradExit& exit : grads) {
+    AutogradMeta& meta = ensure_meta(owner(exit.is_argument, exit.number));
+    Tensor made_grad;
+    if (exit.made >= 0) {
+      const uint32_t value = made[static_cast<size_t>(exit.made)].value;
+      if (!is_cut_off || cpu_plan().was_made(value))
+        made_grad = tensors[static_cast<size_t>(exit.made)];
+      else if (meta.grad.defined() && &meta.grad->storage() != plan_->memory(value).get())
+        continue;  // it was not replaced yet, and its memory is its own
+    }
+    former.push_back(std::move(meta.grad));
+    meta.grad = std::move(made_grad);
+  }
+}
+
+// A call failed, and what was there before has been written: leaves behind what the function would leave, as far as
+// the order of the steps tells. All that the plan writes counts as written.
+void Trace::leave_midway(RandomStream state) {
+  for (TensorImpl* written : plan_->written()) note_write("compiled function", Tensor(written));
+  if (!dynamic_cast<Plan*>(plan_.get())) return;
+  uint64_t drawn = counters;
+  for (const RandomStep& random : randoms)
+    if (random.step >= cpu_plan().failed_at()) drawn = std::min(drawn, random.counter);
+  if (drawn) default_generator().set_state({state.seed, state.offset + drawn});
+  std::vector<Tensor> former;
+  set_grads(make_tensors(), former, true);
+}
+
 Trace::Outcome Trace::execute(nb::object& result) {
   const RandomStream state = default_generator().state();
   set_random(state);
@@ -459,17 +493,14 @@ Trace::Outcome Trace::execute(nb::object& result) {
   } catch (...) {
     // The function itself tells it better, if nothing has happened yet.
     if (plan_->failed_early()) return Outcome::Busy;
+    leave_midway(state);
     throw;
   }
   if (counters) default_generator().set_state({state.seed, state.offset + counters});
   for (TensorImpl* written : plan_->written()) note_write("compiled function", Tensor(written));
   const std::vector<Tensor> tensors = make_tensors();
   std::vector<Tensor> former;  // whose end may run Python
-  for (const GradExit& exit : grads) {
-    AutogradMeta& meta = ensure_meta(owner(exit.is_argument, exit.number));
-    former.push_back(std::move(meta.grad));
-    meta.grad = exit.made < 0 ? Tensor() : tensors[static_cast<size_t>(exit.made)];
-  }
+  set_grads(tensors, former, false);
   size_t at = 0;
   result = build(at, tensors);
   plan_->end();
@@ -763,6 +794,8 @@ void bind_trace(Binder& b) {
            "Steps whose attributes are read anew.")
       .def("ignore_gradients", [](Trace& trace) { trace.sees_grads = false; },
            "Lets tensors have a .grad or none: nothing looks at them.")
+      .def("watch_offsets", [](Trace& trace) { trace.sees_offsets = true; },
+           "Asks of arguments that they begin where they did in their memory.")
       .def("run_anywhere", [](Trace& trace) { trace.is_anywhere = true; },
            "Lets it run whatever the modes are: they have done their part.")
       .def("settle", &Trace::settle, "All is set.")

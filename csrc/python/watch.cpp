@@ -33,6 +33,14 @@ bool is_plain_equal(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
+// What a set has, in its own order, whatever a subclass says.
+nb::object members_of(PyObject* set) {
+  nb::object members = nb::steal(PySet_Type.tp_iter(set));
+  if (members.is_valid()) members = nb::steal(PySequence_List(members.ptr()));
+  if (!members.is_valid()) throw nb::python_error();
+  return members;
+}
+
 PyObject* dict_of(PyObject* object) {
   PyObject* dict = PyObject_GenericGetDict(object, nullptr);
   if (!dict) PyErr_Clear();
@@ -102,8 +110,7 @@ size_t Watch::add_list(PyObject* list) {
 
 size_t Watch::add_set(PyObject* set) {
   TAPEGRAD_CHECK_AS(TypeError, PyAnySet_Check(set), "watch: expected a set");
-  nb::object members = nb::steal(PySequence_List(set));
-  if (!members.is_valid()) throw nb::python_error();
+  nb::object members = members_of(set);
   const size_t number = add(Kind::Set, set);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.ptr()); ++i)
     hold(PyList_GET_ITEM(members.ptr(), i));
@@ -185,11 +192,10 @@ bool Watch::has_ordered_items(const Entry& entry) const {
 
 bool Watch::has_members(const Entry& entry) const {
   if (PySet_GET_SIZE(entry.object) != static_cast<Py_ssize_t>(entry.count)) return false;
-  for (uint32_t i = 0; i < entry.count; ++i) {
-    const int contains = PySet_Contains(entry.object, held_[entry.first + i]);
-    if (contains < 0) throw nb::python_error();
-    if (!contains) return false;
-  }
+  // In order, which a loop over the set sees, and by type, too: 1, 1.0 and True are one member.
+  nb::object members = members_of(entry.object);
+  for (uint32_t i = 0; i < entry.count; ++i)
+    if (!is_same_value(PyList_GET_ITEM(members.ptr(), i), held_[entry.first + i])) return false;
   return true;
 }
 

@@ -115,6 +115,8 @@ def build(recording: Recording) -> BuiltTrace:
     by_gradient = any(source.is_grad for source in recording.sources)
     if not (recording.grads or by_gradient or recording.walk.mentions_gradients()):
         trace.ignore_gradients()
+    if recording.walk.mentions_offsets():
+        trace.watch_offsets()
     trace.settle()
     if recording.differentiable is not None:
         known = recording.differentiable

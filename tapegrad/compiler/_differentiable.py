@@ -246,10 +246,13 @@ def record_backward(recording: Recording, live: "Live", made_values: dict[int, i
     seeds = [_C.ones_like(tensor).detach() for tensor in outputs]
     program = _C.Program()
     program.keep_lines()
-    with program:
-        found = grad(outputs, live.leaves, seeds, retain_graph=True, allow_unused=True)
-        copies = [None if each is None else each.detach().clone() for each in found]
-        del found
+    try:
+        with program:
+            found = grad(outputs, live.leaves, seeds, retain_graph=True, allow_unused=True)
+            copies = [None if each is None else each.detach().clone() for each in found]
+            del found
+    except RuntimeError as error:
+        raise Refusal(f"its backward fails: {error}") from error
     if _C._generator_state() != before:
         raise Refusal("its backward draws random numbers")
     _check_backward(recording, program)

@@ -59,6 +59,14 @@ GRAD_MODES = _names(
 )
 # Attributes that tell where a tensor is rather than what it is.
 ADDRESSES = _names("data_ptr untyped_storage storage _typed_storage _version __array_interface__")
+# Names of what sees or chooses where in its memory a tensor begins, which slices differ in.
+OFFSETS = _names(
+    """
+    storage_offset as_strided as_strided_ as_strided_copy as_strided_scatter set_ is_set_to
+    """
+)
+# Names of what reads the options of an optimizer without naming them.
+OPTION_READERS = _names("param_groups get_lr _get_closed_form_lr state_dict __getstate__")
 # Methods that are called without being named, by Python or by this library.
 SPECIAL = _names(
     """

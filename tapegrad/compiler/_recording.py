@@ -16,6 +16,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.compiler._walk import Refusal, Walk
 from tapegrad.nn.parameter import Buffer, Parameter
+from tapegrad.optim.optimizer import printed
 
 __all__ = ["Made", "Recording", "Source", "Value", "record_call"]
 
@@ -255,6 +256,7 @@ class _Call:
         if self.histories and "grad_fn" in walk._attributes:
             raise Refusal("it looks at the history of an argument")
         self.sweeps = _C._sweeps_begun()
+        self.printed = printed[0]
         self.entry_grads = [_grad_of(tensor) for tensor in self._owners()]
         self.program = _C.Program()
         self.program.keep_lines()
@@ -383,6 +385,8 @@ class _Call:
         """Find the native steps whose numbers are read anew in each call."""
         walk, lifted = self.recording.walk, set()
         opened = {id(group): keys for group, keys in walk.groups}
+        if self.printed != printed[0]:  # the numbers may be in a text
+            opened = dict.fromkeys(opened, frozenset())
         for step, which, group in self.steps:
             if id(group) not in opened:
                 raise Refusal(

@@ -24,6 +24,7 @@ import enum
 import functools
 import inspect
 import os
+import re
 import sys
 import types
 import typing
@@ -44,6 +45,8 @@ from tapegrad.compiler._known import (
     HIDDEN_STATE,
     LIFTED,
     MAKING,
+    OFFSETS,
+    OPTION_READERS,
     PURE_BUILTINS,
     PURE_MODULES,
     SEEDING,
@@ -64,6 +67,7 @@ _INERT = (
     *(*_PLAIN, _C.dtype, device, layout, memory_format, Size, slice, types.CodeType, enum.Enum),
     _FIELD,
 )
+_INERT_TYPES = frozenset(_INERT)
 _CALLABLES_OF_C = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -81,6 +85,7 @@ _ATTRIBUTE_OPS = frozenset(
 )
 
 
+_FORMATTED = re.compile(r"\.([A-Za-z_]\w*)")  # an attribute in "{0.scale}"
 _HEAP_TYPE = 1 << 9
 _VISIBLE = frozenset(
     (
@@ -96,6 +101,7 @@ class Refusal(Exception):
 
 def _library_state() -> list[tuple[Any, str]]:
     """Return what code of this library reads besides its arguments and modes of the thread."""
+    from tapegrad import _tensor_str
     from tapegrad.nn.modules import _hooks
     from tapegrad.optim import optimizer
 
@@ -103,6 +109,7 @@ def _library_state() -> list[tuple[Any, str]]:
         (_hooks.GLOBAL, "hooks of all modules"),
         (optimizer._global_pre_hooks, "hooks of all optimizers"),
         (optimizer._global_post_hooks, "hooks of all optimizers"),
+        (_tensor_str._options, "the print options"),
     ]
     return found
 
@@ -136,6 +143,8 @@ def names_in(code: types.CodeType) -> Code:
                 waiting.append(const)
             elif isinstance(const, str):
                 strings.add(const)
+                if "{" in const:
+                    attributes.update(_FORMATTED.findall(const))
         for instruction in dis.get_instructions(each):
             name = instruction.opname
             if name in _GLOBAL_OPS:
@@ -174,6 +183,7 @@ class Walk:
         ] = []  # with the options that are open
         self._optimizers: list[tuple[Optimizer, str]] = []
         self._seen: dict[int, Any] = {}
+        self._seen_again: set[int] = set()
         self._waiting: list[tuple[Any, str]] = []
         self._attributes: set[str] = set()  # that code names
         self._strings: set[str] = set()
@@ -206,6 +216,10 @@ class Walk:
             name == "backward" or ("grad" in name and name not in GRAD_MODES) for name in names
         )
 
+    def mentions_offsets(self) -> bool:
+        """Whether code that was followed may see where in its memory a tensor begins."""
+        return bool((self._attributes | self._strings) & OFFSETS)
+
     def _drain(self) -> None:
         while True:
             while self._waiting:
@@ -224,6 +238,7 @@ class Walk:
 
     def _visit(self, value: Any, name: str) -> None:
         if id(value) in self._seen:
+            self._seen_again.add(id(value))
             if isinstance(value, type):
                 self._note_bases(value, name)
             return
@@ -256,29 +271,40 @@ class Walk:
         if len(value) > _MOST:
             raise Refusal(f"{name} has {len(value)} items: to compare them takes too long")
         if isinstance(value, dict):
-            self.add(self.watch.add_items(value), name)
-            self._waiting += [(key, f"a key of {name}") for key in value]
-            self._waiting += [(each, _item(name, key)) for key, each in value.items()]
+            self._visit_items(value, name)
             return
         if isinstance(value, list):
             self.add(self.watch.add_list(value), name)
         elif isinstance(value, set | frozenset):
-            for each in value:
-                if not isinstance(each, _INERT):
-                    raise Refusal(f"{name} is a set of {type(each).__name__}")
-            if isinstance(value, set):
-                self.add(self.watch.add_set(value), name)
+            self._visit_set(value, name)
+            return
         self._waiting += [(each, f"{name}[{number}]") for number, each in enumerate(value)]
+
+    def _visit_items(self, value: dict[Any, Any], name: str) -> None:
+        self.add(self.watch.add_items(value), name)
+        self._waiting += [(key, f"a key of {name}") for key in value]
+        self._waiting += [(each, _item(name, key)) for key, each in value.items()]
+        if isinstance(value, defaultdict):
+            self._waiting.append((value.default_factory, f"{name}.default_factory"))
+
+    def _visit_set(self, value: set[Any] | frozenset[Any], name: str) -> None:
+        for each in value:
+            if not isinstance(each, _INERT):
+                raise Refusal(f"{name} is a set of {type(each).__name__}")
+        if isinstance(value, set):
+            self.add(self.watch.add_set(value), name)
+        self._waiting += [(each, f"an item of {name}") for each in value]
 
     def _visit_callable(self, value: Any, name: str) -> bool:
         """Follow a callable other than a function or class, or what stands for one."""
         if isinstance(value, types.MethodType):
             self._waiting += [(value.__self__, f"{name}.__self__"), (value.__func__, name)]
         elif isinstance(value, functools.partial):
-            self._waiting += [(value.func, name), (value.args, name), (value.keywords, name)]
+            parts = (value.func, value.args, value.keywords, value.__dict__)
+            self._waiting += [(each, name) for each in parts]
         elif isinstance(value, property):
-            parts = (value.fget, value.fset, value.fdel)
-            self._waiting += [(each, name) for each in parts if each is not None]
+            getters = (value.fget, value.fset, value.fdel)
+            self._waiting += [(each, name) for each in getters if each is not None]
         elif isinstance(value, staticmethod | classmethod):
             self._waiting.append((value.__func__, name))
         elif isinstance(value, weakref.ref):
@@ -343,17 +369,19 @@ class Walk:
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
             if isinstance(value, Optimizer):
-                self._optimizers.append((value, name))
-                for group in value.param_groups:  # watched when all code is known
-                    self._seen[id(group)] = group
-                    self._waiting += [(each, f"{name}.{key}") for key, each in group.items()]
+                self._visit_groups(value, name)
             self.add(self.watch.add_items(attributes), f"the attributes of {name}")
-            self._waiting += [(each, f"{name}.{key}") for key, each in attributes.items()]
+            self._waiting += [
+                (each, f"{name}.{key}")
+                for key, each in attributes.items()
+                if key != "param_groups" or not isinstance(value, Optimizer)
+            ]
         if isinstance(value, dict):
-            self.add(self.watch.add_items(value), name)
-            self._waiting += [(each, _item(name, key)) for key, each in value.items()]
+            self._visit_items(value, name)
         elif isinstance(value, list):
             self.add(self.watch.add_list(value), name)
+        elif isinstance(value, set):
+            self._visit_set(value, name)
         if isinstance(value, list | tuple):
             self._waiting += [(each, f"{name}[{number}]") for number, each in enumerate(value)]
 
@@ -550,19 +578,30 @@ class Walk:
 
     # ---- optimizers
 
+    def _visit_groups(self, optimizer: Optimizer, name: str) -> None:
+        """Follow parameter groups, which are watched when all code is known."""
+        self._optimizers.append((optimizer, name))
+        self._seen[id(optimizer.param_groups)] = optimizer.param_groups
+        self.add(self.watch.add_list(optimizer.param_groups), f"{name}.param_groups")
+        for group in optimizer.param_groups:
+            self._seen[id(group)] = group
+            self._waiting += [(each, f"{name}.{key}") for key, each in group.items()]
+
     def _watch_groups(self, optimizer: Optimizer, name: str) -> None:
         """Watch parameter groups, but for the numbers that native steps read anew each time."""
         is_native = (
             isinstance(optimizer, GroupwiseOptimizer)
             and is_library(type(optimizer).__module__)
-            and "param_groups" not in self._attributes
+            and not (self._attributes | self._strings) & OPTION_READERS
+            and id(optimizer.param_groups) not in self._seen_again
         )
         for number, group in enumerate(optimizer.param_groups):
             path = f"{name}.param_groups[{number}]"
+            is_open = is_native and id(group) not in self._seen_again
             lifted = {
                 key
                 for key, value in group.items()
-                if is_native and key in LIFTED - self._strings and _is_number(value)
+                if is_open and key in LIFTED - self._strings and _is_number(value)
             }
             self.groups.append((group, frozenset(lifted)))
             self.names.append(path)
@@ -577,10 +616,8 @@ def _overrides(kind: type, name: str) -> bool:
 
 
 def _is_inert(value: Any) -> bool:
-    """Whether nothing about an object can change."""
-    if not isinstance(value, _INERT):
-        return False
-    return isinstance(value, enum.Enum) or not getattr(value, "__dict__", None)
+    """Whether nothing about an object can change, nor about methods of a class of its own."""
+    return type(value) in _INERT_TYPES
 
 
 def _is_made_by_python(kind: type) -> bool:

@@ -12,6 +12,7 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any
 
 import tapegrad
@@ -39,6 +40,7 @@ Params = Iterable[Any]  # of tensors, of (name, tensor) pairs, or of groups
 ParamsT = Params
 Closure = Callable[[], Any]
 
+printed = [0]  # how often an optimizer was: traces read its options anew, texts do not
 _global_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
@@ -178,6 +180,10 @@ class Optimizer:
     _scalar_state: tuple[str, ...] = ("step",)
     _takes_complex = True
 
+    # Of a class that does not call ours: its step runs without hooks, and takes none.
+    _optimizer_step_pre_hooks: Any = MappingProxyType({})
+    _optimizer_step_post_hooks: Any = MappingProxyType({})
+
     _stepping = False
     _opt_called: bool | None = None  # None until a scheduler wants to know whether step was called
 
@@ -208,8 +214,8 @@ class Optimizer:
 
     def _make_hooks(self) -> None:
         hooks = Callable[..., Any]
-        self._optimizer_step_pre_hooks: OrderedDict[int, hooks] = OrderedDict()
-        self._optimizer_step_post_hooks: OrderedDict[int, hooks] = OrderedDict()
+        self._optimizer_step_pre_hooks = OrderedDict()
+        self._optimizer_step_post_hooks = OrderedDict()
         self._optimizer_state_dict_pre_hooks: OrderedDict[int, hooks] = OrderedDict()
         self._optimizer_state_dict_post_hooks: OrderedDict[int, hooks] = OrderedDict()
         self._optimizer_load_state_dict_pre_hooks: OrderedDict[int, hooks] = OrderedDict()
@@ -231,6 +237,7 @@ class Optimizer:
                     entry[key] = scalar(float(entry[key]))
 
     def __repr__(self) -> str:
+        printed[0] += 1
         text = type(self).__name__ + " ("
         for index, group in enumerate(self.param_groups):
             lines = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]

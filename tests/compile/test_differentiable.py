@@ -346,6 +346,14 @@ def test_parts_of_a_model_that_are_compiled_one_by_one():
     assert [len(torch.compiler.explain(part).traces) for part in parts] == [1, 1, 1]
 
 
+def test_an_op_without_a_derivative_runs_eagerly():
+    compiled = torch.compile(lambda x: x.relu().unique())
+    x = torch.randn(30, requires_grad=True)
+    for _ in range(4):
+        assert compiled(x).grad_fn.name() == x.relu().unique().grad_fn.name()
+    assert "the derivative for 'unique'" in str(torch.compiler.explain(compiled))
+
+
 def test_small_calls_stay_eager(monkeypatch):
     from tapegrad.compiler import _differentiable
 

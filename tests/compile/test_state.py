@@ -30,6 +30,22 @@ class Mode(enum.Enum):
     ONE = 1
     TWO = 2
 
+    def scale(self):
+        return GLOBAL["value"]
+
+
+class Loaded(enum.Enum):
+    VALUES = [1.0]  # noqa: RUF012
+
+
+class Scale(float):
+    def applied(self):
+        return self * GLOBAL["value"]
+
+
+class Names(set):
+    pass
+
 
 Pair = collections.namedtuple("Pair", "a b")
 
@@ -148,6 +164,9 @@ def set_value():
         (lambda x: x * max(GLOBAL.values()), set_value),
         (lambda x: x * sum(v for k, v in GLOBAL.items() if k != "other"), set_value),
         (lambda x: [x * n for n in GLOBAL.values()], set_value),
+        (lambda x, mode=Mode.ONE: x * mode.scale(), set_value),
+        (lambda x, scale=Scale(2.0): x * scale.applied(), set_value),  # noqa: B008
+        (lambda x, t=Thing(): x * float("{0.scale}".format(t)), set_value),  # noqa: B008, UP030, UP032
     ],
 )
 def test_a_global_that_is_reached_in_many_ways(function, change):
@@ -207,6 +226,65 @@ def test_the_order_of_dicts_and_sets():
     check(lambda x: x * (2 if "b" in names else 3), lambda: (names.discard("b"), names.add("c")))
     counts = collections.Counter("aab")
     check(lambda x: x * counts["a"], lambda: counts.update("a"))
+
+
+def test_sets_have_an_order_and_members_have_types():
+    names, one, order = Names(), {1}, {0, 8}
+    check(lambda x: x * (2 if "b" in names else 3), lambda: names.add("b"))
+    check(lambda x: x.int() * next(iter(one)), lambda: (one.clear(), one.add(1.0)))
+    check(
+        lambda x: x * next(iter(order)), lambda: (order.clear(), order.update((8,)), order.add(0))
+    )
+
+
+def test_what_members_of_enumerations_hold(monkeypatch):
+    check(
+        lambda x, each=Loaded.VALUES: x * each.value[0],
+        lambda: Loaded.VALUES.value.__setitem__(0, 9.0),
+    )
+    mode = Mode.TWO
+    mode.extra = 2.0
+    check(lambda x: x * mode.extra, lambda: monkeypatch.setattr(mode, "extra", 7.0))
+
+
+def test_attributes_of_partials_and_factories():
+    partial = functools.partial(torch.mul)
+    partial.scale = 2.0
+    check(lambda x: partial(x, partial.scale), lambda: setattr(partial, "scale", 8.0))
+    counts = collections.defaultdict(lambda: GLOBAL["value"])
+    check(lambda x: x * counts.copy()["new"], set_value)
+
+
+def test_print_options():
+    x = torch.full((2,), 1.23456)
+    check(
+        lambda x: (x * 2, str(x), f"{x}"),
+        lambda: torch.set_printoptions(precision=2),
+        undo=lambda: torch.set_printoptions(profile="default"),
+        x=x,
+    )
+
+
+def slices():
+    base = torch.arange(32.0)
+    return [base[place : place + 8] for place in (4, 0)]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x.storage_offset(),
+        lambda x: x.as_strided((2,), (1,), 6) * 1,
+        lambda x: torch.as_strided(x, (2,), (1,), 6) * 1,
+        lambda x: x.as_strided_scatter(torch.zeros(2), (2,), (1,), 6),
+    ],
+)
+def test_where_a_slice_begins(function):
+    compiled = torch.compile(function)
+    first, other = slices()
+    for x in (*(first,) * 5, *(other,) * 5, first):
+        assert same(function(x), compiled(x))
+    assert len(torch.compiler.explain(compiled).traces) == 2
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,38 @@ def test_a_rate_that_the_function_reads_is_guarded():
     assert pair.traces == 2
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda optimizer, schedule, group: optimizer.state_dict()["param_groups"][0].copy(),
+        lambda optimizer, schedule, group: str(optimizer),
+        lambda optimizer, schedule, group: f"{optimizer}",
+        lambda optimizer, schedule, group: schedule.get_lr(),
+        lambda optimizer, schedule, group: list(group.values())[1:],
+        lambda optimizer, schedule, group: [len(each) for each in schedule.optimizer.param_groups],
+    ],
+)
+@pytest.mark.filterwarnings("ignore:To get the last learning rate")
+def test_options_that_are_looked_at_without_being_named(look):
+    def make():
+        model = nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
+        held = {"optimizer": optimizer, "group": optimizer.param_groups[0]}
+        train = step_of(model, optimizer)
+
+        def step(x, y):
+            return train(x, y), look(held["optimizer"], schedule, held["group"])
+
+        return step, {"model": model, "optimizer": optimizer}
+
+    pair = Pair(make)
+    for rate in (0.1, 0.3):
+        pair.both(lambda world, rate=rate: world["optimizer"].param_groups[0].update(lr=rate))
+        for _ in range(5):
+            pair.call(*batch())
+
+
 def test_other_options_of_a_group():
     pair = Pair(make_training())
     for i in range(10):

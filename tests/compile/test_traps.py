@@ -707,6 +707,28 @@ def test_an_index_out_of_range_fails_as_eagerly():
         pair.call(torch.tensor([0, 9 if i == 5 else 1]))
 
 
+def test_an_error_after_writes_leaves_what_the_function_would_leave():
+    def make():
+        weight = nn.Parameter(torch.ones(5))
+        count = torch.zeros(5)
+
+        def step(index):
+            weight.grad = None
+            mask = functional.dropout(torch.ones(5), 0.5)
+            (weight * weight * mask * index[0]).sum().backward()
+            count.add_(1)
+            return count.index_select(0, index)
+
+        return step, {"weight": weight, "count": count}
+
+    pair = Pair(make)
+    for last in (0, 1, 2, 3, 4, 10, 0, 1):
+        pair.call(torch.tensor([2, 1, last]))
+        versions = [world["count"]._version for world in (pair.world, pair.other)]
+        assert versions[0] == versions[1]
+    assert pair.traces == 1
+
+
 def test_recursion():
     def function(x, n):
         return x if n == 0 else function(x * 2, n - 1)
