@@ -63,8 +63,7 @@ REASONS = {
     "[nested tensors](nested.md) are packed ones of one ragged dimension.",
     "Distributed training": "[`torch.distributed`](distributed.md) is there for one process, and\n"
     "for several on CPUs. Modules and tensors that are divided between processes, and remote\n"
-    "procedure calls, are refused in words. Memory is not shared between processes, so that\n"
-    "tensors that are sent to another one are copied.",
+    "procedure calls, are refused in words.",
     REST: "Data pipes are what `IterableDataset` is.",
 }
 INTRODUCTION = """\

@@ -2427,7 +2427,7 @@ class Tensor:
         """Whether both show the same memory in the same way."""
 
     def is_shared(self) -> builtins.bool:
-        """Return whether other processes see the memory: never on the CPU."""
+        """Return whether other processes see the memory, after `share_memory_`, or on a GPU."""
 
     def is_signed(self) -> builtins.bool:
         """Whether the dtype has a sign."""
@@ -4051,6 +4051,19 @@ class Tensor:
     def shape(self) -> Any:
         """The sizes, as a Size."""
 
+    def share_memory_(self) -> Tensor:
+        """Move the memory to where processes share it: what one writes, all see.
+
+        Forked processes have it from the start; to others the tensor is sent as an argument of
+        `torch.multiprocessing.Process` or through a queue, without a copy. No other tensor may show
+        the memory: it would not move with this one.
+
+        Example:
+            >>> x = torch.zeros(2).share_memory_()
+            >>> x.is_shared()
+            True
+        """
+
     def short(self, *, memory_format: object | None = None) -> Tensor:
         """Casts the tensor."""
 
@@ -4804,6 +4817,9 @@ class UntypedStorage:
     def _is_same(self, other: UntypedStorage) -> builtins.bool:
         """Whether another object stands for the same bytes."""
 
+    def _new_shared(self, *args: Any, **kwargs: Any) -> Any:
+        """Return new bytes in memory that processes share."""
+
     def bfloat16(self, word: Any = 'BFloat16') -> Any: ...
 
     def bool(self, word: Any = 'Bool') -> Any: ...
@@ -4842,6 +4858,9 @@ class UntypedStorage:
     @staticmethod
     def from_buffer(*args: Any, **kwargs: Any) -> Any: ...
 
+    @staticmethod
+    def from_file(*args: Any, **kwargs: Any) -> Any: ...
+
     def get_device(self) -> builtins.int | None:
         """Return the number of the device; None for the CPU."""
 
@@ -4853,7 +4872,8 @@ class UntypedStorage:
     def is_cuda(self) -> builtins.bool:
         """Whether the bytes are on a GPU."""
 
-    def is_shared(self) -> Any: ...
+    def is_shared(self) -> builtins.bool:
+        """Return whether other processes see the memory; that of a GPU counts as such."""
 
     def long(self, word: Any = 'Long') -> Any: ...
 
@@ -4866,7 +4886,7 @@ class UntypedStorage:
         """Refuse: what lies in a storage of another size is a new tensor here."""
 
     def share_memory_(self) -> Any:
-        """Refuse: memory is not shared between processes."""
+        """Return memory that is shared already; refuse to move it away from under its tensors."""
 
     def short(self, word: Any = 'Short') -> Any: ...
 

@@ -5,6 +5,7 @@ An in-place form computes its result with the recorded operation and copies it i
 which is recorded as the write of any in-place operation is.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -238,8 +239,28 @@ def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Return whether other processes see the memory: never on the CPU."""
-    return self.is_cuda
+    """Return whether other processes see the memory, after `share_memory_`, or on a GPU."""
+    shared = sys.modules.get("tapegrad.multiprocessing.shared")  # without it nothing was shared
+    if self.device.type != "cpu" or shared is None:
+        return self.is_cuda
+    return bool(shared.is_shared(self.untyped_storage()))
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the memory to where processes share it: what one writes, all see.
+
+    Forked processes have it from the start; to others the tensor is sent as an argument of
+    `torch.multiprocessing.Process` or through a queue, without a copy. No other tensor may show
+    the memory: it would not move with this one.
+
+    Example:
+        >>> x = torch.zeros(2).share_memory_()
+        >>> x.is_shared()
+        True
+    """
+    from tapegrad.multiprocessing.shared import share
+
+    return share(self)
 
 
 def polygamma_(self: Tensor, n: int) -> Tensor:
@@ -261,6 +282,7 @@ def install() -> None:
     Tensor.hardshrink = hardshrink
     Tensor.index_reduce_ = _inplace(embedding_views.index_reduce)
     Tensor.is_shared = is_shared
+    Tensor.share_memory_ = share_memory_
     Tensor.ldexp_ = _inplace(scaling.ldexp)
     Tensor.map2_ = map2_
     Tensor.map_ = map_

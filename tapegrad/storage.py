@@ -7,6 +7,7 @@ Example:
 # mypy: disable-error-code="method-assign, attr-defined"
 
 import operator
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -92,12 +93,42 @@ def _get_device(self: Any) -> int | None:
     return None if self.device.type == "cpu" else self.device.index or 0
 
 
+def _is_shared(self: UntypedStorage) -> bool:
+    """Return whether other processes see the memory; that of a GPU counts as such."""
+    shared = sys.modules.get("tapegrad.multiprocessing.shared")  # without it nothing was shared
+    return bool(shared.is_shared(self)) if shared is not None else self.device.type == "cuda"
+
+
 def _share_memory_(self: Any) -> Any:
-    """Refuse: memory is not shared between processes."""
+    """Return memory that is shared already; refuse to move it away from under its tensors."""
+    if self.is_shared() or not len(self):
+        return self
     raise RuntimeError(
-        "share_memory_: memory is not shared between processes; a tensor that is sent to another "
-        "one is copied"
+        "share_memory_: a storage keeps its bytes; call Tensor.share_memory_ or "
+        "Module.share_memory, which move a tensor to memory that is shared"
     )
+
+
+def _new_shared(cls: Any, size: int, *, device: str = "cpu") -> UntypedStorage:
+    """Return new bytes in memory that processes share."""
+    from tapegrad.multiprocessing.shared import shared_storage
+
+    if _C.empty(0, device=device).device.type != "cpu":
+        raise RuntimeError(f"_new_shared: memory of the CPU is shared, not of {device}")
+    return shared_storage(size)
+
+
+def _from_file(filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+    """Return the bytes of a file, which are read when they are used.
+
+    Args:
+        filename: the file.
+        shared: whether what is written goes to the file, which is made or made longer.
+        nbytes: how many bytes.
+    """
+    from tapegrad._internal_names import from_file
+
+    return from_file(filename, shared, nbytes, dtype=_C.uint8).untyped_storage()
 
 
 def _from_buffer(
@@ -125,8 +156,10 @@ def install() -> None:
     UntypedStorage.element_size = lambda self: 1
     UntypedStorage.get_device = _get_device
     UntypedStorage.untyped = lambda self: self
-    UntypedStorage.is_shared = lambda self: False
+    UntypedStorage.is_shared = _is_shared
     UntypedStorage.share_memory_ = _share_memory_
+    UntypedStorage._new_shared = classmethod(_new_shared)
+    UntypedStorage.from_file = staticmethod(_from_file)
     UntypedStorage.new = lambda self: _new_untyped(0, device=self.device)
     UntypedStorage.from_buffer = staticmethod(_from_buffer)
     for word in DTYPES:
@@ -299,12 +332,17 @@ class TypedStorage(metaclass=_StorageType):
         return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
 
     def is_shared(self) -> bool:
-        """Return whether other processes see the memory: never."""
-        return False
+        """Return whether other processes see the memory; that of a GPU counts as such."""
+        return _is_shared(self._untyped_storage)
 
     def share_memory_(self) -> "TypedStorage":
-        """Refuse: memory is not shared between processes."""
+        """Return memory that is shared already; refuse to move it away from under its tensors."""
         return _share_memory_(self)  # type: ignore[no-any-return]
+
+    def _new_shared(self, size: int) -> "TypedStorage":
+        """Return new elements of this dtype in memory that processes share."""
+        new = _new_shared(UntypedStorage, size * self.element_size(), device=str(self.device))
+        return TypedStorage(wrap_storage=new, dtype=self.dtype)
 
     def resize_(self, size: int) -> "TypedStorage":
         """Refuse another size: a storage keeps its bytes."""

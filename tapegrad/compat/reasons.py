@@ -188,9 +188,8 @@ scalars, histograms, images, figures and texts are written
 torch.hub.load_state_dict_from_url is what is left of it
     utils\.model_zoo\..*
 
-memory is not shared between processes: tensors that are sent are copied
-    multiprocessing\..* (Tensor|nn\.Module)\.share_memory_? from_file
-    UntypedStorage\.(from_file|filename)
+memory of a file does not tell the file's name
+    UntypedStorage\.filename
 
 they tell how PyTorch was built
     torch_version\..* compiled_with_cxx11_abi __config__\.parallel_info
@@ -243,6 +242,9 @@ leaves Python as it is: nothing is compiled from source
 
 refuses: a storage keeps its bytes
     UntypedStorage\.(resize_|share_memory_)
+
+of a tensor that alone shows its memory, or of tensors each of which does
+    Tensor\.share_memory_ nn\.Module\.share_memory
 """)
 
 

@@ -1,4 +1,7 @@
-"""Python's multiprocessing, and `spawn`. Tensors that are sent to another process are copied.
+"""Python's multiprocessing, `spawn`, and memory that processes share.
+
+A tensor that is sent to another process is copied; after `Tensor.share_memory_` it is not, and both
+processes see what either writes.
 
 Example:
     >>> torch.multiprocessing.get_start_method(allow_none=True) in (None, "fork", "spawn")
@@ -8,6 +11,11 @@ Example:
 import multiprocessing as _multiprocessing
 from multiprocessing import *  # noqa: F403
 
+from tapegrad.multiprocessing.shared import (
+    get_all_sharing_strategies,
+    get_sharing_strategy,
+    set_sharing_strategy,
+)
 from tapegrad.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -23,6 +31,9 @@ __all__ = [
     "ProcessExitedException",
     "ProcessRaisedException",
     "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
     "spawn",
     "start_processes",
 ]

@@ -480,6 +480,14 @@ class Module(Hooked):
                 self._buffers[name] = fn(buffer)
         return self
 
+    def share_memory(self: _Self) -> _Self:
+        """Move parameters, gradients and buffers to memory that processes share.
+
+        Processes that are forked, or get the module as an argument or through a queue, then train
+        the same parameters. See `torch.Tensor.share_memory_`.
+        """
+        return self._apply(lambda tensor: tensor.share_memory_())
+
     def _to_floating(self: _Self, dtype: Any) -> _Self:
         return self._apply(
             lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor

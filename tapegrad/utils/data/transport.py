@@ -12,14 +12,10 @@ of a batch does not keep its images. Small arrays travel in the pickle, because 
 least a page, and a process may have only some ten thousands.
 """
 
-import ctypes
-import functools
-import mmap
 import os
 import pickle
 import socket
 import struct
-import weakref
 from collections.abc import Callable
 from io import BytesIO
 from multiprocessing.connection import wait
@@ -28,6 +24,7 @@ from typing import Any, NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.multiprocessing.shared import map_shared
 
 __all__ = ["Message", "Parcel", "pack", "receive", "send", "unpack"]
 
@@ -157,27 +154,11 @@ def _write_segment(buffers: list[memoryview]) -> int:
     return descriptor
 
 
-@functools.cache
-def _system() -> ctypes.CDLL:
-    """Return the C library, with the types of the two functions that are called."""
-    library = ctypes.CDLL(None)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return library
-
-
 def _map_segment(descriptor: int) -> Any:
     """Return the memory of a segment, mapped until the last reference to it goes."""
     size = os.fstat(descriptor).st_size
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
-    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-    address = _system().mmap(None, size, protection, flags, descriptor, 0)
-    if address in (None, ctypes.c_void_p(-1).value):  # no mapping left: copy
-        return _read_segment(descriptor, size)
-    memory = (ctypes.c_ubyte * size).from_address(address)
-    weakref.finalize(memory, _system().munmap, address, size).atexit = False
-    return memory
+    memory = map_shared(descriptor, size, at_once=True)
+    return _read_segment(descriptor, size) if memory is None else memory
 
 
 def _read_segment(descriptor: int, size: int) -> bytearray:
