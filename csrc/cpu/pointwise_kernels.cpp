@@ -20,7 +20,7 @@ constexpr Domain domain_of(std::string_view text) {
   if (is_call(text, "exp")) return Domain::Exp;
   for (std::string_view name : {"log", "log2", "log10"})
     if (is_call(text, name)) return Domain::Log;
-  if (mentions(text, "normal_cdf")) return Domain::Normal;
+  if (is_call(text, "gelu") || mentions(text, "normal_cdf")) return Domain::Normal;
   if (is_call(text, "lgamma")) return Domain::Gamma;
   for (std::string_view name : {"sin", "cos", "tan"})
     if (mentions(text, name)) return Domain::Trig;

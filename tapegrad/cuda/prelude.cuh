@@ -658,6 +658,7 @@ struct Num {
     if constexpr (sizeof(S) == 2) return math::narrow_normal_cdf(a.v);
     else return math::normal_cdf(a.v);
   }
+  __device__ friend Num gelu(Num a) { return a * normal_cdf(a); }
   __device__ friend Num normal_density(Num a) {
     if constexpr (sizeof(S) == 2) return math::narrow_normal_density(a.v);
     else return math::normal_density(a.v);

@@ -47,6 +47,7 @@ _EXPRESSIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     ),
     "erfc": (("x",), "1 - erf(x)", ""),
     "normal_cdf": (("x",), "0.5 * (1 + erf(x * 0.7071067811865476))", ""),
+    "gelu": (("x",), "0.5 * x * (1 + erf(x * 0.7071067811865476))", ""),
     "normal_density": (("x",), "0.3989422804014327 * exp(-0.5 * x * x)", ""),
     "logaddexp": (
         ("a", "b"),
@@ -99,7 +100,7 @@ _EXPRESSIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
 _WHOLE: dict[str, tuple[str, dict[str, str], int]] = {
     "where(x <= 0, 0, x)": ("Relu", {}, 18),
     "where(x > 0, x, x * negative_slope)": ("LeakyRelu", {"alpha": "negative_slope"}, 18),
-    "x * normal_cdf(x)": ("Gelu", {}, 20),
+    "gelu(x)": ("Gelu", {}, 20),
     "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))": (
         "Gelu",
         {"approximate": "tanh"},

@@ -119,30 +119,29 @@ TAPEGRAD_INLINE T erf(T x) {
 template <class T>
 inline constexpr T kNormalZero = sizeof(T) == 4 ? T(15) : T(38.7);
 
-// For a >= 0, normal_cdf(-a) = exp(-a^2 / 2) v H(u) with v = k / (a + k) and u = a / (a + k): near
+// For a >= 0, normal_cdf(-a) = exp(-a^2 / 2) v H(u) with v = 1 / (a + k) and u = a / (a + k): near
 // a = 0, where H is steep, u has many bits.
 template <class T>
-inline constexpr T kNormalScale = sizeof(T) == 4 ? T(1.0 / 3) : T(1.0 / 6);  // 1 / k
+inline constexpr T kNormalCentre = sizeof(T) == 4 ? T(3) : T(6);  // k
 
 TAPEGRAD_INLINE float normal_factor(float u) {
-  return horner(u, 0x1p-1f, -0x1.64c6eep-1f, 0x1.6cf946p-2f, 0x1.1874cap-4f, -0x1.5c5e46p-4f,
-                -0x1.3f45b6p-5f, -0x1.a60c4p-14f, 0x1.a59642p-5f, -0x1.6fb008p-6f);
+  return horner(u, 0x1.8p0f, -0x1.0b9532p1f, 0x1.11baf4p0f, 0x1.a4af3p-3f, -0x1.0546b4p-2f,
+                -0x1.dee89p-4f, -0x1.3c893p-12f, 0x1.3c30b2p-3f, -0x1.13c406p-4f);
 }
 TAPEGRAD_INLINE double normal_factor(double u) {
   return polynomial(
-      u - 0.4375, 0x1.2a948b593173dp-3, -0x1.273c44f36a4ddp-2, 0x1.00e1c26675fe4p-1,
-      -0x1.888296e677664p-1, 0x1.05ad3f3945898p0, -0x1.2ce770a42df25p0, 0x1.243ce9a92dc84p0,
-      -0x1.ccffae1562501p-1, 0x1.0e8c957740d95p-1, -0x1.5ba6866b4e4f8p-3, -0x1.8a5bafca104b3p-5,
-      0x1.7fb1adc2ce6a6p-4, -0x1.364b45911d0c7p-5, -0x1.25a600cd2625cp-6, 0x1.917fbff486579p-6,
-      -0x1.dd37d4dff18f2p-10, -0x1.623b51dcc7515p-7, 0x1.00d107b77db62p-8, 0x1.253c68bcc373ep-8,
-      -0x1.520a50ca23bc3p-9, -0x1.eac4e287e64dcp-10, 0x1.00c3b7411ed9p-10, 0x1.4885c474720bcp-11);
+      u - 0.4375, 0x1.bfded105ca2dcp-1, -0x1.bada676d1f74cp0, 0x1.8152a399b0fd6p1,
+      -0x1.2661f12cd98cbp2, 0x1.8883ded5e84e4p2, -0x1.c35b28f644eb8p2, 0x1.b65b5e7dc4ac6p2,
+      -0x1.59bfc29009bc1p2, 0x1.95d2e032e146p1, -0x1.04bce4d07abbap0, -0x1.27c4c3d78c386p-2,
+      0x1.1fc542521acfcp-1, -0x1.d170e859ab92ap-3, -0x1.b8790133b938ap-4, 0x1.2d1fcff764c1bp-3,
+      -0x1.65e9dfa7f52b6p-7, -0x1.09ac7d65957dp-4, 0x1.81398b933c913p-6, 0x1.b7da9d1b252ddp-6,
+      -0x1.fb0f792f359a4p-7, -0x1.7013a9e5ecba5p-7, 0x1.812592e1ae458p-8, 0x1.ecc8a6aeab11ap-9);
 }
 
 template <class T>
 TAPEGRAD_INLINE T normal_decay_factor(T a) {
-  const T scaled = kNormalScale<T> * a;
-  const T v = T(1) / (T(1) + scaled);
-  return v * normal_factor(scaled * v);
+  const T v = T(1) / (a + kNormalCentre<T>);
+  return v * normal_factor(a * v);
 }
 
 // exp(-z / 2) = 2^n (1 + growth). Where the product is not rounded one word of ln2 does: z is a square,
@@ -185,16 +184,29 @@ inline constexpr T kNormalPeak = T(0x1.9884533d43651p-2);  // 1 / sqrt(2 pi)
 // units in the last place; beyond |x| = 3 to 1 + x^2 / 2 of them, as the square is rounded. Where
 // both are wanted the compiler computes the reduction once.
 template <class T>
-TAPEGRAD_INLINE T normal_cdf(T x) {
+TAPEGRAD_INLINE T normal_tail(T x) {  // normal_cdf(-|x|)
   const T factor = normal_decay_factor(magnitude_at_most(x, kNormalZero<T>));
   const BellReduction<T> bell = reduce_bell_bounded(x * x);
-  const T y = scale_down(mul_add(factor, bell.growth, factor), bell.n);
+  return scale_down(mul_add(factor, bell.growth, factor), bell.n);
+}
+template <class T>
+TAPEGRAD_INLINE T normal_cdf(T x) {
+  const T y = normal_tail(x);
   return x < T(0) ? y : T(1) - y;
 }
 template <class T>
 TAPEGRAD_INLINE T normal_density(T x) {
   const BellReduction<T> bell = reduce_bell_bounded(x * x);
   return scale_down(mul_add(kNormalPeak<T>, bell.growth, kNormalPeak<T>), bell.n);
+}
+
+// x * normal_cdf(x), on the right as x - x * normal_cdf(-x): rounded once less, and without a choice
+// where both sides are one expression (narrow::gelu).
+template <class T>
+TAPEGRAD_INLINE T gelu(T x) {
+  const T y = normal_tail(x);
+  const T right = x > kNormalZero<T> ? x : mul_add(-x, y, x);
+  return x > T(0) ? right : x * y;
 }
 
 // Up to this magnitude the distribution is a normal number.
@@ -211,11 +223,19 @@ TAPEGRAD_INLINE BitsOf<T> normal_difficulty(T x) {
 namespace narrow {
 
 template <class T>
-TAPEGRAD_INLINE T normal_cdf(T x) {
+TAPEGRAD_INLINE T normal_tail(T x) {
   const T factor = normal_decay_factor(abs(x));
   const BellReduction<T> bell = reduce_bell(x * x);
-  const T y = narrow::scale(mul_add(factor, bell.growth, factor), bell.n);
+  return narrow::scale(mul_add(factor, bell.growth, factor), bell.n);
+}
+template <class T>
+TAPEGRAD_INLINE T normal_cdf(T x) {
+  const T y = narrow::normal_tail(x);
   return x < T(0) ? y : T(1) - y;
+}
+template <class T>
+TAPEGRAD_INLINE T gelu(T x) {
+  return mul_add(-abs(x), narrow::normal_tail(x), at_least(x, T(0)));
 }
 template <class T>
 TAPEGRAD_INLINE T normal_density(T x) {
