@@ -341,3 +341,51 @@ def test_gradients_of_norms_of_empty_batches(name):
         return y.detach(), x.grad, [parameter.grad for parameter in layer.parameters()]
 
     assert_same(call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.diff(count(t, 5), n=0, prepend=count(t, 2)),
+        lambda t: t.tensordot(count(t, 2, 3, dtype="float32"), count(t, 2, 3, dtype="float32")),
+        lambda t: t.ldexp(t.tensor([1.0, 3.0]), t.tensor([-140, 127])),
+        lambda t: t.ldexp(t.tensor([2.0**-100]), t.tensor([200])),
+        lambda t: t.ldexp(t.tensor([2.0**-1000], dtype=t.float64), t.tensor([2000])),
+        lambda t: t.ldexp(count(t, 3), t.tensor([1, 2, -1])),
+        lambda t: t.ldexp(t.tensor([1.5 + 2j]), t.tensor([3])),
+        lambda t: t.cov(count(t, 2, 3, dtype="float32"), fweights=t.tensor([0, 0, 0])),
+        lambda t: t.cov(count(t, 2, 3, dtype="float32"), fweights=t.tensor([1, 0, 2])),
+        lambda t: t.norm(t.tensor([3.0, 4.0]), dtype=t.complex64),
+        lambda t: t.norm(t.tensor([3.0 + 4j]), dtype=t.float32),
+        lambda t: t.linalg.vector_norm(t.tensor([3.0 + 4j]), dtype=t.float32),
+        lambda t: t.linalg.vector_norm(t.tensor([3.0 + 4j]), dtype=t.complex128),
+        lambda t: t.linalg.vector_norm(t.tensor([3.0]), dtype=t.complex64),
+        lambda t: t.tensor(1j) * t.tensor([1.0], dtype=t.float64),
+        lambda t: t.tensor(1j, dtype=t.complex128) * t.tensor([1.0]),
+        lambda t: t.tensor(1j, dtype=t.complex128) * t.tensor([1]),
+        lambda t: t.ormqr(t.zeros(3, 0), t.zeros(0), t.zeros(3, 0)),
+    ],
+    ids=range(18),
+)
+def test_edges_of_composed_ops(call):
+    assert_same(call)
+
+
+def test_tied_parameters_take_one_value():
+    def call(t):
+        layer = t.nn.Linear(2, 2, bias=False)
+        model = t.nn.Sequential(layer, layer)
+        given = {"0.weight": t.zeros(2, 2), "1.weight": t.ones(2, 2)}
+        return t.func.functional_call(model, given, (t.ones(1, 2),))
+
+    assert_same(call)
+
+
+def test_the_inputs_of_a_sparse_backward():
+    def call(t):
+        x = t.eye(2).to_sparse().requires_grad_()
+        y = x * 2
+        y.backward(t.eye(2).to_sparse(), inputs=[x])
+        return x.grad.to_dense()
+
+    assert_same(call)

@@ -283,6 +283,7 @@ void ormqr(const OpCall& call) {
     const Lead lead(call, 2);
     const Items<const T> a(call.in(0), lead), tau(call.in(1), lead), other(call.in(2), lead);
     const Items<T> out(call.out(0), lead);
+    if (call.out(0).numel() == 0) return;
     const char *side = call.integer(0) ? "L" : "R", *trans = !call.integer(1)     ? "N"
                                                              : is_complex_type<T> ? "C"
                                                                                   : "T";
@@ -294,9 +295,7 @@ void ormqr(const OpCall& call) {
     const Int query = -1;
     T answer = 0;
     Int info = 0;
-    if (call.out(0).numel() > 0)
-      routine(side, trans, &m, &n, &k, nullptr, &lda, nullptr, nullptr, &ldc, &answer, &query,
-              &info);
+    routine(side, trans, &m, &n, &k, nullptr, &lda, nullptr, nullptr, &ldc, &answer, &query, &info);
     const Int lwork = workspace_of(answer);
     for_items(lead.count, 4 * cube(out.rows, out.columns), [&](int64_t first, int64_t last) {
       std::vector<T> work(lwork), place(std::max<int64_t>(1, a.rows * a.columns));

@@ -117,6 +117,12 @@ void store_retained(Node& node, Gradients grads, const Targets& targets, bool cr
   }
 }
 
+// Whether hooks run before or after the entry does.
+bool is_observed(const Node& node) {
+  const NodeHooks* hooks = find_hooks(node);
+  return hooks && (hooks->before || hooks->after);
+}
+
 // Computing with everything that is rare.
 void compute_watched(Node& node, Gradients grads, Gradients grad_inputs, bool stepping) {
   Notification notification;
@@ -158,13 +164,15 @@ void run_accumulator(Pending& pending, bool create_graph, Lane caller) {
     notification.entry_runs(node);
   Tensor leaf = leaf_of(node);
   if (!requires_grad(leaf)) return;  // it was switched off after the op was recorded
+  // A hook that runs afterwards sees what came in.
+  Tensor arrived = hooks && hooks->after ? pending.grad : Tensor();
   accumulate_leaf(leaf, std::move(pending.grad), create_graph);
   if (lanes_in_use && leaf->meta()->grad.defined()) [[unlikely]]
     lane_calls.note_use(leaf->meta()->grad->storage(), caller);
   if (const AutogradExtras* extra = leaf->meta()->extra; extra && extra->accumulate_hooks)
     HookList::calls.notify(extra->accumulate_hooks.object(), leaf);
   hooks = find_hooks(node);
-  if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), {}, pending.buffers());
+  if (hooks && hooks->after) HookList::calls.after(hooks->after.object(), {}, {&arrived, 1});
 }
 
 thread_local RunningScope* running = nullptr;
@@ -287,13 +295,14 @@ Tensor take_from_running(const Node& node, size_t input) {
   if (node.has_hooks() || node.is_accumulator())
     annotated(node, [&] { run_tensor_hooks(node, pending.buffers()); });
   if (node.has_hooks()) store_retained(node, pending.buffers(), targets_, options_.create_graph);
-  if (targets_.is_target(&node)) targets_.collect(&node, pending.buffers(), options_.create_graph);
-  if (node.is_accumulator()) {
-    if (!targets_.restricted())
-      annotated(node, [&] { run_accumulator(pending, options_.create_graph, lane_); });
-  } else if (targets_.leads_on(&node)) {
-    run_entry(pending);
-  }
+  const bool is_target = targets_.is_target(&node);
+  const bool accumulates = is_target && targets_.accumulates();
+  if (node.is_accumulator() && (accumulates || !targets_.restricted()))
+    return annotated(node, [&] { run_accumulator(pending, options_.create_graph, lane_); });
+  if (is_target) targets_.collect(&node, pending.buffers(), options_.create_graph);
+  if (node.is_accumulator()) return;
+  // The hooks of an entry whose output is given a .grad run, although its gradients lead nowhere.
+  if (targets_.leads_on(&node) || (accumulates && is_observed(node))) run_entry(pending);
 }
 
 void Sweep::run_in_lane(Pending& pending) {
@@ -362,8 +371,9 @@ Tensor validated(Tensor grad, const Node& consumer, const Edge& edge, bool casts
 }
 
 std::vector<Tensor> run_alone(Node& node, std::vector<Tensor> grads) {
-  TAPEGRAD_CHECK(grads.size() == node.output_count(), node.name(), ": expected ",
-                 node.output_count(), " gradients, one for each output, got ", grads.size());
+  TAPEGRAD_CHECK_AS(TypeError, grads.size() == node.output_count(), node.name(), ": expected ",
+                    node.output_count(), " arguments, a gradient for each output, got ",
+                    grads.size(), " instead");
   bool any = false;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i].defined()) continue;

@@ -28,7 +28,8 @@ class Targets {
   // run.
   bool leads_on(const Node* node) const { return !restricted() || leading_.contains(node); }
 
-  // Whether the caller asked for the gradient in this tensor's .grad.
+  // Whether the caller asked for gradients in .grad: of anything, and of this tensor.
+  bool accumulates() const { return accumulate_; }
   bool accumulates(const Tensor& tensor) const;
 
   // Takes the finished gradients of an entry that some target is an output of.

@@ -123,7 +123,11 @@ DType ResultType::get() const {
     if (!seen_[rank]) continue;
     DType higher = types_[rank];
     bool outranks = !seen || (higher != DType::Bool && category(higher) >= category(result));
-    result = outranks ? higher : promote_types(higher, result);
+    // The complex dtype of what has no dimensions says "complex", not how precise.
+    const bool gives_parts = !outranks && is_floating(higher) && is_complex(result);
+    result = outranks      ? higher
+             : gives_parts ? complex_dtype(higher)
+                           : promote_types(higher, result);
     seen = true;
   }
   return result;

@@ -181,6 +181,10 @@ TensorPair std_mean(const Tensor& x, Sizes dims, double correction, bool keepdim
 Tensor norm(const Tensor& input, double p, Sizes dims, bool keepdim, std::optional<DType> dtype) {
   if (autocast_devices) [[unlikely]]
     dtype = total_dtype(norm_rule, input, dtype);
+  TAPEGRAD_CHECK(!dtype || is_complex(*dtype) == is_complex(input.dtype()),
+                 "norm: dtype should be ",
+                 is_complex(input.dtype()) ? "complex for complex" : "real for real",
+                 " inputs, but got ", name(*dtype));
   Tensor x = dtype ? cast(input, *dtype) : input;
   if (is_complex(x.dtype())) x = complex_abs(x);
   check_floating("norm", x);

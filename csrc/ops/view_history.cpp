@@ -24,8 +24,8 @@
 //
 // Both need to name the view's place inside a gradient of the base: the gradient is laid out in
 // memory as the base is, and there the view's strides name its place. Refused, as in PyTorch, are
-// writes to views made by ops with several outputs (split, unbind), and to views made while recording
-// was off whose base is written with recording on.
+// writes to views made by ops with several outputs (split, unbind) or returned by custom functions, and to
+// views made while recording was off whose base is written with recording on.
 #include "ops/view_history.h"
 
 #include <algorithm>
@@ -373,9 +373,11 @@ void update_view_history(const Tensor& view) {
   bool follows = !extra.no_grad_view && requires_grad(extra.base);
   if (!follows && !has_tangent(extra.base)) return;
   GradMode mode(grad_enabled && !extra.no_grad_view);  // tangents follow in any case
-  TAPEGRAD_CHECK(!extra.multi_output_view,
-                 "a view made by an op with several outputs (split, chunk, unbind) is used after "
-                 "its base was modified in place; this is forbidden, use .clone() on the view");
+  TAPEGRAD_CHECK(
+      !extra.multi_output_view,
+      "output of an op with several views (split, chunk, unbind) or of a custom function "
+      "is a view and its base or another view of its base has been modified inplace; "
+      "this is forbidden, use .clone() on the view first");
   const RealForm form = RealForm::of(view, extra.base);
   Ref<ExtractBackward> node =
       Node::create<ExtractBackward>(1, 0, std::span(&view, 1), layout_of(extra.base, form),
@@ -407,8 +409,8 @@ void check_view_write(const char* op, const Tensor& tensor, bool recording) {
   if (!recording && !requires_grad(tensor) && !requires_grad(extra.base)) return;
   TAPEGRAD_CHECK(
       !extra.multi_output_view, op,
-      ": output of an op with several views (split, chunk, unbind) is a view and is being "
-      "modified inplace; this is forbidden, use .clone() first");
+      ": output of an op with several views (split, chunk, unbind) or of a custom function is a "
+      "view and is being modified inplace; this is forbidden, use .clone() first");
   TAPEGRAD_CHECK(
       !extra.inference_view, op,
       ": a view was created in inference mode and is being modified inplace in normal mode; make "

@@ -5,9 +5,11 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/sparse.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
+#include "ops/view_history.h"
 #include "python/binding.h"
 #include "python/callback.h"
 #include "python/collector.h"
@@ -49,7 +51,12 @@ class FunctionNode final : public Entry<custom_entry> {
   }
   nb::handle context() const { return context_; }
 
-  Tensor saved_tensor(size_t i) const { return saved(i); }
+  // With its history, also while the sweep is not recorded: backward may switch recording on and ask
+  // for gradients of what was saved. Functions of saved_tensors_hooks run as the sweep does.
+  Tensor saved_tensor(size_t i) const {
+    GradMode mode(grad_enabled || !saved_values()[i].packed());
+    return saved(i);
+  }
 
  private:
   nb::object context_;
@@ -66,6 +73,15 @@ void FunctionNode::vjp(Gradients grads, Gradients grad_inputs) {
     if (!item.is_none()) grad_inputs[i] = tensor_of(item.ptr());
     ++i;
   }
+}
+
+// An output that shows the memory of another tensor must not be written in place, nor that tensor
+// while the output is in use: only the function knows what it made of the one to get the other.
+void forbid_writes(const Tensor& output) {
+  const AutogradMeta* meta = output->meta();
+  if (!meta || !meta->extra || !meta->extra->base.defined()) return;
+  meta->extra->no_grad_view = false;
+  mark_multi_output_views({&output, 1});
 }
 
 // Gives the outputs their history, and room for tangents if a jvp will make some. Returns them: an
@@ -89,8 +105,12 @@ nb::list record_function(nb::object context, const std::string& name,
     if (recording) check_view_write(name.c_str(), x, true);
   }
   std::vector<Tensor> given = outputs;
-  for (Tensor& output : outputs)
-    if (contains(inputs, output) && !contains(dirty, output)) output = any_alias(output);
+  for (Tensor& output : outputs) {
+    if (!contains(inputs, output) || contains(dirty, output)) continue;
+    Tensor shown = any_alias(output);
+    if (recording && !is_sparse(*output.impl())) mark_view(shown, output);
+    output = std::move(shown);
+  }
   // What is saved of them also gets the tangents that a jvp makes afterwards.
   if (awaits_tangents)
     for (const Tensor& output : outputs) await_tangents(output);
@@ -104,6 +124,7 @@ nb::list record_function(nb::object context, const std::string& name,
       if (!differentiable[k] || !has_gradient(output.dtype())) continue;
       if (!contains(dirty, output)) {
         set_history(output, node, k);
+        forbid_writes(output);
         continue;
       }
       const AutogradMeta* meta = output->meta();

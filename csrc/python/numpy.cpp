@@ -216,7 +216,7 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
                     to_string(tensor->device()),
                     " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                     "memory first.");
-  TAPEGRAD_CHECK(force || !requires_grad(tensor),
+  TAPEGRAD_CHECK(force || !grad_enabled || !requires_grad(tensor),
                  "numpy: can't call numpy() on a Tensor that requires grad; use "
                  "tensor.detach().numpy() instead");
   TAPEGRAD_CHECK_AS(TypeError, tensor.dtype() != DType::BFloat16,

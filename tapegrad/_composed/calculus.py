@@ -26,7 +26,7 @@ def diff(
 
     Args:
         input: a tensor of at least one dimension.
-        n: how many times to take the difference.
+        n: how many times to take the difference; 0 copies `input` alone.
         dim: the dimension.
         prepend: values to put before `input` along the dimension.
         append: values to put after it.
@@ -46,12 +46,14 @@ def diff(
     if n < 0:
         raise RuntimeError(f"diff: expected n to be at least 0, got {n}")
     dim = wrap_dim("diff", dim, input.dim())
+    if n == 0:
+        return input.clone()
     parts = [part for part in (prepend, input, append) if part is not None]
     result = input if len(parts) == 1 else _C.cat(parts, dim=dim)
     for _ in range(min(n, result.shape[dim])):
         left, right = _neighbours(result, dim)
         result = right.ne(left) if result.dtype == _C.bool else right - left
-    return result.clone() if n == 0 and result is input else result
+    return result
 
 
 def _neighbours(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:

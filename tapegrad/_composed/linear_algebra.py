@@ -166,6 +166,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         columns *= size
     left = a.permute((*free_a, *dims_a)).reshape(rows, contracted)
     right = b.permute((*dims_b, *free_b)).reshape(contracted, columns)
+    if rows == columns == 1:  # autocast leaves a dot as it is
+        return left.reshape(-1).dot(right.reshape(-1)).reshape(shape_a + shape_b)
     return left.mm(right).reshape(shape_a + shape_b)
 
 

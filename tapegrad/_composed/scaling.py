@@ -87,10 +87,30 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     expect_tensor("ldexp", "input", input)
     expect_tensor("ldexp", "other", other)
-    product = input * _C.pow(2.0, other)
-    if input.dtype.is_floating_point and not other.dtype.is_floating_point:
-        product = product.to(input.dtype)
+    if other.dtype.is_floating_point or other.dtype.is_complex:
+        product = input * _C.pow(2.0, other)
+    else:
+        product = _scaled(input, other)
     return into_out("ldexp", product, out, exact=True)
+
+
+# The powers of two that are normal numbers of float64 begin with 2 ** -_REACH.
+_REACH = 1022
+
+
+def _scaled(x: Tensor, exponent: Tensor) -> Tensor:
+    """Return ``x * 2 ** exponent``, rounded once, where the power alone is too large as well."""
+    is_number = x.dtype.is_floating_point or x.dtype.is_complex
+    dtype = x.dtype if is_number else _C.get_default_dtype()
+    wide = x.to(_C.complex128 if dtype.is_complex else _C.float64)
+    rest, factors = exponent.to(_C.int64), []
+    for _ in range(2 if dtype in (_C.float64, _C.complex128) else 0):
+        factors.append(rest.clamp(-_REACH, _REACH))
+        rest = rest - factors[-1]
+    factors.append(rest.clamp(-_REACH, _REACH))
+    for each in reversed(factors):  # The smallest comes first: what is rounded then ends as zero.
+        wide = wide * each.double().exp2()
+    return wide.to(dtype)
 
 
 @function

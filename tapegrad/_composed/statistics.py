@@ -335,6 +335,8 @@ def cov(
         divisor: Any = max(count - correction, 0)
     else:
         total = weights.sum()
+        if not total:
+            raise RuntimeError("cov: weights sum to zero, can't be normalized")
         mean = (rows * weights).sum(1, keepdim=True) / total
         shrink = (weights * aweights).sum() / total if aweights is not None else 1
         divisor = (total - correction * shrink).clamp(min=0)

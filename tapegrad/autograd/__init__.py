@@ -235,18 +235,17 @@ def _as_tensors(operation: str, name: str, value: Any) -> tuple[Tensor, ...]:
 
 
 def _without_edges(inputs: Any) -> Any:
-    """Return the inputs of backward with the edges of leaves replaced by the leaves."""
+    """Return the inputs of backward with the edges of leaves replaced by the leaves.
+
+    Other edges say how far the sweep goes, but have no ``.grad`` to add to.
+    """
     if isinstance(inputs, Tensor):
         return inputs
     several = (inputs,) if isinstance(inputs, GradientEdge) else tuple(inputs)
-    for edge in several:
-        if isinstance(edge, GradientEdge) and edge.node.name() != "AccumulateGrad":
-            raise RuntimeError(
-                "backward: expected inputs to be tensors or edges of leaves, got an edge of "
-                f"{edge.node.name()}, which has no .grad to add to; use autograd.grad for its "
-                "gradient"
-            )
-    return tuple(e.node.variable if isinstance(e, GradientEdge) else e for e in several)
+    return tuple(
+        e.node.variable if isinstance(e, GradientEdge) and e.node.name() == "AccumulateGrad" else e
+        for e in several
+    )
 
 
 def _as_targets(operation: str, inputs: Any) -> tuple[Tensor, ...]:

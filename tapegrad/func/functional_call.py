@@ -80,7 +80,14 @@ def _write_back(mapping: MutableMapping[str, Tensor], final: Mapping[str, Any]) 
 
 
 def _with_ties(own: Mapping[str, Any], replacements: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    by_identity = {id(own[name]): value for name, value in replacements.items() if name in own}
+    by_identity: dict[int, Tensor] = {}
+    for name, value in replacements.items():
+        if name in own and by_identity.setdefault(id(own[name]), value) is not value:
+            names = [other for other in replacements if own.get(other) is own[name]]
+            raise ValueError(
+                f"functional_call: got several values for {names}, which are tied; give them one "
+                "value, or pass tie_weights=False"
+            )
     tied = dict(replacements)
     for name, tensor in own.items():
         if name not in tied and id(tensor) in by_identity:

@@ -30,8 +30,11 @@ def _check_norm(name: str, x: Any, dtype: Any) -> Tensor:
         )
     if dtype is None or dtype == x.dtype:
         return x
-    if not dtype.is_floating_point:
-        raise RuntimeError(f"{name}: dtype should be floating point, got {dtype}")
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{name}: dtype should be floating point or complex, got {dtype}")
+    if dtype.is_complex != x.dtype.is_complex:
+        kind = "complex" if x.dtype.is_complex else "real"
+        raise RuntimeError(f"{name}: dtype should be {kind} for {kind} inputs, got {dtype}")
     if _C.promote_types(x.dtype, dtype) != dtype:
         raise RuntimeError(
             f"{name}: the dtype of the input {x.dtype} should be convertible without narrowing to "

@@ -315,7 +315,7 @@ class SparseTensor(_C._SparseBase):  # type: ignore[misc, name-defined]
     ) -> None:
         from tapegrad import autograd
 
-        autograd.backward([self], [gradient], retain_graph, create_graph, inputs)
+        autograd.backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Tensor:
         _C._sparse_requires_grad(self, requires_grad)
@@ -691,6 +691,20 @@ def new_zeros(
     return x.requires_grad_(True) if requires_grad else x
 
 
+@rule("backward")
+def _backward(
+    input: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Sweep back from a tensor; it, its gradient or one of the inputs is sparse."""
+    from tapegrad import autograd
+
+    autograd.backward([input], [gradient], retain_graph, create_graph, inputs=inputs)
+
+
 def _of_method(name: str) -> Callable[..., Any]:
     def run(input: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(input, name)(*args, **kwargs)
@@ -701,7 +715,7 @@ def _of_method(name: str) -> Callable[..., Any]:
 # Functions that are the methods above.
 for _symbol in (
     "clone", "detach", "numel", "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg",
-    "is_same_size", "to", "type", "cpu", "cuda", "detach_", "requires_grad_", "backward",
+    "is_same_size", "to", "type", "cpu", "cuda", "detach_", "requires_grad_",
     "dim", "size",
 ):  # fmt: skip
     RULES[_symbol] = _of_method(_symbol)

@@ -681,13 +681,3 @@ def test_a_batch_too_large_to_address_is_refused(torch):
     huge = constant(torch, [1.0]).expand(2**57)
     with pytest.raises(RuntimeError, match=r"larger than can be addressed|could not get"):
         torch.func.vmap(torch.sin)(huge)
-
-
-def test_an_edge_without_a_grad_is_no_input_of_backward(torch):
-    x = leaf(torch, [2.0])
-    y = x * x
-    edge = torch.autograd.graph.get_gradient_edge(x)
-    torch.autograd.backward(y.sum(), inputs=[edge], retain_graph=True)
-    assert near(x.grad, [4.0])
-    with pytest.raises(RuntimeError, match=r"no \.grad"):
-        torch.autograd.backward(y.sum(), inputs=[torch.autograd.graph.get_gradient_edge(y)])

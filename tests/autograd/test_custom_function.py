@@ -801,3 +801,51 @@ def test_ctx_dies_with_the_graph(torch):
     del y
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize("shape", [None, (-1,)], ids=["the input itself", "a view of it"])
+def test_what_shows_the_memory_of_an_input_is_not_written(torch, shape):
+    """Only the function knows what a write would mean for its backward."""
+
+    class Ten(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x if shape is None else x.view(shape)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.reshape(2, 1) * 10
+
+    x = leaf(torch, [[2.0], [3.0]])
+    base = x * 1
+    shown = Ten.apply(base)
+    with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+        shown.mul_(2)
+    shown.sum().backward()
+    assert x.grad.tolist() == [[10.0], [10.0]]
+    shown = Ten.apply(base)
+    base.mul_(2)
+    with pytest.raises(RuntimeError, match="base or another view of its base has been modified"):
+        shown.sum().backward()
+        shown.mul_(2)
+
+
+def test_backward_records_with_what_was_saved(torch):
+    """A checkpoint written by hand runs the block again on the saved input to differentiate it."""
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            with torch.enable_grad():
+                (inner,) = torch.autograd.grad((x**3).sum(), x)
+            return grad * inner
+
+    x = leaf(torch, [2.0])
+    Cube.apply(x * 1).sum().backward()
+    assert x.grad.tolist() == [12.0]

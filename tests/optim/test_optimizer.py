@@ -390,6 +390,22 @@ def test_hooks_for_all_optimizers(torch):
     assert len(calls) == 4
 
 
+def test_a_subclass_that_does_not_call_its_base_class_steps_without_hooks(torch):
+    """Wrappers of other packages only pass on what an optimizer has; they step in PyTorch too."""
+
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner, self.param_groups = inner, inner.param_groups
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    x, optimizer = stepped(torch)
+    start = x.tolist()
+    Wrapper(optimizer).step()
+    assert x.tolist() != start
+
+
 def test_hooks_run_for_a_subclass_that_overrides_step(torch):
     class Slow(torch.optim.Optimizer):
         def __init__(self, params):
