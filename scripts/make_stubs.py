@@ -282,6 +282,8 @@ def member_stub(cls: type, name: str, value: Any) -> str | None:
         return None if is_dunder else property_stub(name, value)
     if isinstance(value, staticmethod):
         return f"@staticmethod\n{definition(f'def {name}(*args: Any, **kwargs: Any) -> Any')}"
+    if isinstance(value, classmethod):
+        return f"@classmethod\n{definition(f'def {name}(cls, *args: Any, **kwargs: Any) -> Any')}"
     if type(value).__name__ == "wrapper_descriptor":
         return None
     if name in ("__new__", "__dir__", "__reduce__", "__setstate__", "__getstate__"):

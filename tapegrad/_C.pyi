@@ -1534,7 +1534,7 @@ class Tensor:
 
         Args:
             input: a tensor of at least one dimension.
-            n: how many times to take the difference.
+            n: how many times to take the difference; 0 copies `input` alone.
             dim: the dimension.
             prepend: values to put before `input` along the dimension.
             append: values to put after it.
@@ -4817,8 +4817,8 @@ class UntypedStorage:
     def _is_same(self, other: UntypedStorage) -> builtins.bool:
         """Whether another object stands for the same bytes."""
 
-    def _new_shared(self, *args: Any, **kwargs: Any) -> Any:
-        """Return new bytes in memory that processes share."""
+    @classmethod
+    def _new_shared(cls, *args: Any, **kwargs: Any) -> Any: ...
 
     def bfloat16(self, word: Any = 'BFloat16') -> Any: ...
 

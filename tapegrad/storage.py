@@ -158,7 +158,7 @@ def install() -> None:
     UntypedStorage.untyped = lambda self: self
     UntypedStorage.is_shared = _is_shared
     UntypedStorage.share_memory_ = _share_memory_
-    UntypedStorage._new_shared = classmethod(_new_shared)
+    UntypedStorage._new_shared = classmethod(_new_shared)  # type: ignore[assignment]
     UntypedStorage.from_file = staticmethod(_from_file)
     UntypedStorage.new = lambda self: _new_untyped(0, device=self.device)
     UntypedStorage.from_buffer = staticmethod(_from_buffer)
