@@ -156,7 +156,7 @@ class Region:
             region = cls(nbytes, _anonymous_file(), None)
             _lengthen(region.descriptor, nbytes)
             return region
-        name = f"tapegrad-{secrets.token_hex(8)}"
+        name = f"tapegrad-{os.getpid()}-{secrets.token_hex(8)}"
         path = f"{FOLDER}/{name}"
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
