@@ -8,7 +8,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.func.transforms import Argnums, _require_tensors, _selected, jvp, vjp
 from tapegrad.func.vmapping import vmap
-from tapegrad.utils._pytree import Structure, tree_flatten, tree_unflatten
+from tapegrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -165,8 +165,8 @@ def _blocks_of_columns(
     columns: tuple[Tensor, ...],
     inputs: list[Tensor],
     counts: list[int],
-    input_structure: Structure,
-    output_structure: Structure,
+    input_structure: TreeSpec,
+    output_structure: TreeSpec,
     single: bool,
 ) -> Any:
     blocks = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.utils._pytree import Structure, tree_flatten, tree_map, tree_unflatten
+from tapegrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "jvp", "linearize", "vjp"]
 
@@ -265,11 +265,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (results, vjp_fn, aux) if has_aux else (results, vjp_fn)
 
 
-def _same_tree(a: Structure, b: Structure) -> bool:
-    if (a.kind is None) != (b.kind is None):
+def _same_tree(a: TreeSpec, b: TreeSpec) -> bool:
+    if a.is_leaf() != b.is_leaf():
         return False
-    return len(a.children) == len(b.children) and all(
-        _same_tree(x, y) for x, y in zip(a.children, b.children, strict=True)
+    return a.num_children == b.num_children and all(
+        _same_tree(x, y) for x, y in zip(a.children(), b.children(), strict=True)
     )
 
 
@@ -335,10 +335,10 @@ def jvp(
 def _push(
     func: Callable[..., Any],
     values: list[Tensor],
-    structure: Structure,
+    structure: TreeSpec,
     directions: list[Tensor],
     has_aux: bool,
-) -> tuple[list[tuple[Tensor, Tensor | None]], Structure, Any]:
+) -> tuple[list[tuple[Tensor, Tensor | None]], TreeSpec, Any]:
     """Run a function on dual tensors; return (primal, tangent) of each output."""
     level = _C._enter_dual_level()
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.autograd._vmap_numbers import enter_vmap
-from tapegrad.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from tapegrad.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 __all__ = ["vmap"]
 
@@ -86,7 +86,7 @@ def _input_dims(
             "are trying to vmap over a function with no inputs. The latter is unsupported."
         )
     prefix = tuple(in_dims) if isinstance(in_dims, list) else in_dims
-    dims = broadcast_prefix(prefix, structure)
+    dims = _broadcast_to_and_flatten(prefix, structure)
     if dims is None:
         raise ValueError(
             f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has a "
@@ -162,10 +162,10 @@ def _reveal(func: Callable[..., Any], output: Any, out_dims: Any, number: int, s
             )
     if isinstance(out_dims, int) or out_dims is None:
         places: list[Any] | None = [out_dims] * len(results)
-    elif structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+    elif structure.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
         places = list(out_dims)
     else:
-        places = broadcast_prefix(out_dims, structure)
+        places = _broadcast_to_and_flatten(out_dims, structure)
     if places is None or not all(place is None or isinstance(place, int) for place in places):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
@@ -219,7 +219,9 @@ def _run_in_chunks(
     result_structure = flat[0][1]
     single = isinstance(out_dims, int) or out_dims is None
     places = (
-        [out_dims] * len(flat[0][0]) if single else broadcast_prefix(out_dims, result_structure)
+        [out_dims] * len(flat[0][0])
+        if single
+        else _broadcast_to_and_flatten(out_dims, result_structure)
     )
     joined = [
         parts[0] if place is None else _C.cat(list(parts), place)

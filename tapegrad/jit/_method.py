@@ -14,7 +14,7 @@ from tapegrad._types import contiguous_format
 from tapegrad.jit._record import plain_structure, structure_from_json, structure_to_json
 from tapegrad.jit._sizes import evaluate
 from tapegrad.tape.program import Program, program_from
-from tapegrad.utils._pytree import Structure, tree_flatten, tree_unflatten
+from tapegrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["Arguments", "Built", "Template", "geometry"]
 
@@ -34,7 +34,7 @@ class Arguments:
         example: by name, what the function was traced with.
     """
 
-    def __init__(self, name: str, names: Sequence[str], structure: Structure) -> None:
+    def __init__(self, name: str, names: Sequence[str], structure: TreeSpec) -> None:
         self.name = name
         self.names = list(names)
         self.structure = structure
@@ -91,7 +91,7 @@ class Built:
         document: Mapping[str, Any],
         data: bytes,
         devices: Mapping[str, str] | None = None,
-        structure: Structure | None = None,
+        structure: TreeSpec | None = None,
     ) -> None:
         moved = devices or {}
         values = [

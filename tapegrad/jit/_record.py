@@ -6,6 +6,7 @@ began and ended, and the structure of the result. `_sizes` merges documents of r
 sizes.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from tapegrad.onnx._capture import listen
 from tapegrad.tape._program_file import describe_program
 from tapegrad.tape._program_names import named_inputs, named_outputs
 from tapegrad.tape.program import Operand
-from tapegrad.utils._pytree import Structure, tree_flatten
+from tapegrad.utils._pytree import TreeSpec, tree_flatten, treespec_leaf
 
 __all__ = [
     "Look",
@@ -62,7 +63,7 @@ class Run(NamedTuple):
     data: bytes
     constants: dict[str, Tensor]
     result: Any
-    structure: Structure
+    structure: TreeSpec
     looks: list[Look]
     random: list[str]
 
@@ -217,43 +218,48 @@ def _looks(steps: Sequence[Any], lines: Sequence[str], sources: set[int]) -> lis
 # ---- structures
 
 
-def structure_to_json(structure: Structure) -> Any:
+def structure_to_json(structure: TreeSpec) -> Any:
     """Return a structure as JSON; named tuples become tuples."""
-    if structure.kind is None:
+    if structure.is_leaf():
         return None
-    children = [structure_to_json(each) for each in structure.children]
+    if structure.type not in (list, tuple, namedtuple) and structure.keys is None:
+        raise RuntimeError(
+            "trace: expected tensors in tuples, lists and dicts, got a container of type "
+            f"{structure.type.__name__}"
+        )
+    children = [structure_to_json(each) for each in structure.children()]
     if structure.keys is None:
-        return {"list" if structure.kind is list else "tuple": children}
+        return {"list" if structure.type is list else "tuple": children}
     if not all(isinstance(key, str) for key in structure.keys):
         raise RuntimeError("trace: expected dicts whose keys are strings")
     return {"dict": [list(each) for each in zip(structure.keys, children, strict=True)]}
 
 
-def structure_from_json(document: Any) -> Structure:
+def structure_from_json(document: Any) -> TreeSpec:
     """Return the structure that JSON describes."""
     if document is None:
-        return Structure(None, None, ())
+        return treespec_leaf()
     ((kind, children),) = document.items()
     if kind == "dict":
         keys = [key for key, _ in children]
         if len(set(keys)) < len(keys) or not all(isinstance(key, str) for key in keys):
             raise ValueError("expected different strings as keys")
-        inner = tuple(structure_from_json(each) for _, each in children)
-        return Structure(dict, keys, inner)
-    return Structure(
+        inner = [structure_from_json(each) for _, each in children]
+        return TreeSpec(dict, keys, inner)
+    return TreeSpec(
         {"list": list, "tuple": tuple}[kind],
         None,
-        tuple(structure_from_json(each) for each in children),
+        [structure_from_json(each) for each in children],
     )
 
 
-def plain_structure(structure: Structure) -> Structure:
+def plain_structure(structure: TreeSpec) -> TreeSpec:
     """Return a structure without regard to which class of dict or tuple it has."""
-    kind = structure.kind
-    if kind is not None and kind is not list:
-        kind = tuple if structure.keys is None else dict
-    return Structure(
-        kind,
-        None if structure.keys is None else list(structure.keys),
-        tuple(plain_structure(each) for each in structure.children),
-    )
+    if structure.is_leaf():
+        return structure
+    children = [plain_structure(each) for each in structure.children()]
+    if structure.keys is not None:
+        return TreeSpec(dict, structure.keys, children)
+    if structure.type is namedtuple:
+        return TreeSpec(tuple, None, children)
+    return TreeSpec(structure.type, structure.context, children)

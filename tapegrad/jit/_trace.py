@@ -3,6 +3,7 @@
 import inspect
 import types
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from tapegrad.jit._state import state
 from tapegrad.jit._traced import TracedMethod
 from tapegrad.nn.modules.module import Module
 from tapegrad.onnx._capture import kept_state
-from tapegrad.utils._pytree import Structure, tree_flatten
+from tapegrad.utils._pytree import TreeSpec, tree_flatten
 
 __all__ = [
     "TracerWarning",
@@ -266,10 +267,10 @@ def _check_container(run: Run, strict: bool) -> None:
         _warn(_container("list"))
 
 
-def _kinds(structure: Structure) -> Iterator[Any]:
-    if structure.kind is not None:
-        yield tuple if hasattr(structure.kind, "_fields") else structure.kind
-        for each in structure.children:
+def _kinds(structure: TreeSpec) -> Iterator[Any]:
+    if not structure.is_leaf():
+        yield tuple if structure.type is namedtuple else structure.type
+        for each in structure.children():
             yield from _kinds(each)
 
 

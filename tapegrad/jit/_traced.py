@@ -245,7 +245,8 @@ class TracedMethod:
             return {i: {0: "batch"} for i in sized if self.example[i].shape[0] == rows}
         places: dict[str, list[int]] = {}
         number = 0
-        for name, part in zip(self.arguments.names, self.arguments.structure.children, strict=True):
+        parts = self.arguments.structure.children()
+        for name, part in zip(self.arguments.names, parts, strict=True):
             places[name] = list(range(number, number + part.num_leaves))
             number += part.num_leaves
         found: dict[int, dict[int, str]] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import tapegrad
 from tapegrad._C import Tensor
 from tapegrad.jit._method import Arguments, Template
-from tapegrad.utils._pytree import Structure, tree_flatten, tree_unflatten
+from tapegrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["JSON", "NPY", "SAFETENSORS", "BadBody", "leaf_names", "read", "write"]
 
@@ -26,21 +26,21 @@ class BadBody(ValueError):
     """A body that is not what the program takes; the text is for who sent it."""
 
 
-def leaf_names(names: Sequence[str], structure: Structure) -> list[str]:
+def leaf_names(names: Sequence[str], structure: TreeSpec) -> list[str]:
     """Return a name for each tensor: that of its argument, with its path in it."""
     return [
         path
-        for name, part in zip(names, structure.children, strict=True)
+        for name, part in zip(names, structure.children(), strict=True)
         for path in _paths(name, part)
     ]
 
 
-def _paths(name: str, part: Structure) -> Iterator[str]:
-    if part.kind is None:
+def _paths(name: str, part: TreeSpec) -> Iterator[str]:
+    if part.is_leaf():
         yield name
         return
-    keys = range(len(part.children)) if part.keys is None else part.keys
-    for key, child in zip(keys, part.children, strict=True):
+    keys = range(part.num_children) if part.keys is None else part.keys
+    for key, child in zip(keys, part.children(), strict=True):
         yield from _paths(f"{name}.{key}", child)
 
 
@@ -96,7 +96,7 @@ def _read_json(body: bytes, arguments: Arguments, template: Template) -> list[Te
         wanted = ", ".join(f'"{name}": ...' for name in names)
         raise BadBody(f'expected {{"inputs": {{{wanted}}}}}')
     leaves: list[tuple[str, Any]] = []
-    for name, part in zip(names, arguments.structure.children, strict=True):
+    for name, part in zip(names, arguments.structure.children(), strict=True):
         _match(name, part, inputs[name], leaves)
     return [
         _tensor(name, value, dtype, len(shape))
@@ -106,11 +106,11 @@ def _read_json(body: bytes, arguments: Arguments, template: Template) -> list[Te
     ]
 
 
-def _match(name: str, part: Structure, value: Any, leaves: list[tuple[str, Any]]) -> None:
-    if part.kind is None:
+def _match(name: str, part: TreeSpec, value: Any, leaves: list[tuple[str, Any]]) -> None:
+    if part.is_leaf():
         leaves.append((name, value))
         return
-    count = len(part.children)
+    count = part.num_children
     if part.keys is None:
         if not isinstance(value, list) or len(value) != count:
             raise BadBody(f"expected a list of {count} as {name}")
@@ -119,7 +119,7 @@ def _match(name: str, part: Structure, value: Any, leaves: list[tuple[str, Any]]
         if not isinstance(value, dict) or value.keys() != set(part.keys):
             raise BadBody(f"expected an object with {', '.join(part.keys)} as {name}")
         pairs = [(key, value[key]) for key in part.keys]
-    for (key, each), child in zip(pairs, part.children, strict=True):
+    for (key, each), child in zip(pairs, part.children(), strict=True):
         _match(f"{name}.{key}", child, each, leaves)
 
 
