@@ -124,7 +124,7 @@ def composed_names():
         HERE / "test_composed.py",
         HERE / "test_parity_names.py",
         *(HERE / "nn").glob("test_*.py"),
-        *(HERE / "sparse").glob("test_*.py"),
+        *(HERE / "sparse_tensors").glob("test_*.py"),
     ):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]

@@ -1,11 +1,11 @@
-"""The command ``tapegrad``: train a language model, let it write; show a tape; serve a program.
+"""The command ``tapegrad``: train a model, let it write; run a script; show a tape; serve.
 
 ``import tapegrad`` does not load this package. Where to start reading: `loop` is the training,
 `trainer` its numbers, `model` the network, `presets` and `settings` what can be chosen. A text goes
 through `text`, `vocabulary` (and `bpe`) and `data`. `run_folder` is what a run leaves on disk,
 `report` its page, `flops` how much of a GPU is used.
-`tape` runs a script of the user's and shows the tape of its last backward. `serve` answers requests
-for a traced module.
+`run` runs a script that was written for torch, `tape` a script of the user's, and shows the tape of
+its last backward. `serve` answers requests for a traced module.
 """
 
 import os
@@ -34,6 +34,10 @@ def main(argv: list[str] | None = None) -> int:
             from tapegrad.cli.serve import serve
 
             return serve(arguments)
+        if arguments.command == "run":
+            from tapegrad.cli.run import run
+
+            return run(arguments)
         from tapegrad.cli.sample import sample
 
         return sample(arguments)

@@ -32,6 +32,17 @@ watch. Ctrl-C saves and stops; `tapegrad train --resume RUN` then goes on to the
 an uninterrupted run would have given.
 """
 
+_RUN = """\
+Options stand before the script; what follows it goes to the script. Processes that it starts find
+tapegrad as torch, too. The exit status is the script's.
+
+  tapegrad run train.py --epochs 1
+  tapegrad run --report -m mypackage.train
+  pytest -p tapegrad.compat.pytest tests     the same for tests
+
+In a program of your own:  import tapegrad.compat.torch as switch; switch.install()
+"""
+
 _TAPE = """\
 Options stand before the script; what follows it goes to the script. The page needs no network and
 no server. It is written even if the script fails after a backward; the exit status is the script's.
@@ -71,13 +82,15 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tapegrad",
         description="Train a small language model on a text, and let it write; "
-        "look at the tape of a script; serve a traced model.",
+        "run a script that was written for torch; look at the tape of a script; "
+        "serve a traced model.",
         epilog="`tapegrad COMMAND --help` lists the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"tapegrad {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(commands)
     _add_sample(commands)
+    _add_torch_script(commands)
     _add_tape(commands)
     _add_serve(commands)
     arguments = parser.parse_args(argv)
@@ -226,6 +239,29 @@ def _add_sample(commands: Any) -> None:
 def _add_device(group: Any, default: str) -> None:
     group.add_argument(
         "--device", metavar="DEVICE", help=f"cpu, cuda or cuda:N: where to compute ({default})"
+    )
+
+
+def _add_torch_script(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run a script that was written for torch",
+        description="Run a script as `python SCRIPT ARGS` does, with `import torch` meaning\n"
+        "tapegrad: nothing in the script or in the packages that it uses is changed.",
+        epilog=_RUN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="list at the end which names of torch were asked for and are not there, and where",
+    )
+    parser.add_argument(
+        "-m", dest="module", action="store_true", help="SCRIPT is a module's name, as python -m has"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
+    parser.add_argument(
+        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="its own command line"
     )
 
 

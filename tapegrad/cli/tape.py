@@ -2,9 +2,7 @@
 
 import argparse
 import os
-import runpy
 import sys
-import traceback
 import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import tapegrad
 from tapegrad.cli.errors import UserError, writing
+from tapegrad.cli.script import run_script
 from tapegrad.tape import show
 from tapegrad.tape.last_backward import LastBackward
 from tapegrad.utils._units import human_bytes
@@ -25,7 +24,8 @@ def tape(arguments: argparse.Namespace) -> int:
     """Run the script, write the page, and return the script's own exit status."""
     script = Path(arguments.script)
     watcher = LastBackward(only=arguments.backward, profile=arguments.profile)
-    status, message = _run(script, arguments.arguments, watcher)
+    with watcher, tapegrad.tape.record():
+        status, message = run_script(script, arguments.arguments)
     sys.stdout.flush()
     if message:
         print(message, file=sys.stderr, end="")
@@ -41,47 +41,6 @@ def tape(arguments: argparse.Namespace) -> int:
         print()
     _write(document, arguments, script)
     return status
-
-
-def _run(script: Path, words: list[str], watcher: LastBackward) -> tuple[int, str]:
-    """Run a script as ``python script words`` does; return its status and what to say of it.
-
-    The folder and the streams are then what they were: it is the command that goes on.
-    """
-    argv, path, folder = sys.argv, sys.path[:], Path.cwd()
-    streams = sys.stdout, sys.stderr
-    sys.argv = [str(script), *words]
-    sys.path[0] = str(script.resolve().parent)
-    try:
-        with watcher, tapegrad.tape.record():
-            runpy.run_path(str(script), run_name="__main__")
-    except SystemExit as leaving:
-        return _status(leaving.code)
-    except KeyboardInterrupt:
-        return 130, "\nthe script was interrupted\n"
-    except BaseException as error:
-        return 1, _traceback(error, script)
-    finally:
-        sys.argv, sys.path[:] = argv, path
-        sys.stdout, sys.stderr = streams
-        os.chdir(folder)
-    return 0, ""
-
-
-def _status(code: object) -> tuple[int, str]:
-    """Read what a script gave to ``sys.exit``, as Python does."""
-    if code is None or isinstance(code, int):
-        return code or 0, ""
-    return 1, f"{code}\n"
-
-
-def _traceback(error: BaseException, script: Path) -> str:
-    """Return the traceback from the script on, without what ran it."""
-    names = {str(script), str(script.resolve())}
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename not in names:
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
 
 
 def _nothing(watcher: LastBackward) -> str:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tapegrad import __version__
+from tapegrad._version import __version__
 from tapegrad.cuda._nvrtc import Nvrtc, write_whole
 
 __all__ = ["cache_folder", "compiled", "find_nvrtc", "nvrtc_version", "path_of"]
