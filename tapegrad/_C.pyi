@@ -5197,6 +5197,12 @@ class _Trace:
     def settle(self) -> None:
         """All is set."""
 
+    def undo_errors(self, step: builtins.int) -> None:
+        """Puts back what was written where a step up to this one fails."""
+
+    def watch_gradients(self) -> None:
+        """Asks that no tensor it knows is another's gradient."""
+
     def watch_offsets(self) -> None:
         """Asks of arguments that they begin where they did in their memory."""
 

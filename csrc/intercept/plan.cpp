@@ -118,6 +118,10 @@ void Plan::note_written() {
   }
 }
 
+void Plan::undo_errors(size_t step) {
+  last_guard_ = last_guard_ == kNone ? step : std::max(last_guard_, step);
+}
+
 std::span<Scalar> Plan::attributes(size_t step) {
   const Instruction& instruction = instructions_.at(step);
   return {attributes_.data() + instruction.attributes, instruction.attribute_count};

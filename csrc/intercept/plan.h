@@ -87,6 +87,9 @@ class Plan final : public TracePlan {
   void add_group(const GroupRows& rows, std::span<const Cut> cuts,
                  std::span<const std::pair<uint32_t, int64_t>> inner);
 
+  // Where a step up to this one refuses the values that it gets, what was written is put back, as where a guard
+  // does not hold.
+  void undo_errors(size_t step);
   bool give(uint32_t value, const Ref<Storage>& storage, int64_t shift) override;
   bool offer(uint32_t value, const Ref<Storage>& storage) override;
   size_t run(std::vector<char>& found) override;

@@ -25,6 +25,10 @@ enum Trait : uint32_t {
   kOnDevice = 32
 };
 
+bool has_accumulator_hooks(const AutogradMeta* meta) {
+  return meta && meta->is_leaf && meta->node && meta->node->has_hooks();
+}
+
 const char* find_refusal(const TensorImpl& x) {
   if (x.device().is_meta()) return "it is on the meta device";
   if (x.storage().has(Storage::kBatched | Storage::kEvicted))
@@ -34,6 +38,7 @@ const char* find_refusal(const TensorImpl& x) {
   if (extra && (extra->hooks || extra->accumulate_hooks)) return "it has hooks";
   if (extra && (extra->tangents || extra->primal.defined())) return "it carries a tangent";
   if (meta && meta->retains_grad) return "it retains its gradient";
+  if (has_accumulator_hooks(meta)) return "the entry that accumulates its gradient has hooks";
   return nullptr;
 }
 
@@ -63,7 +68,7 @@ uint32_t Form::traits_of(const TensorImpl& x) {
   if (!meta) return traits;
   if (meta->requires_grad) traits |= kRequiresGrad;
   if (!meta->is_leaf) traits |= kNoLeaf;
-  if (meta->retains_grad) traits |= kOdd;
+  if (meta->retains_grad || has_accumulator_hooks(meta)) traits |= kOdd;
   if (const AutogradExtras* extra = meta->extra) {
     if (extra->base.defined()) {
       traits |= kView;

@@ -96,6 +96,8 @@ struct Lift {
   size_t optimizer;
   nb::object group;
 };
+constexpr size_t kFewContainers = 16;  // among arguments: more are found by bisection
+
 struct RandomStep {
   size_t step;
   size_t seed, offset;  // which attributes
@@ -155,6 +157,7 @@ class Trace {
   bool is_anywhere = false;   // whatever the modes are
   bool sees_grads = true;     // whether a tensor has a gradient makes a difference
   bool sees_offsets = false;  // so does where in its storage an argument begins
+  bool sees_which = false;    // so does which tensor is another's gradient
 
   TracePlan& plan() { return *plan_; }
   Plan& cpu_plan() { return dynamic_cast<Plan&>(*plan_); }
@@ -164,9 +167,14 @@ class Trace {
 
  private:
   bool match(PyObject* object, size_t& at);
+  bool is_another(PyObject* container);
+  bool is_lasting(const TensorImpl* tensor) const {
+    return std::ranges::binary_search(lasting_tensors_, tensor);
+  }
   bool match_dict(PyObject* object, size_t& at);
   bool match_arguments(PyObject* args, PyObject* kwargs);
   bool match_lasting() const;
+  bool gives_gradients() const;
   bool bind();
   bool is_apart() const;
   bool read_options();
@@ -187,6 +195,9 @@ class Trace {
   std::unique_ptr<TracePlan> plan_;
   std::vector<Range> fixed_;  // sorted
   std::vector<Tensor> given_;
+  std::vector<const TensorImpl*> lasting_tensors_;  // sorted
+  std::vector<PyObject*> watched_containers_;       // sorted
+  std::vector<PyObject*> containers_;               // among the arguments of a run
   std::vector<std::pair<const Storage*, Range>> bound_;
 };
 
@@ -218,9 +229,30 @@ Trace::Trace(nb::object program,
   else plan_ = std::make_unique<GraphPlan>(captured, std::move(read), device);
 }
 
-void Trace::settle() { given_.resize(arguments.size()); }
+void Trace::settle() {
+  given_.resize(arguments.size());
+  for (const Lasting& each : lasting) lasting_tensors_.push_back(each.tensor.impl());
+  std::ranges::sort(lasting_tensors_);
+  watched_containers_ = watched_.containers();
+}
 
 // ---- arguments
+
+// Whether a list, dict or tuple is neither given twice nor one that the function finds by itself, as at the capture.
+bool Trace::is_another(PyObject* container) {
+  if (std::ranges::binary_search(watched_containers_, container)) return false;
+  if (containers_.size() >= kFewContainers) {
+    // Of that many, sorted by address.
+    const auto place = std::ranges::lower_bound(containers_, container);
+    if (place != containers_.end() && *place == container) return false;
+    containers_.insert(place, container);
+    return true;
+  }
+  if (std::ranges::find(containers_, container) != containers_.end()) return false;
+  containers_.push_back(container);
+  if (containers_.size() == kFewContainers) std::ranges::sort(containers_);
+  return true;
+}
 
 bool Trace::match_dict(PyObject* object, size_t& at) {
   const Part& part = arguments_form[at++];
@@ -244,8 +276,9 @@ bool Trace::match(PyObject* object, size_t& at) {
       if (part.object.ptr() != reinterpret_cast<PyObject*>(Py_TYPE(object))) return false;
       if (!argument.form.fits(*impl, false, sees_grads)) return false;
       if (sees_offsets && !argument.form.begins_like(*impl)) return false;
-      if (argument.lasting >= 0 &&
-          impl != lasting[static_cast<size_t>(argument.lasting)].tensor.impl())
+      if (argument.lasting < 0
+              ? is_lasting(impl)
+              : impl != lasting[static_cast<size_t>(argument.lasting)].tensor.impl())
         return false;
       for (uint32_t i = 0; i < part.number; ++i)
         if ((given_[i].impl() == impl) !=
@@ -261,12 +294,14 @@ bool Trace::match(PyObject* object, size_t& at) {
       ++at;
       if (is_tuple ? !PyTuple_CheckExact(object) : !PyList_CheckExact(object)) return false;
       if (PySequence_Fast_GET_SIZE(object) != static_cast<Py_ssize_t>(part.number)) return false;
+      const bool is_shared = is_tuple && part.number == 0;  // there is one empty tuple
+      if (at > 1 && !is_shared && !is_another(object)) return false;
       for (uint32_t i = 0; i < part.number; ++i)
         if (!match(PySequence_Fast_GET_ITEM(object, i), at)) return false;
       return true;
     }
     case Part::Kind::Dict:
-      return match_dict(object, at);
+      return is_another(object) && match_dict(object, at);
     default:
       ++at;
       return is_same_value(object, part.object.ptr());
@@ -275,6 +310,7 @@ bool Trace::match(PyObject* object, size_t& at) {
 
 bool Trace::match_arguments(PyObject* args, PyObject* kwargs) {
   size_t at = 0;
+  containers_.clear();
   return match(args, at) && match_dict(kwargs, at);
 }
 
@@ -282,6 +318,18 @@ bool Trace::match_lasting() const {
   for (const auto& [tensor, form] : lasting)
     if (!form.fits(*tensor.impl(), true, sees_grads)) return false;
   return true;
+}
+
+// Whether the gradient of a tensor is an argument, or a tensor that the function finds by itself.
+bool Trace::gives_gradients() const {
+  auto is_known = [&](const Tensor& owner) {
+    const TensorImpl* grad = owner->meta() ? owner->meta()->grad.impl() : nullptr;
+    return grad && (is_lasting(grad) || std::ranges::any_of(given_, [&](const Tensor& each) {
+      return each.impl() == grad;
+    }));
+  };
+  return std::ranges::any_of(given_, is_known) ||
+         std::ranges::any_of(lasting, is_known, &Lasting::tensor);
 }
 
 // ---- memory
@@ -426,7 +474,7 @@ Trace::Outcome Trace::run(PyObject* args, PyObject* kwargs, nb::object& result) 
   if (!is_anywhere && !(Environment() == environment_)) return Outcome::OtherEnvironment;
   const RunScope scope(*plan_, given_);
   if (!match_arguments(args, kwargs)) return Outcome::OtherArguments;
-  if (!match_lasting()) return Outcome::OtherState;
+  if (!match_lasting() || (sees_which && gives_gradients())) return Outcome::OtherState;
   if (const int64_t change = watched_.find_change(); change >= 0) return Outcome::OtherState;
   if (!bind()) return Outcome::OtherArguments;
   if (!read_options()) return Outcome::OtherState;
@@ -796,6 +844,10 @@ void bind_trace(Binder& b) {
            "Lets tensors have a .grad or none: nothing looks at them.")
       .def("watch_offsets", [](Trace& trace) { trace.sees_offsets = true; },
            "Asks of arguments that they begin where they did in their memory.")
+      .def("watch_gradients", [](Trace& trace) { trace.sees_which = true; },
+           "Asks that no tensor it knows is another's gradient.")
+      .def("undo_errors", [](Trace& trace, size_t step) { trace.cpu_plan().undo_errors(step); },
+           "step"_a, "Puts back what was written where a step up to this one fails.")
       .def("run_anywhere", [](Trace& trace) { trace.is_anywhere = true; },
            "Lets it run whatever the modes are: they have done their part.")
       .def("settle", &Trace::settle, "All is set.")

@@ -1,5 +1,6 @@
 #include "python/watch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -248,6 +249,14 @@ int64_t Watch::find_change() {
     }
   }
   return -1;
+}
+
+std::vector<PyObject*> Watch::containers() const {
+  std::vector<PyObject*> found;
+  for (const Entry& entry : entries_)
+    if (PyList_Check(entry.object) || PyDict_Check(entry.object)) found.push_back(entry.object);
+  std::ranges::sort(found);
+  return found;
 }
 
 // ---- the collector

@@ -39,6 +39,8 @@ class Watch {
   // The number of the first entry that is not as it was, or -1.
   int64_t find_change();
   size_t size() const { return entries_.size(); }
+  // The lists and dicts among what is watched, by address.
+  std::vector<PyObject*> containers() const;
 
   int traverse(visitproc visit, void* arg) const;
   void clear() noexcept;

@@ -17,9 +17,12 @@ from tapegrad.compiler.passes import (
     lay_out,
     lay_out_tile,
 )
+from tapegrad.compiler.passes.rows import may_fail
 
 __all__ = ["BuiltTrace", "build"]
 
+# Steps, among those that no tile runs, which take whatever values they get.
+_SURE = ("conv", "batch_norm", "avg_pool", "max_pool", "attention", "recurrent", "cat")
 _ARENA, _CONSTANT, _FIXED, _GIVEN, _FRESH, _TILE, _KEPT = range(7)  # those of csrc/intercept/plan.h
 
 
@@ -117,6 +120,10 @@ def build(recording: Recording) -> BuiltTrace:
         trace.ignore_gradients()
     if recording.walk.mentions_offsets():
         trace.watch_offsets()
+    if recording.walk.sees_gradients():
+        trace.watch_gradients()
+    if recording.walk.catches_errors and not on_device:
+        _undo_errors(trace, text, groups)
     trace.settle()
     if recording.differentiable is not None:
         known = recording.differentiable
@@ -128,6 +135,17 @@ def build(recording: Recording) -> BuiltTrace:
     built.spans = [(group.begin, group.end) for group in groups]
     built.passes_seconds = passes_seconds
     return built
+
+
+def _undo_errors(trace: Any, text: Text, groups: list[Group]) -> None:
+    """Let the function itself run, from its beginning, where it may go on after an error."""
+    steps = [
+        number
+        for number, step in enumerate(text.steps)
+        if may_fail(step) and not step.name.endswith("_step") and not step.name.startswith(_SURE)
+    ]
+    if steps:
+        trace.undo_errors(max([*steps, *(g.end - 1 for g in groups if g.begin <= steps[-1])]))
 
 
 def _add_group(trace: Any, text: Text, group: Group) -> None:

@@ -48,6 +48,7 @@ class Differentiable:
 
     def __init__(self, recording: Recording, live: "Live") -> None:
         self.walk = recording.walk
+        self.parts = recording.argument_parts
         self.results = recording.results  # as the function gave them
         self.outputs = [number for number, _ in live.outputs]  # which of the made tensors
         self.made_count = 0  # of those that the function gave
@@ -69,7 +70,9 @@ class Differentiable:
 
     def attach(self, result: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Give what a forward trace left behind its place in the graph."""
-        given = list(tensors_in((args, kwargs)))
+        given: list[Tensor] = []
+        at = _gather(self.parts, 0, args, given)
+        _gather(self.parts, at, kwargs, given)
         made = list(result[1 : 1 + self.made_count])
         call = _Replayed(self, args, kwargs, given)
         kept = result[1 + self.made_count :]
@@ -181,16 +184,16 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def tensors_in(value: Any) -> Any:
-    """Yield the tensors of arguments, in the order of a recording."""
-    if isinstance(value, Tensor):
-        yield value
-    elif type(value) in (tuple, list):
-        for each in value:
-            yield from tensors_in(each)
-    elif type(value) is dict:
-        for each in value.values():
-            yield from tensors_in(each)
+def _gather(parts: list[Part], at: int, value: Any, given: list[Tensor]) -> int:
+    """Add the tensors of arguments, in the order of a recording."""
+    kind = parts[at][0]
+    at += 1
+    if kind == TENSOR:
+        given.append(value)
+    elif kind in (TUPLE, LIST, DICT):
+        for each in value.values() if kind == DICT else value:
+            at = _gather(parts, at, each, given)
+    return at
 
 
 def _built(parts: list[Part], at: int, made: list[Tensor], given: list[Tensor]) -> tuple[Any, int]:

@@ -58,15 +58,19 @@ GRAD_MODES = _names(
     "no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ retain_grad"
 )
 # Attributes that tell where a tensor is rather than what it is.
-ADDRESSES = _names("data_ptr untyped_storage storage _typed_storage _version __array_interface__")
+ADDRESSES = _names(
+    """
+    data_ptr untyped_storage storage _typed_storage _version __array_interface__ _base is_set_to
+    """
+)
 # Names of what sees or chooses where in its memory a tensor begins, which slices differ in.
 OFFSETS = _names(
     """
-    storage_offset as_strided as_strided_ as_strided_copy as_strided_scatter set_ is_set_to
+    storage_offset as_strided as_strided_ as_strided_copy as_strided_scatter set_
     """
 )
 # Names of what reads the options of an optimizer without naming them.
-OPTION_READERS = _names("param_groups get_lr _get_closed_form_lr state_dict __getstate__")
+OPTION_READERS = _names("param_groups get_lr _get_closed_form_lr state_dict __getstate__ __dict__")
 # Methods that are called without being named, by Python or by this library.
 SPECIAL = _names(
     """
@@ -79,8 +83,11 @@ SPECIAL = _names(
     __ror__ __ior__ __xor__ __rxor__ __ixor__ __lshift__ __rlshift__ __ilshift__ __rshift__
     __rrshift__ __irshift__ __neg__ __pos__ __abs__ __invert__ __get__ __set__ __delete__
     __missing__ __reversed__ __length_hint__ __instancecheck__ __torch_function__ __array__
-    __fspath__ __trunc__ __floor__ __ceil__ __dir__ __del__ __str__ __repr__ __format__ forward
-    backward setup_context jvp vmap
+    __fspath__ __trunc__ __floor__ __ceil__ __dir__ __del__ __str__ __repr__ __format__ __bytes__
+    __rdivmod__ __class_getitem__ __subclasscheck__ __subclasshook__ __copy__ __deepcopy__
+    __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __getnewargs_ex__
+    __sizeof__ __mro_entries__ __await__ __aiter__ __anext__ __aenter__ __aexit__ __buffer__
+    forward backward setup_context jvp vmap
     """
 )
 # With these, attributes are found by names that code computes.

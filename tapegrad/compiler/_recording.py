@@ -227,11 +227,13 @@ class _Call:
         walk = Walk()
         self.function = function
         self.recording = Recording(walk, _C._Environment())
-        self.containers: dict[int, Any] = {}
         objects: list[tuple[Any, str]] = []
-        self._add_argument(args, objects)
-        self._add_argument(kwargs, objects)
+        self._add_arguments(args, kwargs, objects)
         walk.follow([(function, name), *objects])
+        if any(walk.has_reached(each) for each in self.containers.values()):
+            # What the function finds by itself as well is compared as that.
+            self.recording = Recording(walk, self.recording.environment)
+            self._add_arguments(args, kwargs, [])
         recording = self.recording
         lasting = {}
         for number, (tensor, path) in enumerate(walk.tensors.values()):
@@ -258,6 +260,12 @@ class _Call:
         self.sweeps = _C._sweeps_begun()
         self.printed = printed[0]
         self.entry_grads = [_grad_of(tensor) for tensor in self._owners()]
+        if walk.sees_gradients():
+            known = {id(tensor) for tensor in self._owners()}
+            if any(id(grad) in known for grad in self.entry_grads):
+                raise Refusal(
+                    "an argument, or a tensor that it reaches, is the gradient of another"
+                )
         self.program = _C.Program()
         self.program.keep_lines()
         self.random_of: dict[int, tuple[int, int, int]] = {}  # by device
@@ -265,7 +273,14 @@ class _Call:
     def _owners(self) -> list[Tensor]:
         return [*self.recording.arguments, *(tensor for tensor, _ in self.recording.lasting)]
 
-    def _add_argument(self, value: Any, objects: list[tuple[Any, str]]) -> None:
+    def _add_arguments(self, args: Any, kwargs: Any, objects: list[tuple[Any, str]]) -> None:
+        self.containers: dict[int, Any] = {}
+        for each in (args, kwargs):
+            self._add_argument(each, objects, is_outermost=True)
+
+    def _add_argument(
+        self, value: Any, objects: list[tuple[Any, str]], is_outermost: bool = False
+    ) -> None:
         recording = self.recording
         if isinstance(value, Tensor):
             if type(value) not in (Tensor, Parameter, Buffer):
@@ -274,10 +289,15 @@ class _Call:
                 raise Refusal("an argument is a tensor with attributes")
             recording.argument_parts.append((TENSOR, len(recording.arguments), type(value)))
             recording.arguments.append(value)
-        elif type(value) in (tuple, list, dict):
-            if value and self.containers.setdefault(id(value), value) is not value:
-                raise Refusal("a container is given twice")
+        elif type(value) in (tuple, list, dict) and (
+            is_outermost or type(value) is tuple or not recording.walk.has_reached(value)
+        ):
+            if not is_outermost and value != ():
+                if id(value) in self.containers:
+                    raise Refusal("a container is given twice")
+                self.containers[id(value)] = value
             if type(value) is dict:
+                objects += [(key, "a key of an argument") for key in value]
                 recording.argument_parts.append((DICT, len(value), tuple(value)))
                 children = list(value.values())
             else:
@@ -364,9 +384,8 @@ class _Call:
                 raise Refusal(f"it gives argument {number} another history")
         before = recording.argument_parts, recording.arguments
         after = _Call.__new__(_Call)
-        after.recording, after.containers = Recording(walk, None), {}
-        after._add_argument(args, [])
-        after._add_argument(kwargs, [])
+        after.recording = Recording(walk, None)
+        after._add_arguments(args, kwargs, [])
         same_tensors = len(before[1]) == len(after.recording.arguments) and all(
             one is other for one, other in zip(before[1], after.recording.arguments, strict=True)
         )

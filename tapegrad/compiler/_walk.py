@@ -22,6 +22,7 @@ import builtins
 import dis
 import enum
 import functools
+import importlib.util
 import inspect
 import os
 import re
@@ -126,6 +127,8 @@ class Code(typing.NamedTuple):
     attributes: frozenset[str]
     imports: frozenset[str]
     strings: frozenset[str]
+    catches: bool  # whether it goes on after an error, or does something before it does not
+    formats: bool  # whether it formats by a text that is not in the code
 
 
 @functools.lru_cache(maxsize=4096)
@@ -135,6 +138,7 @@ def names_in(code: types.CodeType) -> Code:
     attributes: set[str] = set()
     imports: set[str] = set()
     strings: set[str] = set()
+    catches = formats = False
     waiting = [code]
     while waiting:
         each = waiting.pop()
@@ -145,14 +149,21 @@ def names_in(code: types.CodeType) -> Code:
                 strings.add(const)
                 if "{" in const:
                     attributes.update(_FORMATTED.findall(const))
+        before = second = None  # the instructions before
         for instruction in dis.get_instructions(each):
             name = instruction.opname
+            if before is not None and before.opname == "PUSH_EXC_INFO":
+                catches |= name != "WITH_EXCEPT_START"
+            if instruction.argval in ("format", "format_map") and name in _ATTRIBUTE_OPS:
+                formats |= before is None or before.opname != "LOAD_CONST"
             if name in _GLOBAL_OPS:
                 global_names.add(instruction.argval)
             elif name in _ATTRIBUTE_OPS:
                 attributes.add(instruction.argval)
             elif name == "IMPORT_NAME":
-                imports.add(instruction.argval)
+                level = second.argval if second is not None else 0
+                imports.add("." * level + instruction.argval)
+            second, before = before, instruction
         # Whatever form the instructions of a version take, names are here.
         attributes.update(each.co_names)
     return Code(
@@ -160,6 +171,8 @@ def names_in(code: types.CodeType) -> Code:
         frozenset(attributes),
         frozenset(imports),
         frozenset(strings),
+        catches,
+        formats,
     )
 
 
@@ -196,6 +209,7 @@ class Walk:
         self._held_modules: list[tuple[types.ModuleType, str]] = []  # that objects hold
         self._names_looked_up = 0  # in modules
         self._any_name = False  # getattr with a name that is not known
+        self.catches_errors = False  # whether code may go on after one
 
     def follow(self, roots: Iterable[tuple[Any, str]]) -> None:
         """Follow everything that is reached from objects, each with its name."""
@@ -215,6 +229,14 @@ class Walk:
         return bool(self._optimizers) or any(
             name == "backward" or ("grad" in name and name not in GRAD_MODES) for name in names
         )
+
+    def sees_gradients(self) -> bool:
+        """Whether code that was followed may tell the .grad of a tensor from another tensor."""
+        return "grad" in self._attributes | self._strings
+
+    def has_reached(self, value: Any) -> bool:
+        """Whether an object was reached."""
+        return id(value) in self._seen
 
     def mentions_offsets(self) -> bool:
         """Whether code that was followed may see where in its memory a tensor begins."""
@@ -241,6 +263,9 @@ class Walk:
             self._seen_again.add(id(value))
             if isinstance(value, type):
                 self._note_bases(value, name)
+            return
+        if type(value) is slice:
+            self._waiting += [(each, name) for each in (value.start, value.stop, value.step)]
             return
         if _is_inert(value):
             return
@@ -402,6 +427,7 @@ class Walk:
                 or _is_made_by_python(base)
             ):
                 raise Refusal(f"{name} is {where}.{value.__qualname__}, whose state is not visible")
+        self._strings |= set(getattr(value, "__match_args__", ()))  # that patterns look up
         try:
             self.add(self.watch.add_type(value), f"the class {value.__qualname__}")
         except ValueError as error:
@@ -436,6 +462,7 @@ class Walk:
                 if not (self._is_used(name, is_called) or _overrides(kind, name)):
                     continue
                 self._followed.add((kind, name))
+                self.catches_errors |= name in ("__exit__", "__aexit__")
                 self._waiting.append((value, f"{kind.__qualname__}.{name}"))
                 found = True
         self._follow_additions()
@@ -511,7 +538,8 @@ class Walk:
             raise Refusal(f"{name} uses .{attribute}, which tells where a tensor lies")
         self._attributes |= code.attributes
         self._strings |= {each for each in code.strings if each.isidentifier()}
-        self._any_name = self._any_name or bool(code.attributes & COMPUTED)
+        self._any_name = self._any_name or code.formats or bool(code.attributes & COMPUTED)
+        self.catches_errors |= code.catches or "suppress" in code.attributes | code.globals
         namespace = function.__globals__
         known = namespace.get("__builtins__", builtins)
         known = known if isinstance(known, dict) else vars(known)
@@ -522,12 +550,13 @@ class Walk:
             elif each in known:
                 self._visit_builtin(known, each, name)
         for each in code.imports:
-            module = sys.modules.get(each)
+            full = _absolute(each, namespace)
+            module = sys.modules.get(full)
             if module is None:
                 raise Refusal(f"{name} imports {each}, which is not loaded yet")
-            self._visit_global(module, each, code)
-            if "." in each:
-                self._visit_global(sys.modules[each.partition(".")[0]], each, code)
+            self._visit_global(module, full, code)
+            if "." in full:
+                self._visit_global(sys.modules[full.partition(".")[0]], full, code)
 
     def _visit_builtin(self, known: dict[str, Any], each: str, name: str) -> None:
         value = known[each]
@@ -637,6 +666,17 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(_is_number(each) for each in value)
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _absolute(name: str, namespace: dict[str, Any]) -> str:
+    """Return the full name of a module, which begins with dots where it is relative."""
+    if not name.startswith("."):
+        return name
+    package = namespace.get("__package__") or ""
+    try:
+        return importlib.util.resolve_name(name, package)
+    except ImportError as error:
+        raise Refusal(f"it imports {name}, which is not found") from error
 
 
 def _item(name: str, key: Any) -> str:
