@@ -6117,6 +6117,9 @@ def _set_packing(on: builtins.bool) -> builtins.bool:
 def _set_tangent(tensor: Tensor, tangent: Tensor, level: builtins.int) -> None:
     """Gives the output of a custom function, and what was saved of it, a tangent."""
 
+def _set_traces_enabled(enabled: builtins.bool) -> None:
+    """Lets compiled functions replay traces, or run themselves."""
+
 def _show_dual_levels(levels: tuple[builtins.int, builtins.int]) -> None:
     """Makes those levels visible that were before."""
 

@@ -661,10 +661,12 @@ void set_numbers(Trace& trace, nb::list lifts, uint64_t seed, uint64_t begin, ui
   find_randoms(trace, seed, begin, end);
 }
 
+bool traces_enabled = true;  // in all threads, at the user's wish
+
 // The traces of a function, tried in order; the one that held last is tried first.
 nb::object run_traces(nb::list traces, nb::tuple args, nb::dict kwargs, nb::object none_holds,
                       nb::object run_eagerly) {
-  if (is_observed()) return run_eagerly;
+  if (is_observed() || !traces_enabled) return run_eagerly;
   const Py_ssize_t count = PyList_GET_SIZE(traces.ptr());
   for (Py_ssize_t i = 0; i < count && i < PyList_GET_SIZE(traces.ptr()); ++i) {
     nb::object object = nb::borrow(PyList_GET_ITEM(traces.ptr(), i));
@@ -858,6 +860,8 @@ void bind_trace(Binder& b) {
   }, "seed"_a, "begin"_a, "end"_a, "Captures the graphs of a trace on a CUDA device.");
   b.function("_run_traces", run_traces, "traces"_a, "args"_a, "kwargs"_a, "none_holds"_a,
              "run_eagerly"_a, "Runs the first trace that holds, or returns one of two answers.");
+  b.function("_set_traces_enabled", [](bool enabled) { traces_enabled = enabled; }, "enabled"_a,
+             "Lets compiled functions replay traces, or run themselves.");
   b.function("_run_in_sweep", run_in_sweep, "trace"_a, "args"_a,
              "What a trace of a backward gives; None where it does not hold.");
   b.function("_sweeps_begun", sweeps_begun, "How many sweeps have begun.");

@@ -226,7 +226,6 @@ nobody has needed it yet
     (nn\.functional\.)?conv_tbc native_channel_shuffle Tensor\.as_strided_ hash_tensor lobpcg
     legacy_contiguous_format AcceleratorError get_device_module
     Tensor\.(grad_dtype|index|const_data_ptr|is_(ipu|mps|xla|xpu|sparse_csr))
-    nn\.Module\.compile
 """)
 
 LIMITS = read(r"""

@@ -7,7 +7,9 @@ from tapegrad.compiler._marks import (
     assume_constant_result,
     cudagraph_mark_step_begin,
     is_exporting,
+    nested_compile_region,
 )
+from tapegrad.compiler._stance import set_stance
 
 __all__ = [
     "Explanation",
@@ -22,7 +24,9 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "nested_compile_region",
     "reset",
+    "set_stance",
 ]
 
 is_dynamo_compiling = is_compiling

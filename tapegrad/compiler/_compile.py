@@ -3,7 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.compiler._compiled import CompiledFunction, OptimizedModule, all_compiled
+from tapegrad.compiler._compiled import (
+    MOST_TRACES,
+    CompiledFunction,
+    OptimizedModule,
+    all_compiled,
+)
 from tapegrad.compiler._explain import Explanation
 from tapegrad.nn import Module
 
@@ -22,10 +27,14 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
     verify: bool = False,
 ) -> Any:
     """Return a function that does what a function does, without running its Python each time.
@@ -41,14 +50,20 @@ def compile(
     tells why. Results can be differentiated, to any order.
 
     Args:
-        model: a function, a method or a module; without it, a decorator is returned.
-        fullgraph: raise an error where a call cannot be replayed.
+        model: a function, a method or a module; without it, a decorator is returned. Of a class,
+            ``__call__`` is compiled, and the class returned.
+        fullgraph: raise an error where a call cannot be replayed. A first call may make state,
+            such as that of an optimizer, which later ones find.
         dynamic: accepted for PyTorch's sake; every shape has a trace of its own.
         backend: "inductor" or "cudagraphs", which are the same here; "eager" and "aot_eager" run
-            the function itself.
+            the function itself. None means "inductor".
         mode: one of PyTorch's names; they are the same here.
         options: must be empty: there are none.
+        name: accepted for PyTorch's sake.
         disable: return the function as it is.
+        recompile_limit: how many traces there may be; 32 if not given.
+        isolate_recompiles: accepted for PyTorch's sake: every compiled function has its own traces.
+        shapes_spec: must be None: every shape has a trace of its own.
         verify: run the function itself in every call, and raise an error where it did something
             else than the trace that would have been replayed.
 
@@ -71,30 +86,43 @@ def compile(
             backend=backend,
             mode=mode,
             options=options,
+            name=name,
             disable=disable,
+            recompile_limit=recompile_limit,
+            isolate_recompiles=isolate_recompiles,
+            shapes_spec=shapes_spec,
             verify=verify,
         )
-    _check(model, backend, mode, options)
-    if disable or backend in _EAGER or getattr(model, "_torchdynamo_disable", False):
+    _check(model, mode, options)
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "compile: expected shapes_spec to be None: every shape has a trace of its own"
+        )
+    if backend is not None:
+        check_backend(backend)
+    if disable or getattr(model, "_torchdynamo_disable", False):
         return model
     if isinstance(model, CompiledFunction | OptimizedModule):
         return model
-    if isinstance(model, Module):
-        return OptimizedModule(model, fullgraph, verify)
-    return CompiledFunction(model, fullgraph, verify)
+    is_eager = backend in _EAGER
+    most = MOST_TRACES if recompile_limit is None else recompile_limit
+    if isinstance(model, type):
+        return model if is_eager else _compile_class(model, fullgraph, verify, most)
+    call = model if is_eager else CompiledFunction(model, fullgraph, verify, most)
+    return OptimizedModule(model, call) if isinstance(model, Module) else call
 
 
-def _check(model: Any, backend: Any, mode: str | None, options: Any) -> None:
+def _compile_class(kind: type, *settings: Any) -> type:
+    """Compile the calls of a class's instances."""
+    call = next((vars(each)["__call__"] for each in kind.__mro__ if "__call__" in vars(each)), None)
+    if call is not None and not isinstance(call, CompiledFunction):
+        type.__setattr__(kind, "__call__", CompiledFunction(call, *settings))
+    return kind
+
+
+def _check(model: Any, mode: str | None, options: Any) -> None:
     if not callable(model):
         raise TypeError(f"compile: expected a function or a module, got {type(model).__name__}")
-    if callable(backend):
-        raise NotImplementedError(
-            "compile: a function as backend is not supported; passes over programs are in "
-            "tapegrad.compiler.passes"
-        )
-    if backend not in (*_BACKENDS, *_EAGER):
-        known = ", ".join(repr(each) for each in (*_BACKENDS, *_EAGER))
-        raise RuntimeError(f"compile: expected backend to be one of {known}, got {backend!r}")
     if mode is not None and options:
         raise RuntimeError(
             "compile: either mode or options can be specified, but both can't be specified at the "
@@ -105,6 +133,18 @@ def _check(model: Any, backend: Any, mode: str | None, options: Any) -> None:
         raise RuntimeError(f"compile: expected mode to be one of {known}, got {mode!r}")
     if options:
         raise RuntimeError(f"compile: expected no options, got {', '.join(sorted(options))}")
+
+
+def check_backend(backend: Any) -> None:
+    """Raise an error unless it is the name of a back end."""
+    if callable(backend):
+        raise NotImplementedError(
+            "compile: a function as backend is not supported; passes over programs are in "
+            "tapegrad.compiler.passes"
+        )
+    if backend not in (*_BACKENDS, *_EAGER):
+        known = ", ".join(repr(each) for each in (*_BACKENDS, *_EAGER))
+        raise RuntimeError(f"compile: expected backend to be one of {known}, got {backend!r}")
 
 
 def disable(

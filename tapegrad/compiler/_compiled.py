@@ -20,14 +20,15 @@ from tapegrad.compiler._build import BuiltTrace, build
 from tapegrad.compiler._differentiable import Differentiable
 from tapegrad.compiler._facts import why_none_held
 from tapegrad.compiler._recording import Recording, record_call
-from tapegrad.compiler._walk import Refusal, is_generator
+from tapegrad.compiler._stance import current
+from tapegrad.compiler._walk import Change, Refusal, is_generator
 from tapegrad.nn import Module
 
 __all__ = ["CompiledFunction", "OptimizedModule", "all_compiled"]
 
 _NONE_HOLDS = object()
 _RUN_EAGERLY = object()
-_MOST_TRACES = 32
+MOST_TRACES = 32
 _MOST_WAITING = 8
 _MOST_ATTEMPTS = 12  # captures in a row that gave no trace
 
@@ -38,10 +39,17 @@ all_compiled: "weakref.WeakSet[CompiledFunction]" = weakref.WeakSet()
 class CompiledFunction:
     """A function that is replayed where that does the same as running it."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool, verify: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        fullgraph: bool = False,
+        verify: bool = False,
+        most_traces: int = MOST_TRACES,
+    ) -> None:
         self._function = function
         self._fullgraph = fullgraph
         self._verify = verify
+        self._most_traces = most_traces
         self._bound: weakref.WeakKeyDictionary[Any, CompiledFunction] = weakref.WeakKeyDictionary()
         self.reset()
         self.__name__ = type(function).__name__
@@ -90,13 +98,23 @@ class CompiledFunction:
     def __deepcopy__(self, memo: Any) -> "CompiledFunction":
         import copy
 
-        return CompiledFunction(copy.deepcopy(self._function, memo), self._fullgraph, self._verify)
+        return CompiledFunction(copy.deepcopy(self._function, memo), *self._settings)
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        return self._fullgraph, self._verify, self._most_traces
 
     # ---- capturing
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        mode = _C.is_grad_enabled()
-        if mode in self._eager or not _capturing.acquire(blocking=False):
+        mode, stance = _C.is_grad_enabled(), current()
+        if stance == "fail_on_recompile" and self.traces:
+            raise RuntimeError(
+                f"compile: no trace of {self.__name__} holds, and the stance is "
+                f"'fail_on_recompile': {self._miss() or why_none_held(self.built, None)}"
+            )
+        is_done = mode in self._eager or stance == "eager_on_recompile"
+        if is_done or not _capturing.acquire(blocking=False):
             return self._function(*args, **kwargs)
         missed = self._miss() if self.traces else None
         try:
@@ -112,7 +130,8 @@ class CompiledFunction:
             self._take(recording)
         except Refusal as refusal:
             self._note(str(refusal))
-            if self._fullgraph:
+            is_first = isinstance(refusal, Change) and self._attempts[mode] == 0
+            if self._fullgraph and not is_first:
                 raise RuntimeError(
                     f"compile: {self.__name__} cannot be replayed, and fullgraph=True: {refusal}"
                 ) from refusal
@@ -138,8 +157,8 @@ class CompiledFunction:
             if not earlier.is_same(recording):
                 continue
             del self._waiting[number]
-            if len(self.traces) >= _MOST_TRACES:
-                raise Refusal(f"it has {_MOST_TRACES} traces already, and none of them held")
+            if len(self.traces) >= self._most_traces:
+                raise Refusal(f"it has {self._most_traces} traces already, and none of them held")
             built = build(recording)
             self.built.append(built)
             if self._verify:
@@ -186,11 +205,21 @@ class CompiledFunction:
 class OptimizedModule(Module):
     """A module whose calls are compiled; everything else is the module's own."""
 
-    def __init__(self, module: Module, fullgraph: bool, verify: bool) -> None:
+    def __init__(self, module: Module, call: Any) -> None:
         super().__init__()
+        del self.__dict__["training"]
         self.__dict__["_orig_mod"] = module
         self._modules["_orig_mod"] = module
-        self.__dict__["_call"] = CompiledFunction(module, fullgraph, verify)
+        self.__dict__["_call"] = call
+
+    @property
+    def training(self) -> bool:
+        module: Module = self.__dict__["_orig_mod"]
+        return module.training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        self.__dict__["_orig_mod"].training = value
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled module."""
@@ -200,10 +229,28 @@ class OptimizedModule(Module):
         return getattr(self.__dict__["_orig_mod"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "training":
-            self.__dict__["training"] = value
-        else:
-            setattr(self.__dict__["_orig_mod"], name, value)
+        setattr(self.__dict__["_orig_mod"], name, value)
 
     def __delattr__(self, name: str) -> None:
         delattr(self.__dict__["_orig_mod"], name)
+
+    def __len__(self) -> int:
+        module = self.__dict__["_orig_mod"]
+        if not hasattr(module, "__len__"):
+            raise TypeError(f"{type(module).__name__} does not support len()")
+        return len(module)
+
+    def __bool__(self) -> bool:
+        return bool(self.__dict__["_orig_mod"])
+
+    def __reduce__(self) -> Any:
+        call = self.__dict__["_call"]
+        settings = call._settings if isinstance(call, CompiledFunction) else None
+        return _compiled_again, (self.__dict__["_orig_mod"], settings)
+
+
+def _compiled_again(module: Module, settings: tuple[Any, ...] | None) -> OptimizedModule:
+    """Return what a copy or a pickle of a compiled module is: it has no traces yet."""
+    return OptimizedModule(
+        module, module if settings is None else CompiledFunction(module, *settings)
+    )

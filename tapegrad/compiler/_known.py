@@ -38,7 +38,7 @@ EFFECTS = tuple(
             "_determinism",
             "autograd.profiler",
         ),
-        *("autograd.anomaly_mode", "backends", "distributed"),
+        *("autograd.anomaly_mode", "backends", "distributed", "compiler._stance"),
     )
 )
 EFFECT_NAMES = _names(

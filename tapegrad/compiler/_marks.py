@@ -7,6 +7,7 @@ __all__ = [
     "assume_constant_result",
     "cudagraph_mark_step_begin",
     "is_exporting",
+    "nested_compile_region",
 ]
 
 
@@ -34,6 +35,16 @@ def assume_constant_result(fn: Any) -> Any:
 
 def cudagraph_mark_step_begin() -> None:
     """Do nothing: results of compiled calls have memory of their own."""
+
+
+def nested_compile_region(fn: Any = None, *, options: Any = None) -> Any:
+    """Return a function that PyTorch's compiler compiles once for all its calls: here, as it is.
+
+    Args:
+        fn: the function; without it, a decorator is returned.
+        options: accepted for PyTorch's sake.
+    """
+    return (lambda function: function) if fn is None else fn
 
 
 def is_exporting() -> bool:

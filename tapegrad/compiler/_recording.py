@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
-from tapegrad.compiler._walk import Refusal, Walk
+from tapegrad.compiler._walk import Change, Refusal, Walk
 from tapegrad.nn.parameter import Buffer, Parameter
 from tapegrad.optim.optimizer import printed
 
@@ -368,7 +368,7 @@ class _Call:
             )
         change = walk.watch.find_change()
         if change >= 0:
-            raise Refusal(f"it changes {walk.names[change]}, which a trace does not repeat")
+            raise Change(f"it changes {walk.names[change]}, which a trace does not repeat")
         for (tensor, form), (_, path) in zip(recording.lasting, walk.tensors.values(), strict=True):
             if not form.fits(tensor, True, False):
                 raise Refusal(f"it gives {path} another shape, memory, history or requires_grad")

@@ -56,7 +56,7 @@ from tapegrad.compiler._known import (
 from tapegrad.nn.parameter import Buffer, Parameter
 from tapegrad.optim.optimizer import GroupwiseOptimizer, Optimizer
 
-__all__ = ["Refusal", "Walk"]
+__all__ = ["Change", "Refusal", "Walk"]
 
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST = 50_000  # objects: comparing them must not take longer than running
@@ -98,6 +98,10 @@ _VISIBLE = frozenset(
 
 class Refusal(Exception):
     """Why a function, or a call of it, is not replayed."""
+
+
+class Change(Refusal):
+    """A call changed Python's state, as a first call does that makes what later ones find."""
 
 
 def _library_state() -> list[tuple[Any, str]]:

@@ -394,3 +394,153 @@ def test_results_are_equal_in_every_way():
     x = torch.ones(2, 3)
     for _ in range(4):
         assert same({"a": (x * 2, [x.t()]), "b": 1}, compiled(x))
+
+
+# ---- what programs write around compile
+
+
+def test_a_compiled_module_stands_for_the_module():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    for compiled in (torch.compile(model), torch.compile(model, backend="eager")):
+        model.train()
+        assert compiled.training and len(compiled) == 2 and compiled
+        model.eval()
+        assert not compiled.training
+        compiled.training = True
+        assert model.training and compiled.training and "training" not in vars(compiled)
+        assert list(compiled.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+        for twin in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+            assert type(twin) is type(compiled) and twin._orig_mod is not model
+            twin.eval()
+            assert model.training
+            with torch.no_grad():
+                model.eval()
+                assert torch.equal(twin(torch.ones(1, 2)), model(torch.ones(1, 2)))
+                model.train()
+    with pytest.raises(TypeError, match=r"Linear does not support len\(\)"):
+        len(torch.compile(model[0]))
+
+
+def test_a_module_that_is_compiled_in_place():
+    model, calls = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
+    expected = model(torch.ones(2))
+    model.compile(fullgraph=True)
+    with torch.no_grad():
+        for _ in range(4):
+            assert torch.equal(model(torch.ones(2)), expected)
+        assert traces_of(model._compiled_call_impl) == 1
+        twin = pickle.loads(pickle.dumps(model))
+        assert torch.equal(twin(torch.ones(2)), expected) and twin._compiled_call_impl is None
+        assert list(model.state_dict()) == ["0.weight", "0.bias"]
+        model.register_forward_hook(lambda module, args, output: output * 2)
+        for _ in range(4):
+            assert torch.equal(model(torch.ones(2)), expected * 2)
+        model.register_forward_hook(lambda module, args, output: calls.append(1))
+        model._compiled_call_impl = None
+        model(torch.ones(2))
+    assert calls == [1]
+
+
+def test_a_class_whose_calls_are_compiled():
+    @torch.compile
+    class Scale:
+        factor = 2.0
+
+        def __call__(self, x):
+            return x * self.factor
+
+    @torch.compile(fullgraph=True)
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x * 3
+
+    @torch.compile
+    class Holder:
+        value = 1
+
+    assert all(isinstance(each, type) for each in (Scale, Layer, Holder))
+    assert isinstance(Layer(), Layer) and Holder().value == 1 and not callable(Holder())
+    scale, layer = Scale(), Layer()
+    for factor in (2.0, 5.0):
+        scale.factor = factor
+        for _ in range(4):
+            assert scale(torch.ones(())).item() == factor
+            assert layer(torch.ones(())).item() == 3
+    assert traces_of(Scale.__call__) == 2 and traces_of(Layer.__call__) == 1
+
+
+def test_fullgraph_lets_a_first_call_make_state():
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    calls = []
+
+    @torch.compile(fullgraph=True)
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    for _ in range(5):
+        step(torch.ones(2))
+    assert traces_of(step) == 1
+    counting = torch.compile(lambda x: calls.append(x.shape), fullgraph=True)
+    counting(torch.ones(2))
+    with pytest.raises(RuntimeError, match="it changes calls"):
+        counting(torch.ones(2))
+
+
+def test_other_arguments_of_compile():
+    compiled = torch.compile(
+        double, name="double", backend=None, recompile_limit=2, isolate_recompiles=True
+    )
+    for size in (1, 2, 3):
+        for _ in range(3):
+            assert compiled(torch.ones(size)).tolist() == [2.0] * size
+    assert traces_of(compiled) == 2
+    with pytest.raises(NotImplementedError, match="shapes_spec"):
+        torch.compile(double, shapes_spec={})
+
+
+def test_stances():
+    calls, weight, scale = [], torch.ones(2), [2.0]
+    compiled = torch.compile(lambda x: x * weight * scale[0])
+    x = torch.ones(2)
+    with torch.compiler.set_stance("force_eager"):
+        for _ in range(4):
+            compiled(x)
+    assert traces_of(compiled) == 0
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for _ in range(4):
+            assert compiled(x).tolist() == [2.0, 2.0]
+        assert traces_of(compiled) == 1
+        with pytest.raises(RuntimeError, match=r"fail_on_recompile.*other arguments"):
+            compiled(torch.ones(3))
+        scale[0] = 3.0
+        with pytest.raises(RuntimeError, match="scale is not what it was"):
+            compiled(x)
+    with torch.compiler.set_stance("eager_on_recompile"):
+        for _ in range(4):
+            assert compiled(x).tolist() == [3.0, 3.0]
+    assert traces_of(compiled) == 1
+
+    @torch.compiler.set_stance("force_eager")
+    def outer(x):
+        calls.append(torch.compiler._stance.current())
+        return compiled(x)
+
+    torch.compiler.set_stance("eager_then_compile")
+    for _ in range(4):
+        assert outer(x).tolist() == compiled(x).tolist() == [3.0, 3.0]
+    torch.compiler.set_stance()
+    assert traces_of(compiled) == 2 and calls == ["force_eager"] * 4
+    with torch.compiler.set_stance(force_backend="eager"):
+        assert torch.compiler._stance.current() == "force_eager"
+    assert torch.compiler._stance.current() == "default"
+    with pytest.raises(RuntimeError, match=r"expected stance to be one of .*'fast'"):
+        torch.compiler.set_stance("fast")
+    with pytest.raises(RuntimeError, match="cannot have force_backend"):
+        torch.compiler.set_stance("force_eager", force_backend="inductor")
+    sets = torch.compile(lambda x: (torch.compiler.set_stance("default"), x * 2)[1])
+    for _ in range(4):
+        sets(x)
+    assert "effects" in str(torch.compiler.explain(sets))

@@ -17,6 +17,7 @@ __all__ = ["Hooked"]
 
 _NO_HOOKS: Mapping[int, Any] = OrderedDict()
 _ANY_GLOBAL_HOOKS = GLOBAL.any
+_COMPILED = -1  # in place of a hook's number
 
 
 class Hooked(Stateful):
@@ -32,6 +33,7 @@ class Hooked(Stateful):
     _backward_pre_hooks: Mapping[int, Any] = _NO_HOOKS
     _backward_hooks: Mapping[int, Any] = _NO_HOOKS
     _is_full_backward_hook: bool | None = None
+    _compiled_call_impl: Callable[..., Any] | None = None
 
     # ---- calls
 
@@ -41,6 +43,22 @@ class Hooked(Stateful):
         return self.forward(*args, **kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile calls of this module, with its hooks, in place.
+
+        Args:
+            args, kwargs: those of `tapegrad.compile`.
+        """
+        from tapegrad.compiler import compile
+
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+        self._own_hooks("_any_hooks")[_COMPILED] = True  # calls go the way that looks for it
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         done: set[int] = set()
         output = None
         try:
