@@ -1250,14 +1250,14 @@ class Tensor:
     def copysign(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise copysign(a, b), where a and b are the operands, broadcast together.
 
-        Gradient of a: where(a == 0, 0, g * (y / a))
+        Gradient of a: where(a == 0, 0, g * (y / where(a == 0, 1, a)))
         Gradient of b: 0
         """
 
     def copysign_(self, other: Tensor | Number) -> Tensor:
         """Elementwise copysign(a, b), in place, where a and b are the operands, broadcast together.
 
-        Gradient of a: where(a == 0, 0, g * (y / a))
+        Gradient of a: where(a == 0, 0, g * (y / where(a == 0, 1, a)))
         Gradient of b: 0
         """
 
@@ -1877,7 +1877,7 @@ class Tensor:
         """
 
     def float_power_(self, exponent: Any) -> Tensor:
-        """`float_power`, in place, of a tensor of float64."""
+        """`float_power`, in place, of a tensor of float64, or of complex128 if a number is complex."""
 
     def floor(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise floor(x), where x is the operand, broadcast together.
@@ -3601,14 +3601,14 @@ class Tensor:
     def pow(self, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise pow(a, b), where a and b are the operands, broadcast together.
 
-        Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
+        Gradient of a: where(b == 0, 0, g * (b * pow(a, where(b == 0, 1, b) - 1)))
         Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
         """
 
     def pow_(self, exponent: Tensor | Number) -> Tensor:
         """Elementwise pow(a, b), in place, where a and b are the operands, broadcast together.
 
-        Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
+        Gradient of a: where(b == 0, 0, g * (b * pow(a, where(b == 0, 1, b) - 1)))
         Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
         """
 
@@ -4112,13 +4112,13 @@ class Tensor:
     def sinc(self, *, out: Tensor | None = None) -> Tensor:
         """Elementwise sinc(x), where x is the operand, broadcast together.
 
-        Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+        Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0, 1, x))
         """
 
     def sinc_(self) -> Tensor:
         """Elementwise sinc(x), in place, where x is the operand, broadcast together.
 
-        Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+        Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0, 1, x))
         """
 
     def sinh(self, *, out: Tensor | None = None) -> Tensor:
@@ -4775,14 +4775,14 @@ class Tensor:
     def xlogy(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), where a and b are the operands, broadcast together.
 
-        Gradient of a: where((a == 0) & (b <= 0), 0, g * log(b))
+        Gradient of a: where((a == 0) & (b <= 0), 0, g * log(where((a == 0) & (b <= 0), 1, b)))
         Gradient of b: g * a / b
         """
 
     def xlogy_(self, other: Tensor | Number) -> Tensor:
         """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), in place, where a and b are the operands, broadcast together.
 
-        Gradient of a: where((a == 0) & (b <= 0), 0, g * log(b))
+        Gradient of a: where((a == 0) & (b <= 0), 0, g * log(where((a == 0) & (b <= 0), 1, b)))
         Gradient of b: g * a / b
         """
 
@@ -6314,7 +6314,7 @@ def _special_spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) ->
 def _special_xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise where(b != b, b, where(a == 0, 0, a * log1p(b))), where a and b are the operands, broadcast together.
 
-    Gradient of a: where((a == 0) & (b <= -1), 0, g * log1p(b))
+    Gradient of a: where((a == 0) & (b <= -1), 0, g * log1p(where((a == 0) & (b <= -1), 0, b)))
     Gradient of b: g * a / (b + 1)
     """
 
@@ -6850,7 +6850,7 @@ def conj_physical_(input: Tensor) -> Tensor:
 def copysign(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise copysign(a, b), where a and b are the operands, broadcast together.
 
-    Gradient of a: where(a == 0, 0, g * (y / a))
+    Gradient of a: where(a == 0, 0, g * (y / where(a == 0, 1, a)))
     Gradient of b: 0
     """
 
@@ -8220,7 +8220,7 @@ def polygamma(n: builtins.int, input: Tensor, *, out: Tensor | None = None) -> T
 def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise pow(a, b), where a and b are the operands, broadcast together.
 
-    Gradient of a: where(b == 0, 0, g * (b * pow(a, b - 1)))
+    Gradient of a: where(b == 0, 0, g * (b * pow(a, where(b == 0, 1, b) - 1)))
     Gradient of b: g * where((a == 0) & (b >= 0), 0, y * log(a))
     """
 
@@ -8747,13 +8747,13 @@ def sin_(input: Tensor) -> Tensor:
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elementwise sinc(x), where x is the operand, broadcast together.
 
-    Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+    Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0, 1, x))
     """
 
 def sinc_(input: Tensor) -> Tensor:
     """Elementwise sinc(x), in place, where x is the operand, broadcast together.
 
-    Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / x)
+    Gradient of x: where(x == 0, 0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0, 1, x))
     """
 
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -9179,7 +9179,7 @@ def where(condition: Tensor) -> Any: ...
 def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), where a and b are the operands, broadcast together.
 
-    Gradient of a: where((a == 0) & (b <= 0), 0, g * log(b))
+    Gradient of a: where((a == 0) & (b <= 0), 0, g * log(where((a == 0) & (b <= 0), 1, b)))
     Gradient of b: g * a / b
     """
 

@@ -47,10 +47,11 @@ def _inplace(operation: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def float_power_(self: Tensor, exponent: Any) -> Tensor:
-    """`float_power`, in place, of a tensor of float64."""
-    if self.dtype != _C.float64:
+    """`float_power`, in place, of a tensor of float64, or of complex128 if a number is complex."""
+    required = _C.complex128 if pointwise.any_complex(self, exponent) else _C.float64
+    if self.dtype != required:
         raise RuntimeError(
-            f"float_power_: the base has dtype {self.dtype} but the result requires float64"
+            f"float_power_: the base has dtype {self.dtype} but the result requires {required}"
         )
     return _float_power(self, exponent)
 

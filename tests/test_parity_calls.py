@@ -37,7 +37,7 @@ def outcome(call, library):
 
 
 def close(ours, theirs):
-    if isinstance(ours, float) and isinstance(theirs, float):
+    if type(ours) is type(theirs) and isinstance(ours, float | complex):
         return np.isclose(ours, theirs, rtol=1e-6, atol=1e-7, equal_nan=True)
     if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
         return len(ours) == len(theirs) and all(map(close, ours, theirs))
@@ -387,5 +387,127 @@ def test_the_inputs_of_a_sparse_backward():
         y = x * 2
         y.backward(t.eye(2).to_sparse(), inputs=[x])
         return x.grad.to_dense()
+
+    assert_same(call)
+
+
+TANGENTS = {
+    "sinc": lambda t, x: t.sinc(x),
+    "copysign": lambda t, x: t.copysign(x, t.ones_like(x)),
+    "pow_of_numbers": lambda t, x: x**0,
+    "pow_of_tensors": lambda t, x: t.pow(x, t.tensor([0.0, 1, 2, 0, 0, 0]).view(3, 2)),
+    "xlogy": lambda t, x: t.xlogy(x, t.zeros_like(x)),
+    "xlog1py": lambda t, x: t.special.xlog1py(x, -t.ones_like(x)),
+    "std": lambda t, x: x.std(1),
+    "std_mean": lambda t, x: t.std_mean(x, 1, correction=0),
+    "norm_of_cubes": lambda t, x: x.norm(3, 1),
+    "norm_between": lambda t, x: x.norm(1.5, 1),
+    "distances": lambda t, x: t.nn.functional.pairwise_distance(x, x, eps=0.0),
+}  # fmt: skip
+
+
+# PyTorch's own forward mode compiles what it has no rule for.
+COMPILES = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
+
+@COMPILES
+@pytest.mark.parametrize("name", TANGENTS)
+def test_tangents_where_a_factor_has_a_pole(name):
+    def call(t):
+        x = t.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+        return t.func.jvp(lambda x: TANGENTS[name](t, x), (x,), (t.ones_like(x),))
+
+    assert_same(call)
+
+
+@COMPILES
+def test_tangents_have_no_history_of_their_own():
+    def call(t):
+        x = t.tensor([[0.0, 1.0], [2.0, 0.0]])
+        result = t.func.jvp(t.linalg.matrix_exp, (x,), (t.eye(2),))
+        return [part.requires_grad for part in result]
+
+    assert_same(call)
+
+
+@pytest.mark.parametrize("smoothing", (0.0, 0.1))
+@pytest.mark.parametrize("shape", ((4, 3), (1, 3, 4)), ids=str)
+def test_gradient_of_cross_entropy_of_ignored_lines(shape, smoothing):
+    def call(t):
+        x = t.ones(shape, requires_grad=True)
+        target = t.full((4,), -100).view(shape[0], *shape[2:])
+        loss = t.nn.functional.cross_entropy(x, target, label_smoothing=smoothing)
+        return loss.detach(), t.autograd.grad(loss, x, create_graph=True)[0].detach()
+
+    assert_same(call)
+
+
+@pytest.mark.parametrize(
+    "name", ("maximum", "atan2", "remainder", "gcd", "bitwise_and", "lt", "copysign", "mul")
+)
+def test_real_results_written_as_complex(name):
+    def call(t):
+        out = t.zeros(2, dtype=t.complex64)
+        getattr(t, name)(t.tensor([6, -3]), t.tensor([4, 2]), out=out)
+        return out
+
+    assert_same(call)
+
+
+COMPLEX_CALLS = {
+    "float_power_": lambda t: count(t, 3, dtype="complex128").float_power_(t.tensor([2.0])),
+    "float_power_of_1j": lambda t: count(t, 3, dtype="complex128").float_power_(1j),
+    "float_power_narrow": lambda t: count(t, 3, dtype="complex64").float_power_(2),
+    "float_power_real": lambda t: count(t, 3, dtype="float64").float_power_(1j),
+    "logsumexp_of_nothing": lambda t: t.logsumexp(t.zeros(0, 2, dtype=t.complex64), 0),
+    "logsumexp_of_no_dims": lambda t: t.logsumexp(t.zeros(2, 0, dtype=t.complex64), (0, 1)),
+    "scatter_reduce_mean": lambda t: t.scatter_reduce(
+        count(t, 3, dtype="complex64"), 0, t.tensor([0, 0, 2]), count(t, 3, dtype="complex64") * 1j,
+        "mean",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPLEX_CALLS)
+def test_complex_call(name):
+    assert_same(COMPLEX_CALLS[name])
+
+
+@COMPILES
+@pytest.mark.parametrize("name", ("max", "sort", "cummax", "median", "mode"))
+def test_transforms_of_functions_that_return_named_tuples(name):
+    def call(t):
+        def named(x):
+            return getattr(x, name)(0)
+
+        x = t.tensor([[3.0, 1.0], [2.0, 5.0]])
+        return t.func.vmap(named)(x), t.func.jvp(named, (x,), (t.ones(2, 2),))
+
+    assert_same(call)
+    kind = type(torch.func.vmap(lambda x: getattr(x, name)(0))(torch.eye(2)))
+    assert kind is getattr(torch.return_types, name)
+
+
+@pytest.mark.parametrize("out_dim", (0, 1, -1))
+@pytest.mark.parametrize(
+    "mapped",
+    (
+        lambda t, x: x * 2,
+        lambda t, x: x.t() + 1,
+        lambda t, x: x.sum(0, keepdim=True),
+        lambda t, x: t.func.vmap(lambda row: row * row[0])(x),
+        lambda t, x: x[:, 0],
+    ),
+    ids=range(5),
+)
+def test_results_of_vmap_lie_as_if_computed_at_once(mapped, out_dim):
+    assert_same(lambda t: t.func.vmap(lambda x: mapped(t, x), out_dims=out_dim)(count(t, 2, 3, 5)))
+
+
+def test_gradients_through_vmap_lie_as_if_computed_at_once():
+    def call(t):
+        x = count(t, 5, 3, dtype="float32").requires_grad_()
+        t.func.vmap(lambda row: row.exp() * row.sum())(x).view(-1).sum().backward()
+        return x.grad
 
     assert_same(call)

@@ -66,11 +66,14 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint
   std::vector<Tensor> grad_inputs(edges.size());
   run_vjp(node, grads, grad_inputs);
   std::vector<Tensor> roots, seeds;
+  bool has_history = false;
   for (size_t i = 0; i < edges.size(); ++i) {
     const Placeholder* placeholder = placeholder_of(edges[i]);
+    has_history |= placeholder ? bool(placeholder->real().node) : bool(edges[i].node);
     if (!placeholder || !grad_inputs[i].defined()) continue;
     Tensor seed = tangent_at(*placeholder, level);
     if (!seed.defined()) continue;
+    has_history |= requires_grad(seed);
     Tensor root = validated(std::move(grad_inputs[i]), node, edges[i]);
     if (!requires_grad(root)) continue;
     roots.push_back(std::move(root));
@@ -81,7 +84,8 @@ Tensor transpose_vjp(const PendingTangent& pending, uint32_t output_number, uint
   Tensor result;
   if (!roots.empty()) result = sweep(roots, seeds, {&g, 1}, false, options)[0];
   if (!result.defined()) return zeros(sizes, dtype, device);
-  return pending.recorded ? result : without_history(result);
+  // A vjp that is not linear in its single steps leaves g in the history of what does not depend on it.
+  return pending.recorded && has_history ? result : without_history(result);
 }
 
 std::vector<uint32_t> levels_of(const Node& node) {

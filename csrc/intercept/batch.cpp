@@ -13,6 +13,8 @@ namespace tapegrad {
 
 namespace {
 
+constexpr size_t kBatchAlignment = 64;
+
 struct Batch {
   std::vector<BatchDim> dims;   // outermost vmap first
   void* narrow_data = nullptr;  // of a widened storage: where its bytes lay before
@@ -269,6 +271,12 @@ Tensor Batches::reveal(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size
   return Tensor(TensorImpl::create(std::move(shown), x.dtype(), sizes, strides, x->offset()));
 }
 
+bool Batches::has_gaps(const Storage& storage, uint32_t vmap) {
+  if (!storage.is_batched()) return false;
+  const Batch& batch = table.find(&storage)->second;
+  return batch.wide_nbytes > 0 && storage.nbytes() % kBatchAlignment != 0 && find(batch.dims, vmap);
+}
+
 Storage& Batches::owner(Storage& storage) {
   Storage* found = &storage;
   while (found->is_borrowed()) {
@@ -336,7 +344,8 @@ void Batches::widen(const char* op, TensorImpl& tensor, std::span<const BatchDim
   }
   if (all.size() == own.size()) return;
   // Elements of the batch lie one after the other, each on a cache line of its own.
-  auto stride = static_cast<int64_t>((storage.nbytes() + 63) / 64 * 64);
+  auto stride = static_cast<int64_t>((storage.nbytes() + kBatchAlignment - 1) / kBatchAlignment *
+                                     kBatchAlignment);
   std::vector<BatchDim> wide = all;
   for (size_t d = wide.size(); d-- > 0;) {
     wide[d].stride = stride;

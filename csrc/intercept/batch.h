@@ -55,6 +55,8 @@ class Batches {
   // The reverse: the batch of `vmap` becomes dimension `dim` of a plain view. A tensor that is not
   // batched there is repeated `size` times, without copying.
   static Tensor reveal(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size);
+  // Whether elements of the batch of `vmap` have room between them, which widen() left.
+  static bool has_gaps(const Storage& storage, uint32_t vmap);
   // Gives the tensor's storage room for a batch over these dimensions as well.
   static void widen(const char* op, TensorImpl& tensor, std::span<const BatchDim> dims);
   // The storage that a hidden tensor shares its bytes with, or null.

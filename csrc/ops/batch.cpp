@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/layout.h"
 #include "graph/record.h"
+#include "ops/copy.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {
@@ -31,6 +33,22 @@ struct RevealBackward final : Entry<vmap_out_entry> {
   uint32_t vmap;
 };
 
+Tensor recorded_reveal(const Tensor& x, const Tensor& y, int64_t dim, uint32_t vmap) {
+  if (should_record(x)) record<RevealBackward>({&x}, y, 0, dim, vmap);
+  return y;
+}
+
+// A copy of x with its batch as dimension `dim`, laid out as if all of it had been computed at once.
+Tensor without_gaps(const Tensor& x, const Tensor& shown, int64_t dim) {
+  GradMode off(false);
+  Tensor y = empty_like(shown);
+  DimVector strides = strides_like(*x.impl());
+  strides.insert(dim, x.numel());
+  y->set_geometry(shown.sizes(), strides, 0);
+  copy_into(y, shown);
+  return y;
+}
+
 }  // namespace
 
 Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t vmap) {
@@ -42,8 +60,8 @@ Tensor hide_batch(const Tensor& x, int64_t dim, uint32_t vmap) {
 
 Tensor reveal_batch(const Tensor& x, int64_t dim, uint32_t vmap, int64_t size) {
   Tensor y = Batches::reveal(x, dim, vmap, size);
-  if (should_record(x)) record<RevealBackward>({&x}, y, 0, dim, vmap);
-  return y;
+  if (Batches::has_gaps(x->storage(), vmap)) y = without_gaps(x, y, dim);
+  return recorded_reveal(x, y, dim, vmap);
 }
 
 Tensor sum_finished_batches(Tensor x, const Node& receiver) {
@@ -57,7 +75,8 @@ Tensor sum_finished_batches(Tensor x, const Node& receiver) {
     auto found = std::find_if(dims.begin(), dims.end(), is_finished);
     if (found == dims.end()) return x;
     int64_t first = 0;
-    x = sum(reveal_batch(x, 0, found->vmap, found->size), {&first, 1}, false);
+    Tensor all = Batches::reveal(x, 0, found->vmap, found->size);
+    x = sum(recorded_reveal(x, all, 0, found->vmap), {&first, 1}, false);
   }
 }
 

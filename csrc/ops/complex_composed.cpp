@@ -53,9 +53,14 @@ Tensor complex_line(PointwiseId id, Operands operands) {
 }
 
 Tensor complex_logsumexp(const Tensor& x, Sizes dims, bool keepdim) {
-  Tensor largest = amax(detach(real(x)), dims, true);
-  largest = where(isfinite(largest), largest, 0.0);
-  Tensor result = log(sum(exp(x - largest), dims, true)) + largest;
+  Tensor result;
+  if (x.numel() == 0) {  // nothing has no largest element
+    result = log(sum(x, dims, true));
+  } else {
+    Tensor largest = amax(detach(real(x)), dims, true);
+    largest = where(isfinite(largest), largest, 0.0);
+    result = log(sum(exp(x - largest), dims, true)) + largest;
+  }
   if (keepdim) return result;
   if (dims.empty()) return reshape(result, {});
   return squeeze(result, dims);

@@ -68,15 +68,20 @@ struct CrossEntropyBackward final : Entry<cross_entropy_entry> {
     Tensor g = cast(grad, x.dtype());
     if (settings.reduction == LossReduction::Mean) g = g / select(saved(5), 0, 0);
     if (settings.reduction == LossReduction::None) g = unsqueeze(g, dim);
+    g = where(ignored_lines(x), 0.0, g);  // where all lines are, the mean divides by zero
     return cast((softmax(x, dim) * sum(q, DimVector{dim}, true) - q) * g, given.dtype());
+  }
+
+  Tensor ignored_lines(const Tensor& x) const {
+    return unsqueeze(saved(1), class_dim(x)) ==
+           scalar_tensor(settings.ignore_index, DType::Int64, x->device());
   }
 
   // What the probabilities of a line are compared with: q of spec/cross_entropy.h.
   Tensor distribution(const Tensor& x) const {
     const int64_t dim = class_dim(x), classes = x.size(dim);
     const Tensor target = unsqueeze(saved(1), dim);
-    const Tensor ignored =
-        target == scalar_tensor(settings.ignore_index, DType::Int64, x->device());
+    const Tensor ignored = ignored_lines(x);
     const Tensor places = where(ignored, zeros({}, DType::Int64, x->device()), target);
     const Tensor weight =
         has_weight ? cast(saved(2), x.dtype()) : ones(DimVector{classes}, x.dtype(), x->device());

@@ -713,7 +713,11 @@ void pointwise_out(PointwiseId id, Operands operands, Params params, const Tenso
     if (is_misaligned(*operands[i], out)) copies[i] = clone(*operands[i]);
     inputs[i] = copies[i].defined() ? &copies[i] : operands[i];
   }
-  execute(info, {inputs, operands.size()}, params, dtypes.compute, out);
+  // Not every kernel of real numbers has a complex sibling that would write complex ones.
+  const bool through_real = is_complex(out.dtype()) && !is_complex(dtypes.compute);
+  const Tensor target = through_real ? empty_like(out, out.sizes(), dtypes.result) : out;
+  execute(info, {inputs, operands.size()}, params, dtypes.compute, target);
+  if (through_real) copy_into(out, target);
   note_write(info.name, out);
 }
 

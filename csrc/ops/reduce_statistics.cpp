@@ -10,6 +10,7 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 #include "ops/reduce_dims.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
@@ -66,7 +67,8 @@ void MomentsBackward::vjp(Gradients grads, Gradients grad_inputs) {
     Tensor g = grads[0];
     if (moments.root) {
       Tensor y = saved(1);
-      g = where(y == 0.0, 0.0, g / (2.0 * y));
+      Tensor zero = y == 0.0;
+      g = where(zero, 0.0, g / where(zero, 1.0, 2.0 * y));
     }
     Tensor centered = x - mean(x, dim_list(dims), true);
     grad_x = dims.restore(g) * (2.0 / (count - correction)) * centered;
@@ -144,9 +146,10 @@ void NormBackward::vjp(Gradients grads, Gradients grad_inputs) {
   }
 }
 
-// Orders without a kernel of their own are composed, outside the tape.
-Tensor power_norm(const Tensor& x, const ReducedDims& dims, double p) {
+// Orders without a kernel of their own are composed, outside the tape and of values without tangents.
+Tensor power_norm(const Tensor& given, const ReducedDims& dims, double p) {
   GradMode off(false);
+  const Tensor x = detach(given);
   Tensor wide = is_reduced_float(x.dtype()) ? cast(x, DType::Float32) : x;
   Tensor total = sum(pow(abs(wide), p), dim_list(dims), dims.keepdim);
   return cast(pow(total, 1 / p), x.dtype());

@@ -265,7 +265,7 @@ void reduce_into(const Tensor& y, const Scattered& operands, ScatterReduce reduc
   if (reduce != ScatterReduce::Mean || operands.index.numel() == 0) return;
   GradMode off(false);
   Tensor count = counts(y, operands.dim, operands.index, include_self);
-  copy_into(y, is_floating(y.dtype()) ? div(y, count) : floor_divide(y, count));
+  copy_into(y, is_integral(y.dtype()) ? floor_divide(y, count) : div(y, count));
 }
 
 struct ScatterReduceBackward final : Entry<scatter_reduce_entry> {

@@ -54,6 +54,13 @@ def rsub(input: Tensor, other: Any, *, alpha: complex = 1) -> Tensor:
     return _C.sub(other, input, alpha=alpha)
 
 
+def any_complex(*operands: Any) -> bool:
+    """Whether a tensor or a number among operands is complex."""
+    return any(
+        isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex()) for x in operands
+    )
+
+
 @function
 @method
 @takes_out(exact=True)
@@ -75,10 +82,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         raise TypeError("float_power: expected input or exponent to be a Tensor, got two numbers")
     given = (input, exponent)
-    is_complex = any(
-        x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex) for x in given
-    )
-    if is_complex:
+    if any_complex(*given):
         base, power = (x.to(_C.complex128) if isinstance(x, Tensor) else x for x in given)
     else:
         base, power = (x.double() if isinstance(x, Tensor) else float(x) for x in given)

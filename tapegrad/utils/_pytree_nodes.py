@@ -9,6 +9,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tapegrad import _C
+
 __all__ = [
     "BUILTIN_TYPES",
     "STANDARD_DICT_TYPES",
@@ -415,3 +417,11 @@ _ROWS = (
 SUPPORTED_NODES.update({row.type: row for row in _ROWS})
 STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
+
+
+def _result_row(kind: Any) -> NodeDef:
+    return _row(kind, sequence_flatten, lambda values, _: kind(list(values)), _numbered)
+
+
+# What ops return, such as torch.return_types.max.
+SUPPORTED_NODES.update({kind: _result_row(kind) for kind in vars(_C._return_types).values()})
