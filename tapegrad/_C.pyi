@@ -2385,12 +2385,32 @@ class Tensor:
         """Whether the tensor was made in inference mode."""
 
     @property
+    def is_ipu(self) -> Any:
+        """Always False."""
+
+    @property
     def is_leaf(self) -> builtins.bool:
         """Whether no recorded op made this tensor."""
 
     @property
+    def is_maia(self) -> Any:
+        """Always False."""
+
+    @property
     def is_meta(self) -> builtins.bool:
         """Whether there is no memory: a tensor on the meta device has a shape alone."""
+
+    @property
+    def is_mkldnn(self) -> Any:
+        """Always False."""
+
+    @property
+    def is_mps(self) -> Any:
+        """Always False."""
+
+    @property
+    def is_mtia(self) -> Any:
+        """Always False."""
 
     def is_neg(self) -> builtins.bool:
         """Always False: negation is computed at once, never put off."""
@@ -2439,6 +2459,18 @@ class Tensor:
     @property
     def is_sparse_csr(self) -> Any:
         """Return whether the layout is sparse_csr: not that of a dense tensor."""
+
+    @property
+    def is_vulkan(self) -> Any:
+        """Always False."""
+
+    @property
+    def is_xla(self) -> Any:
+        """Always False."""
+
+    @property
+    def is_xpu(self) -> Any:
+        """Always False."""
 
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
         """Compare element by element: ``|input - other| <= atol + rtol * |other|``.
@@ -5165,6 +5197,29 @@ class _SteppedSweep:
     def waiting(self) -> list:
         """The entries for which gradients have arrived, the next to run first."""
 
+class _TensorMeta:
+    """type(object) -> the object's type
+    type(name, bases, dict, **kwds) -> a new type
+    """
+
+    def __instancecheck__(self, *args: Any, **kwargs: Any) -> Any:
+        """Check if an object is an instance."""
+
+    def __prepare__(self) -> dict:
+        """used to create the namespace for the class statement"""
+
+    def __sizeof__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return memory consumption of the type object."""
+
+    def __subclasscheck__(self, *args: Any, **kwargs: Any) -> Any:
+        """Check if a class is a subclass."""
+
+    def __subclasses__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a list of immediate subclasses."""
+
+    def mro(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a type's method resolution order."""
+
 class _Trace:
     """A captured call of a function, made ready to run again."""
 
@@ -5258,6 +5313,9 @@ def _amp_update_scale_(self: Tensor, growth_tracker: Tensor, found_inf: Tensor, 
 def _anomaly() -> tuple[builtins.bool, builtins.bool]:
     """(enabled, check_nan) of anomaly detection."""
 
+def _ask_nobody(value: builtins.bool) -> builtins.bool:
+    """Sets whether no __torch_function__ is called on this thread; returns what was set."""
+
 def _attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: builtins.float, is_causal: builtins.bool, scale: builtins.float | None, enable_gqa: builtins.bool) -> Tensor | None:
     """Scaled dot product attention of (batch, heads, length, width) without the matrix of all scores; None where that is not what is to be done."""
 
@@ -5299,6 +5357,9 @@ def _close_range(depth: builtins.int) -> None:
 
 def _coded_and_decoded(input: Tensor, policy: _CodingPolicy) -> Tensor:
     """What becomes of a tensor that is saved under a policy."""
+
+def _computes_itself(object: object | None) -> builtins.bool:
+    """Whether an object of another class has a __torch_function__."""
 
 def _convolution(op: str, input: Tensor, weight: Tensor, bias: Tensor | None, stride: builtins.int | Sequence[builtins.int], padding: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int], transposed: builtins.bool, output_padding: builtins.int | Sequence[builtins.int], groups: builtins.int) -> Tensor:
     """A convolution of one, two or three spatial dimensions, named in errors by `op`."""
@@ -5533,6 +5594,9 @@ def _current_sweep() -> builtins.int:
 
 def _disable_saved_hooks(message: str | None) -> str | None:
     """Refuses hooks with a message from now on, or not with None."""
+
+def _disabled_torch_function_impl(func: object, types: object, args: tuple = ..., kwargs: object | None = None) -> Any:
+    """The __torch_function__ of a class that wants none: calls the function as it is."""
 
 def _drop_gradients(params: object) -> builtins.bool:
     """Sets the gradients of a list of parameters to None."""
@@ -5989,6 +6053,9 @@ def _linalg_svd(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.boo
 
 def _listen_to_sweeps(begin: object | None, entry: object | None) -> builtins.int:
     """Calls begin(roots, retain_graph) before every backward that is no part of another, and what it returns after it; entry(node) before every entry that runs. Returns what ends it."""
+
+def _log_api_usage_once(event: str) -> None:
+    """Does nothing: nobody counts which functions are used."""
 
 def _lu_permutation(arg0: Tensor, arg1: builtins.int, arg2: builtins.bool, /) -> Tensor: ...
 

@@ -196,15 +196,15 @@ if _TYPE_CHECKING:
         sparse_csc_tensor,
         sparse_csr_tensor,
     )
-    from tapegrad.sparse._products import hspmm, smm
+    from tapegrad.sparse._products import dsmm, hspmm, smm
     from tapegrad.sparse._products import mm as spmm
 else:
     _LATER = frozenset(
         ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
          "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
-         "masked", "multiprocessing", "nested", "onnx", "optim", "profiler", "quasirandom",
-         "random", "serialization", "signal", "sparse", "special", "tape", "testing", "types",
-         "version")
+         "masked", "multiprocessing", "nested", "onnx", "optim", "overrides", "profiler",
+         "quasirandom", "random", "serialization", "signal", "sparse", "special", "tape", "testing",
+         "types", "version")
     )  # fmt: skip
 
     _SAMPLING = {
@@ -218,6 +218,7 @@ else:
     _PLACES = {
         "Future": "tapegrad.futures",
         "GradScaler": "tapegrad.amp",
+        "dsmm": "tapegrad.sparse._products",
         "Storage": "tapegrad.storage",
         "TypedStorage": "tapegrad.storage",
         "fork": "tapegrad.jit",

@@ -26,6 +26,9 @@ AUTOCAST = [name for name in dir(torch) if "autocast_" in name]
 # Public callables that are not ops on tensors, with the reason.
 NOT_OPS = {
     **dict.fromkeys(AUTOCAST, "the state of autocast; amp/test_autocast.py"),
+    "has_torch_function": "a question; test_overrides.py",
+    "has_torch_function_unary": "a question; test_overrides.py",
+    "has_torch_function_variadic": "a question; test_overrides.py",
     "from_file": "shows a file; test_internal_names.py",
     "manual_seed": "seeds the generator; test_random.py",
     "seed": "seeds the generator; test_random.py",
@@ -74,7 +77,7 @@ NOT_OPS = {
     "numel": "a question about a shape",
     "broadcast_shapes": "a question about shapes",
 }
-MOST_NOT_OPS = 47 + len(AUTOCAST)
+MOST_NOT_OPS = 50 + len(AUTOCAST)
 
 LAST_NAMES = {(op.path or op.name).rsplit(".", maxsplit=1)[-1] for op in OPS}
 VARIANTS = {name for op in OPS for name in (op.method, op.inplace)} - {None, "kwarg"}

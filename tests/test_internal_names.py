@@ -149,3 +149,72 @@ def test_tracing_state():
 
 def test_no_tensor_is_nested():
     assert not torch.ones(1).is_nested
+
+
+def test_names_that_packages_import():
+    from importlib import import_module
+
+    find = {
+        "_C": "_TensorMeta",
+        "_dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
+        "_dynamo.eval_frame": "OptimizedModule",
+        "distributed._functional_collectives": "wait_tensor all_to_all_single_autograd",
+        "distributed.constants": "default_pg_timeout default_pg_nccl_timeout",
+        "distributed.tensor.placement_types": "Shard Replicate Partial Placement _StridedShard",
+        "fx": "Graph GraphModule Interpreter Node Proxy Tracer Transformer",
+        "serialization": "MAP_LOCATION",
+        "utils._pytree": "_dict_flatten_with_keys",
+        "utils.checkpoint": "get_device_states set_device_states",
+    }
+    for place, names in find.items():
+        module = import_module(f"{torch.__name__}.{place}")
+        assert all(hasattr(module, name) for name in names.split())
+    assert not isinstance(torch.nn.Linear(1, 1), torch.fx.GraphModule)
+    assert torch._C._log_api_usage_once("package.event") is None
+
+
+def test_checkpoints_of_cpu_tensors_have_no_states_of_devices():
+    from importlib import import_module
+
+    checkpoint = import_module(f"{torch.__name__}.utils.checkpoint")
+    assert checkpoint.get_device_states(torch.ones(2), 3, [torch.ones(1)]) == ([], [])
+    checkpoint.set_device_states([], [])
+    checkpoint.set_device_states([0], [None], device_type="meta")
+
+
+def test_dsmm():
+    a, b = torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[3.0], [4.0]])
+    assert torch.dsmm(a, b).tolist() == [[11.0], [4.0]]
+    assert torch.dsmm(a.to_sparse(), b).tolist() == [[11.0], [4.0]]
+
+
+@pytest.mark.parametrize("kind", ["ipu", "maia", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu"])
+def test_tensors_are_on_no_other_device(kind):
+    assert getattr(torch.ones(1), f"is_{kind}") is False
+    assert getattr(torch.ones(1, 1).to_sparse(), f"is_{kind}") is False
+
+
+@pytest.mark.skipif(IS_TORCH, reason="PyTorch wants a mesh of several processes")
+def test_parts_of_tensors(monkeypatch):
+    from tapegrad.distributed.tensor import Replicate, Shard
+    from tapegrad.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    # What PyTorch's table in the docstring of the same function says, process by process.
+    class Mesh:
+        def get_coordinate(self):
+            return self.place
+
+        def size(self, dim):
+            return 2
+
+    mesh = Mesh()
+    parts = []
+    for mesh.place in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        parts.append(compute_local_shape_and_global_offset((2, 5), mesh, (Shard(1), Shard(1))))
+    assert parts == [((2, 2), (0, 0)), ((2, 1), (0, 2)), ((2, 1), (0, 3)), ((2, 1), (0, 4))]
+    mesh.place = [1, 0]
+    whole = compute_local_shape_and_global_offset((2, 5), mesh, (Replicate(), Replicate()), True)
+    assert whole == ((2, 5), ())
+    assert [Shard.local_shard_size_and_offset(5, 4, i) for i in range(4)] == [
+        (2, 0), (2, 2), (1, 4), (0, 5),
+    ]  # fmt: skip

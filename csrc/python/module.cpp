@@ -6,6 +6,7 @@
 #include "python/binding.h"
 #include "python/callback.h"
 #include "python/node_object.h"
+#include "python/second_look.h"
 #include "python/sparse.h"
 #include "python/visit_probe.h"
 
@@ -45,6 +46,7 @@ NB_MODULE(_C, module) {
   bind_types(module);
   nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
   module.attr("Tensor") = type;
+  module.attr("_TensorMeta") = nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(type.ptr())));
   module.attr("OutOfMemoryError") = nb::handle(out_of_memory_error());
   module.attr("_LinAlgError") = nb::handle(linear_algebra_error());
   module.attr("Node") = nb::handle(reinterpret_cast<PyObject*>(node_class()));
@@ -87,6 +89,8 @@ NB_MODULE(_C, module) {
   bind_cuda(b);
   bind_cuda_graph(b);
   bind_sparse(b);
+  bind_second_look(b);
+  reroute_all(module);
   find_subtracting_visit();
   release_lock_in_kernels();
 }

@@ -8,6 +8,7 @@
 #include "python/exchange.h"
 #include "python/index.h"
 #include "python/numpy.h"
+#include "python/second_look.h"
 #include "python/sparse.h"
 
 namespace tapegrad::python {
@@ -40,9 +41,11 @@ class Operand {
 
 PyObject* not_implemented() { return Py_NewRef(Py_NotImplemented); }
 
-// A uint64 tensor beside an integer of more than 63 bits, which is no operand elsewhere.
+// A uint64 tensor beside an integer of more than 63 bits, which is no operand elsewhere, or beside
+// an object that computes by itself.
 [[gnu::noinline]] PyObject* beside_unsigned(PointwiseId id, PyObject* a, PyObject* b) {
   PyObject* tensor = is_tensor(a) ? a : b;
+  if (tensor == a && computes_itself(b)) return let_compute(pointwise_info(id).name, a, b);
   Scalar number;
   if (!is_tensor(tensor) || tensor_of(tensor).dtype() != DType::UInt64 ||
       !element_from_object(tensor == a ? b : a, DType::UInt64, &number))
@@ -109,7 +112,8 @@ PyObject* positive(PyObject* self) {
 }
 
 PyObject* matrix_multiply(PyObject* a, PyObject* b) {
-  if (!is_tensor(a) || !is_tensor(b)) return not_implemented();
+  if (!is_tensor(a) || !is_tensor(b))
+    return is_tensor(a) && computes_itself(b) ? let_compute("matmul", a, b) : not_implemented();
   return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
 }
 

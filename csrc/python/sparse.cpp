@@ -14,6 +14,7 @@
 #include "ops/sparse.h"
 #include "ops/view.h"
 #include "python/callback.h"
+#include "python/second_look.h"
 #include "python/tensor_properties.h"
 
 namespace tapegrad::python {
@@ -55,15 +56,17 @@ PyObject* run_rule(const char* name, PyObject* self, PyObject* const* args, Py_s
 }
 
 // nanobind calls its functions in a few ways, which stand in every function object. What stood there
-// before, by the number of its replacement.
+// before, by the number of its replacement. See also Note [A refused call gets a second look].
 constexpr size_t kWays = 16;
 std::array<vectorcallfunc, kWays> ways{};
 
 template <size_t kWay>
 PyObject* rerouted(PyObject* function, PyObject* const* args, size_t flagged, PyObject* keywords) {
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
-  if (!sparse_tensors || !any_sparse(nullptr, args, count, keywords)) [[likely]]
-    return ways[kWay](function, args, flagged, keywords);
+  if (!sparse_tensors || !any_sparse(nullptr, args, count, keywords)) [[likely]] {
+    PyObject* result = ways[kWay](function, args, flagged, keywords);
+    return result ? result : second_look(function, args, count, keywords);
+  }
   return guarded([&] {
     const auto name = nb::cast<std::string>(nb::handle(function).attr("__name__"));
     return run_rule(name.c_str(), nullptr, args, count, keywords);
@@ -96,20 +99,21 @@ void reroute(nb::handle object) {
   way = kReplacements[static_cast<size_t>(known - ways.begin())];
 }
 
+}  // namespace
+
 void reroute_all(nb::handle module) {
-  static bool done = false;
-  if (std::exchange(done, true)) return;
   for (nb::handle value : nb::dict(module.attr("__dict__")).values()) reroute(value);
   auto* type = reinterpret_cast<PyObject*>(tensor_type);
   nb::object dict = nb::handle(type).attr("__dict__");
   for (nb::handle value : nb::list(dict.attr("values")())) reroute(value);
 }
 
+namespace {
+
 // ---- handles
 
-nb::object make_handle(nb::handle module, nb::object parts, DType dtype, const IntList& sizes) {
+nb::object make_handle(nb::object parts, DType dtype, const IntList& sizes) {
   TAPEGRAD_CHECK(handle_type, "internal error: there is no class of sparse tensors");
-  reroute_all(module);
   if (capturing) capturing->refuse("it makes sparse tensors");
   const Tensor handle = sparse_handle(parts.release().ptr(), [](void* object) {
     Py_DECREF(static_cast<PyObject*>(object));
@@ -175,7 +179,7 @@ PyObject* failed(const char* name, PyObject* self, PyObject* const* args, Py_ssi
     return run_rule(name, self, args, count, keywords);
   }
   set_python_error();
-  return nullptr;
+  return second_look(name, self, args, count, keywords);
 }
 
 Tensor with_sparse_object(const Tensor& handle) {
@@ -205,13 +209,11 @@ bool tensors_from_object(PyObject* object, bool may_be_none, std::vector<Tensor>
 void bind_sparse(Binder& b) {
   sparse_type = make_sparse_type(handle_properties());
   b.module().attr("_SparseBase") = nb::handle(reinterpret_cast<PyObject*>(sparse_type));
-  const nb::handle module = b.module();
   b.function("_sparse_register", register_rules, "cls"_a, "call"_a, "add"_a, "accumulate"_a,
              "to_dense"_a,
              "Takes the class of sparse tensors, and the functions for ops and gradients.");
-  b.function("_sparse_handle", [module](nb::object parts, DType dtype, const IntList& shape) {
-    return make_handle(module, std::move(parts), dtype, shape);
-  }, "parts"_a, "dtype"_a, "shape"_a, "A sparse tensor that holds these parts.");
+  b.function("_sparse_handle", make_handle, "parts"_a, "dtype"_a, "shape"_a,
+             "A sparse tensor that holds these parts.");
   b.function("_sparse_parts", parts_of, "tensor"_a, "What a sparse tensor holds.");
   b.function("_sparse_detach", [](const AnyTensor& x) { return AnyTensor{any_alias(x)}; },
              "tensor"_a, "The same parts without history.");

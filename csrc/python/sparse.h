@@ -4,7 +4,7 @@
 // The class of sparse tensors has the layout of Tensor in memory and does not derive from it, though isinstance() says
 // so, by the class's __class__. So is_tensor() is false of one, and everything that wants a Tensor
 // fails before it has done anything, at no cost. What is written by hand for speed comes to failed() from there,
-// nanobind's functions are rerouted once the first sparse tensor has been made, and both end in a function of tapegrad/sparse
+// nanobind's functions are rerouted, and both end in a function of tapegrad/sparse
 // that has the rule for the op or refuses it by its name. What the engine passes on in any layout is an AnyTensor.
 #pragma once
 
@@ -36,6 +36,8 @@ Tensor with_sparse_object(const Tensor& handle);
 Tensor any_alias(const Tensor& x);
 
 void bind_sparse(Binder& b);
+// Has nanobind's functions and methods look at their arguments; to be called when all are defined.
+void reroute_all(nb::handle module);
 
 // Arguments in any layout.
 struct AnyTensor : Tensor {};

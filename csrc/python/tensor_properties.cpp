@@ -228,6 +228,15 @@ PyGetSetDef properties[] = {
     {"is_sparse", get_false, nullptr, "Whether the layout is torch.sparse_coo.", nullptr},
     {"is_nested", get_false, nullptr, "Always False; a NestedTensor says True.", nullptr},
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
+    {"is_mkldnn", get_false, nullptr, "Always False.", nullptr},
+    // Devices that there are none of.
+    {"is_ipu", get_false, nullptr, "Always False.", nullptr},
+    {"is_maia", get_false, nullptr, "Always False.", nullptr},
+    {"is_mps", get_false, nullptr, "Always False.", nullptr},
+    {"is_mtia", get_false, nullptr, "Always False.", nullptr},
+    {"is_vulkan", get_false, nullptr, "Always False.", nullptr},
+    {"is_xla", get_false, nullptr, "Always False.", nullptr},
+    {"is_xpu", get_false, nullptr, "Always False.", nullptr},
     {"is_meta", get_is_on<DeviceType::Meta>, nullptr,
      "Whether there is no memory: a tensor on the meta device has a shape alone.", nullptr},
     // Without it, pickle finds no place for attributes.

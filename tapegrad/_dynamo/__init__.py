@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad._C import Tensor
-from tapegrad._dynamo import config
+from tapegrad._dynamo import config, eval_frame
 from tapegrad.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -24,6 +24,7 @@ __all__ = [
     "config",
     "disable",
     "disallow_in_graph",
+    "eval_frame",
     "graph_break",
     "is_compiling",
     "is_dynamo_supported",

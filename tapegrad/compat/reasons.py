@@ -49,6 +49,13 @@ ONLY_REFUSES = frozenset(
         "torch.distributed.tensor.parallel.SequenceParallel",
         "torch.distributed.tensor.parallel.loss_parallel",
         "torch.distributed.tensor.parallel.parallelize_module",
+        "torch.fx.Graph",
+        "torch.fx.GraphModule",
+        "torch.fx.Interpreter",
+        "torch.fx.Node",
+        "torch.fx.Proxy",
+        "torch.fx.Tracer",
+        "torch.fx.Transformer",
     }
 )
 
@@ -157,8 +164,8 @@ no kernel takes 8-bit floats or groups of products
 masked tensors have what docs/masked.md lists
     masked\..*
 
-`__torch_function__` of subclasses is honoured; its tools are not there
-    overrides\..* nn\.functional\.has_torch_function\w*
+classes that are no tensors compute by `__torch_function__`; subclasses and modes do not
+    overrides\..*
 
 tapegrad.profiler and tapegrad.tape tell times, bytes and counts
     monitor\..* utils\.flop_counter\..* utils\.module_tracker\..* profiler\.itt\..*

@@ -1,16 +1,64 @@
-"""The one name of PyTorch's `torch.fx` that programs use as a mark: `wrap`.
+"""Of PyTorch's `torch.fx` the mark `wrap`, and classes of which there are no objects.
 
-Graphs of modules as Python code are not made here; `tapegrad.tape.record` gives programs.
+Graphs of modules as Python code are not made here; `tapegrad.tape.record` gives programs. Packages
+ask whether a module is a `GraphModule`: none is.
 """
 
 from typing import Any
 
-__all__ = ["wrap"]
+from tapegrad._refused import Refused
 
+__all__ = ["Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "wrap"]
+
+_WHY = (
+    "modules are not rewritten as Python code here; torch.jit.trace gives a program that is saved, "
+    "torch.compile one that is replayed"
+)
 _REFUSED = (
-    *("Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer"),
     *("replace_pattern", "symbolic_trace", "node", "proxy", "graph", "graph_module", "passes"),
 )
+
+
+class Graph(Refused):
+    """Refuses to be made."""
+
+    _why = _WHY
+
+
+class GraphModule(Refused):
+    """Refuses to be made. No module is one, so that ``isinstance`` answers."""
+
+    _why = _WHY
+
+
+class Interpreter(Refused):
+    """Refuses to be made."""
+
+    _why = _WHY
+
+
+class Node(Refused):
+    """Refuses to be made. No argument is one, so that ``isinstance`` answers."""
+
+    _why = _WHY
+
+
+class Proxy(Refused):
+    """Refuses to be made. No value is one, so that ``isinstance`` answers."""
+
+    _why = _WHY
+
+
+class Tracer(Refused):
+    """Refuses to be made."""
+
+    _why = _WHY
+
+
+class Transformer(Refused):
+    """Refuses to be made."""
+
+    _why = _WHY
 
 
 def wrap(fn_or_name: Any) -> Any:
@@ -28,9 +76,5 @@ def wrap(fn_or_name: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name in _REFUSED:
-        raise AttributeError(
-            f"module 'tapegrad.fx' has no attribute {name!r}: modules are not rewritten as Python "
-            "code here; torch.jit.trace gives a program that is saved, torch.compile one that is "
-            "replayed"
-        )
+        raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}: {_WHY}")
     raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}")

@@ -5,8 +5,10 @@ PyTorch's zip checkpoints too. No path through `load` runs code from a file.
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
+from tapegrad._types import device
 from tapegrad.serialization._allowed import (
     add_safe_globals,
     clear_safe_globals,
@@ -26,6 +28,7 @@ from tapegrad.serialization._storage import Files
 from tapegrad.serialization._structure import encode
 
 __all__ = [
+    "MAP_LOCATION",
     "CheckpointError",
     "RefusedError",
     "UnsupportedObjectError",
@@ -37,6 +40,8 @@ __all__ = [
     "safe_globals",
     "save",
 ]
+
+MAP_LOCATION = Callable[..., Any] | device | str | dict[str, str] | None  # what `load` takes
 
 for _error in (CheckpointError, RefusedError, UnsupportedObjectError):
     _error.__module__ = __name__  # Messages show the public name.

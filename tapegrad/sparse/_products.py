@@ -81,6 +81,9 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     return mm(input, mat2)
 
 
+dsmm = spmm
+
+
 @rule("mv")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     if is_sparse(vec):

@@ -45,7 +45,7 @@ class SparseTensor(_C._SparseBase):  # type: ignore[misc, name-defined]
     def is_mkldnn(self: Any) -> bool:
         return False
 
-    is_nested = is_xpu = is_mps = is_mkldnn
+    is_nested = is_ipu = is_maia = is_mps = is_mtia = is_vulkan = is_xla = is_xpu = is_mkldnn
 
     @property
     def _base(self: Any) -> None:

@@ -37,6 +37,7 @@ from tapegrad.utils._pytree_nodes import (
 )
 from tapegrad.utils._pytree_nodes import deregister_pytree_node as _deregister_pytree_node
 from tapegrad.utils._pytree_nodes import dict_flatten as _dict_flatten
+from tapegrad.utils._pytree_nodes import dict_flatten_with_keys as _dict_flatten_with_keys
 from tapegrad.utils._pytree_nodes import dict_unflatten as _dict_unflatten
 from tapegrad.utils._pytree_nodes import get_node_type as _get_node_type
 from tapegrad.utils._pytree_nodes import old_register_pytree_node as _register_pytree_node
@@ -71,6 +72,7 @@ __all__ = [
     "_broadcast_to_and_flatten",
     "_deregister_pytree_node",
     "_dict_flatten",
+    "_dict_flatten_with_keys",
     "_dict_unflatten",
     "_get_node_type",
     "_list_flatten",

@@ -395,6 +395,11 @@ def _row(
     return NodeDef(kind, flatten, unflatten, flatten_with_keys)
 
 
+def dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Context]:
+    """Return pairs of a key and a value of a dict, and its keys."""
+    return _keyed(d), list(d)
+
+
 _ROWS = (
     _row(tuple, sequence_flatten, lambda values, _: tuple(values), _numbered),
     _row(list, sequence_flatten, lambda values, _: list(values), _numbered),

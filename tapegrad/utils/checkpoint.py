@@ -27,7 +27,9 @@ from tapegrad.autograd._vmap_numbers import VmapNumbers
 from tapegrad.autograd.forward_ad import _outside_levels
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.graph import saved_tensors_hooks
+from tapegrad.cuda import random as cuda_random
 from tapegrad.utils._kept import Kept
+from tapegrad.utils._pytree import tree_leaves
 from tapegrad.utils._replay import Surroundings, behind, has_tangents, lasting
 from tapegrad.utils._selective import (
     SAC_IGNORED_OPS,
@@ -50,9 +52,11 @@ __all__ = [
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 _early_stop = True
@@ -71,6 +75,35 @@ def noop_context_fn() -> tuple[Any, Any]:
         ...     pass
     """
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return the GPUs that tensors among the arguments are on, and the states of their generators.
+
+    Args:
+        *args: objects, and containers of them.
+    """
+    tensors = (x for x in tree_leaves(args) if isinstance(x, Tensor) and x.is_cuda)
+    devices = [x.get_device() for x in tensors]
+    return devices, [cuda_random.get_rng_state(index) for index in devices]
+
+
+def set_device_states(
+    devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None
+) -> None:
+    """Set the states of generators that `get_device_states` returned.
+
+    Args:
+        devices: numbers of GPUs.
+        states: one for each.
+        device_type: ``"cuda"``, also if left out; with ``"meta"`` nothing is done.
+    """
+    if device_type not in (None, "cuda", "meta"):
+        raise RuntimeError(f"set_device_states: there are no devices of type {device_type!r}")
+    if device_type == "meta":
+        return
+    for index, state in zip(devices, states, strict=False):
+        cuda_random.set_rng_state(state, index)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Backward through remote procedure calls: refused in words."""
 
-from tapegrad.distributed._refused import Refused, refused
+from tapegrad._refused import Refused, refused
 
 __all__ = ["backward", "context", "get_gradients"]
 

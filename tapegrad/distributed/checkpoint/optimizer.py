@@ -1,6 +1,6 @@
 """An optimizer's state that is divided between processes: refused in words."""
 
-from tapegrad.distributed._refused import refused
+from tapegrad._refused import refused
 
 __all__ = ["load_sharded_optimizer_state_dict"]
 

@@ -6,7 +6,7 @@ there are several processes, run.
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from tapegrad.distributed._refused import Refused, refused
+from tapegrad._refused import Refused, refused
 from tapegrad.distributed.fsdp import api, wrap
 from tapegrad.distributed.fsdp.api import (
     BackwardPrefetch,

@@ -1,6 +1,6 @@
 """Collectives with gradients, in `tapegrad.distributed.nn.functional`."""
 
-from tapegrad.distributed._refused import Refused
+from tapegrad._refused import Refused
 from tapegrad.distributed.nn import functional
 from tapegrad.distributed.nn.functional import (
     all_gather,

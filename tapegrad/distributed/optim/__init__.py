@@ -1,6 +1,6 @@
 """Optimizers of several processes."""
 
-from tapegrad.distributed._refused import Refused
+from tapegrad._refused import Refused
 from tapegrad.distributed.optim.post_localSGD_optimizer import PostLocalSGDOptimizer
 from tapegrad.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 

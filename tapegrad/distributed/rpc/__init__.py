@@ -1,6 +1,6 @@
 """Remote procedure calls: refused in words."""
 
-from tapegrad.distributed._refused import Refused, refused
+from tapegrad._refused import Refused, refused
 from tapegrad.distributed.rpc import functions
 
 __all__ = [

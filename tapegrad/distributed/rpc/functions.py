@@ -1,6 +1,6 @@
 """Marks for functions that are called remotely."""
 
-from tapegrad.distributed._refused import refused
+from tapegrad._refused import refused
 
 __all__ = ["async_execution"]
 

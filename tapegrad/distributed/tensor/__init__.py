@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tapegrad.distributed._refused import Refused, refused
+from tapegrad._refused import Refused, refused
 from tapegrad.distributed.device_mesh import DeviceMesh, init_device_mesh
 from tapegrad.distributed.tensor import parallel
 
@@ -48,6 +48,21 @@ class Shard(Placement):
 
     dim: int
 
+    @staticmethod
+    def local_shard_size_and_offset(
+        curr_local_size: int, num_chunks: int, rank: int
+    ) -> tuple[int, int]:
+        """Return the size of a part, as ``chunk`` makes them, and where it begins.
+
+        Args:
+            curr_local_size: the size of what is divided.
+            num_chunks: among how many.
+            rank: which part.
+        """
+        most = -(-curr_local_size // num_chunks)
+        start = most * rank
+        return max(min(most, curr_local_size - start), 0), min(start, curr_local_size)
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):
@@ -63,6 +78,12 @@ class Partial(Placement):
     """
 
     reduce_op: str = "sum"
+
+
+class _StridedShard(Refused, Placement):
+    """Refuses to be made: parts are not interleaved. No placement is one."""
+
+    _why = _WHY
 
 
 class DTensor(Refused):

@@ -38,6 +38,11 @@ from tapegrad.nn.functional.norms import *  # noqa: F403
 from tapegrad.nn.functional.padding import *  # noqa: F403
 from tapegrad.nn.functional.pooling import *  # noqa: F403
 from tapegrad.nn.functional.tables import *  # noqa: F403
+from tapegrad.overrides import (
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
 
 _PARTS = (
     activations,
@@ -60,3 +65,4 @@ _PARTS = (
     tables,
 )
 __all__ = [name for part in _PARTS for name in part.__all__]
+__all__ += ["has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"]

@@ -1,6 +1,6 @@
 """Layers that are divided between processes: refused in words."""
 
-from tapegrad.distributed._refused import Refused, refused
+from tapegrad._refused import Refused, refused
 
 __all__ = [
     "ColwiseParallel",
