@@ -11,7 +11,12 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._types import contiguous_format
-from tapegrad.jit._record import plain_structure, structure_from_json, structure_to_json
+from tapegrad.jit._record import (
+    Shown,
+    plain_structure,
+    structure_from_json,
+    structure_to_json,
+)
 from tapegrad.jit._sizes import evaluate
 from tapegrad.tape.program import Program, program_from
 from tapegrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -84,6 +89,7 @@ class Built:
         data: the bytes of guards and constants.
         devices: where memory of a recorded device is now.
         structure: of the result; by default as the document has it.
+        shown: results that show arguments or state; others are the program's own.
     """
 
     def __init__(
@@ -92,7 +98,9 @@ class Built:
         data: bytes,
         devices: Mapping[str, str] | None = None,
         structure: TreeSpec | None = None,
+        shown: Mapping[int, Shown] | None = None,
     ) -> None:
+        self._shown = shown or {}
         moved = devices or {}
         values = [
             [nbytes, moved.get(device, device), made] for nbytes, device, made in document["values"]
@@ -111,6 +119,9 @@ class Built:
         """Run the program on tensors by name; others than its inputs are ignored."""
         given = {}
         copies = []
+        for shown in self._shown.values():
+            if tensors[shown.owner].stride() != shown.strides:
+                raise RuntimeError("run: a result shows memory that is laid out in another way")
         for name, argument in self.inputs.items():
             x = tensors[name]
             place = _laid_out(x) if name.startswith("input.") else x
@@ -120,7 +131,10 @@ class Built:
         outputs = self._current().run(given)
         for x, place in copies:
             x.detach().copy_(place)
-        return tree_unflatten([outputs[name] for name in self._order], self._structure)
+        results = [outputs[name] for name in self._order]
+        for number, shown in self._shown.items():
+            results[number] = shown.of(tensors[shown.owner])
+        return tree_unflatten(results, self._structure)
 
     def _current(self) -> Program:
         """Return the program with the random numbers of this run."""

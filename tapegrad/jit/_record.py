@@ -23,6 +23,7 @@ from tapegrad.utils._pytree import TreeSpec, tree_flatten, treespec_leaf
 __all__ = [
     "Look",
     "Run",
+    "Shown",
     "plain_structure",
     "run_once",
     "structure_from_json",
@@ -46,6 +47,27 @@ class Look(NamedTuple):
     numel: int
 
 
+class Shown(NamedTuple):
+    """A result in memory that was there before: how it shows an argument or a tensor of the state.
+
+    Attributes:
+        owner: that tensor's name.
+        strides: its strides at the time.
+        place: the shape, the strides and the offset from the owner's, or None for the owner itself.
+    """
+
+    owner: str
+    strides: tuple[int, ...]
+    place: tuple[tuple[int, ...], tuple[int, ...], int] | None
+
+    def of(self, owner: Tensor) -> Tensor:
+        """Return the same of another owner."""
+        if self.place is None:
+            return owner
+        shape, strides, offset = self.place
+        return owner.as_strided(shape, strides, owner.storage_offset() + offset)
+
+
 class Run(NamedTuple):
     """A run of a function.
 
@@ -57,6 +79,7 @@ class Run(NamedTuple):
         structure: of the result.
         looks: where Python looked at values.
         random: the names of calls that draw random numbers.
+        shown: by number, results in memory that was there before; a program returns copies.
     """
 
     document: dict[str, Any]
@@ -66,6 +89,7 @@ class Run(NamedTuple):
     structure: TreeSpec
     looks: list[Look]
     random: list[str]
+    shown: dict[int, Shown]
 
 
 def run_once(
@@ -81,7 +105,8 @@ def run_once(
         args, kwargs: its arguments.
         tensors: arguments and state by name.
     """
-    outside = {_C._memory_id(each) for each in tensors.values()}
+    outside = {_C._memory_id(each): name for name, each in tensors.items()}
+    shown: dict[int, Shown] = {}
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -92,6 +117,10 @@ def run_once(
             for memory, _, _, is_made, _, is_written, _ in native.values()
             if memory is not None and is_made and is_written
         }
+        for number, leaf in enumerate(leaves):
+            owner = outside.get(_C._memory_id(leaf))
+            if owner is not None and leaf.dtype is tensors[owner].dtype:
+                shown[number] = _shown(leaf, owner, tensors[owner])
         return [_own(each, made, outside) for each in leaves], structure, result
 
     native = _C.Program()
@@ -119,6 +148,7 @@ def run_once(
         structure,
         _looks(steps, lines, {each.operand.value for each in inputs}),
         [step.op for step in steps if step.op in random],
+        shown,
     )
 
 
@@ -147,7 +177,15 @@ def _check_leaves(result: Any, leaves: Sequence[Any]) -> None:
         )
 
 
-def _own(leaf: Tensor, made: set[int], outside: set[int]) -> Tensor:
+def _shown(leaf: Tensor, name: str, owner: Tensor) -> Shown:
+    strides = tuple(owner.stride())
+    if leaf is owner:
+        return Shown(name, strides, None)
+    offset = leaf.storage_offset() - owner.storage_offset()
+    return Shown(name, strides, (tuple(leaf.shape), tuple(leaf.stride()), offset))
+
+
+def _own(leaf: Tensor, made: set[int], outside: Mapping[int, str]) -> Tensor:
     """Return a result in memory that the program makes: what was there before is copied."""
     memory = _C._memory_id(leaf)
     if memory in made:

@@ -146,7 +146,7 @@ class TracedMethod:
     def add(self, key: Any, run: Run) -> None:
         """Keep the program of a run, if it can be run again."""
         try:
-            built = Built(run.document, run.data, structure=run.structure)
+            built = Built(run.document, run.data, structure=run.structure, shown=run.shown)
         except RuntimeError as error:
             if not str(error).startswith("trace: "):
                 raise
@@ -179,7 +179,7 @@ class TracedMethod:
         run = self.record_copies(self.example)
         self.first = run._replace(result=None)
         self._programs[geometry(self.example)] = (
-            Built(run.document, run.data, structure=run.structure),
+            Built(run.document, run.data, structure=run.structure, shown=run.shown),
             run.constants,
         )
         return run

@@ -251,7 +251,7 @@ def test_arguments_that_are_written_and_strides():
         assert torch.equal(x, torch.ones(2, 3))
 
 
-def test_results_that_are_arguments_or_state_are_copies():
+def test_results_of_a_file_that_would_be_arguments_are_copies(tmp_path):
     class Same(nn.Module):
         def __init__(self):
             super().__init__()
@@ -262,8 +262,8 @@ def test_results_that_are_arguments_or_state_are_copies():
 
     same = Same()
     x = torch.ones(2, 2)
-    traced = torch.jit.trace(same, x)
-    found = traced(x)
+    torch.jit.trace(same, x).save(tmp_path / "same.tg")
+    found = torch.jit.load(tmp_path / "same.tg")(x)
     agree(found, same(x))
     found[0].zero_()
     assert torch.equal(x, torch.ones(2, 2))
@@ -501,3 +501,37 @@ def test_scripted_activations_beside_pytorch():
     )
     assert ours[0] == pytest.approx(theirs[0])
     assert ours[1:] == theirs[1:]
+
+
+class Shows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("seen", torch.zeros(2, 2))
+
+    def forward(self, x):
+        self.seen.add_(x[0])
+        return x, x[1:], x.t(), self.weight, self.seen[0], x * self.weight
+
+
+@pytest.mark.parametrize("layout", ["dense", "part", "transposed"])
+def test_results_that_show_what_was_there_do_so(layout):
+    found = []
+    for trace in (False, True):
+        model = Shows()
+        function = torch.jit.trace(model, torch.ones(3, 2), check_trace=False) if trace else model
+        model.seen.zero_()
+        for _ in range(3):
+            memory = torch.arange(12.0).reshape(6, 2)
+            x = {"dense": memory[:3].clone(), "part": memory[2:5], "transposed": memory.view(2, 6)}
+            x = x[layout] if layout != "transposed" else x[layout][:, :3].t()
+            with torch.no_grad():
+                results = function(x)
+                assert results[0] is x and results[3] is model.weight
+                results[1].mul_(10)
+                results[2][0, 0] = -1
+                results[4].add_(5)
+            found.append([memory, x, model.seen, *results[:3], *results[4:]])
+            found[-1] = [each.clone() for each in found[-1]]
+    for expected, got in zip(found[:3], found[3:], strict=True):
+        assert all(torch.equal(one, other) for one, other in zip(expected, got, strict=True))
