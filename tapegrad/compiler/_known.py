@@ -87,7 +87,7 @@ SPECIAL = _names(
     __rdivmod__ __class_getitem__ __subclasscheck__ __subclasshook__ __copy__ __deepcopy__
     __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __getnewargs_ex__
     __sizeof__ __mro_entries__ __await__ __aiter__ __anext__ __aenter__ __aexit__ __buffer__
-    forward backward setup_context jvp vmap
+    keys forward backward setup_context jvp vmap
     """
 )
 # With these, attributes are found by names that code computes.

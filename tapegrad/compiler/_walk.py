@@ -55,6 +55,7 @@ from tapegrad.compiler._known import (
 )
 from tapegrad.nn.parameter import Buffer, Parameter
 from tapegrad.optim.optimizer import GroupwiseOptimizer, Optimizer
+from tapegrad.utils._pytree_nodes import SUPPORTED_NODES
 
 __all__ = ["Change", "Refusal", "Walk"]
 
@@ -205,6 +206,7 @@ class Walk:
         self._attributes: set[str] = set()  # that code names
         self._strings: set[str] = set()
         self._classes: dict[type, bool] = {}  # whether it is called
+        self._partners: dict[type, set[type]] = {}  # classes of others that it has a class with
         self._library_classes: set[type] = {Tensor, Parameter}
         self._followed: set[tuple[type, str]] = set()
         self._followed_names: set[tuple[int, str]] = set()  # of modules
@@ -437,6 +439,8 @@ class Walk:
         except ValueError as error:
             raise Refusal(f"the class {value.__qualname__} has no version") from error
         self._note_bases(value, name)
+        if value in SUPPORTED_NODES and not is_library(where):
+            self._waiting += [(each, f"what flattens {name}") for each in SUPPORTED_NODES[value]]
 
     def _note_bases(self, value: type, name: str) -> None:
         """Note the classes whose methods are to be followed, and whether instances are made."""
@@ -446,6 +450,11 @@ class Walk:
                 self._library_classes.add(base)
             elif base.__module__ not in PURE_MODULES and base.__module__ != "builtins":
                 self._classes[base] = self._classes.get(base, False) or is_called
+                self._partners.setdefault(base, set()).update(
+                    each
+                    for each in value.__mro__
+                    if is_library(each.__module__) or each.__module__ in PURE_MODULES
+                )
 
     def _follow_classes(self) -> bool:
         """Follow the methods that code names; return whether there were new ones."""
@@ -463,7 +472,7 @@ class Walk:
             for name, value in list(vars(kind).items()):
                 if (kind, name) in self._followed:
                     continue
-                if not (self._is_used(name, is_called) or _overrides(kind, name)):
+                if not (self._is_used(name, is_called) or self._overrides(kind, name)):
                     continue
                 self._followed.add((kind, name))
                 self.catches_errors |= name in ("__exit__", "__aexit__")
@@ -495,6 +504,12 @@ class Walk:
                 if isinstance(function, types.FunctionType) and not self._is_trusted(function):
                     self._waiting.append((value, f"{kind.__qualname__}.{name}"))
         self._waiting = [each for each in self._waiting if id(each[0]) not in self._seen]
+
+    def _overrides(self, kind: type, name: str) -> bool:
+        """Whether code that is not followed may call a method: a class of its own has it, too."""
+        return not name.startswith("__") and any(
+            name in vars(partner) for partner in self._partners.get(kind, ())
+        )
 
     def _is_used(self, name: str, is_called: bool) -> bool:
         if name in SPECIAL or name in self._attributes or name in self._strings:
@@ -558,9 +573,9 @@ class Walk:
             module = sys.modules.get(full)
             if module is None:
                 raise Refusal(f"{name} imports {each}, which is not loaded yet")
-            self._visit_global(module, full, code)
-            if "." in full:
-                self._visit_global(sys.modules[full.partition(".")[0]], full, code)
+            for part in dict.fromkeys((full, full.partition(".")[0])):
+                self.add(self.watch.add_item(sys.modules, part), f"the module {part}")
+                self._visit_global(sys.modules[part], full, code)
 
     def _visit_builtin(self, known: dict[str, Any], each: str, name: str) -> None:
         value = known[each]
@@ -639,13 +654,6 @@ class Walk:
             self.groups.append((group, frozenset(lifted)))
             self.names.append(path)
             self.watch.add_items(group, lifted)
-
-
-def _overrides(kind: type, name: str) -> bool:
-    """Whether code of this library may call a method because a class of its own has it, too."""
-    return not name.startswith("__") and any(
-        is_library(base.__module__) and name in base.__dict__ for base in kind.__mro__
-    )
 
 
 def _is_inert(value: Any) -> bool:

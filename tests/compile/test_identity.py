@@ -1,5 +1,6 @@
 """Which object is which: what a function can tell apart, a trace does, too."""
 
+import enum
 import sys
 import types
 
@@ -10,6 +11,8 @@ from compile.pairs import same
 
 if IS_TORCH:
     pytest.skip("traces are tapegrad's own", allow_module_level=True)
+
+from tapegrad.utils import _pytree
 
 nn = torch.nn
 GLOBAL = {"value": 1.0}
@@ -230,6 +233,49 @@ class Scaled:
         return GLOBAL["value"]
 
 
+class Checks:
+    def _check_input_dim(self, x):
+        if GLOBAL["value"] > 1:
+            raise ValueError("checked")
+
+
+class Checked(Checks, nn.BatchNorm1d):
+    pass
+
+
+class Kind(enum.Enum):
+    ONE = 1
+    TWO = 2
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.ONE if GLOBAL["value"] == 1 else cls.TWO
+
+
+class Table:
+    def keys(self):
+        return ["a", "b", "c", "d", "e"][: int(GLOBAL["value"])]
+
+    def __getitem__(self, key):
+        return GLOBAL["value"]
+
+
+class Node:
+    def __init__(self, x):
+        self.x = x
+
+
+def checked(x, thing):
+    try:
+        return Checked(2).eval()(x).detach()
+    except ValueError:
+        return x
+
+
+def mapped(x, thing):
+    return _pytree.tree_map(lambda each: each * 2, Node(x)).x
+
+
 TEMPLATE = "{0.scale}"
 
 
@@ -249,9 +295,17 @@ def matched(x, thing):
         lambda x, thing: x * float(TEMPLATE.format(thing)),
         lambda x, thing: x * float("".join(("{0.sc", "ale}")).format(thing)),
         lambda x, thing: x * float("{a.scale}".format_map({"a": thing})),
+        lambda x, thing: x * Kind(7).value,
+        lambda x, thing: x * len(dict(**Table())),
+        checked,
+        mapped,
     ],
 )
-def test_what_python_looks_up(function):
+def test_what_python_or_the_library_looks_up(function):
+    if Node not in _pytree.SUPPORTED_NODES:
+        _pytree.register_pytree_node(
+            Node, lambda node: ([node.x * GLOBAL["value"]], None), lambda parts, _: Node(*parts)
+        )
     thing = Scaled()
     check(function, lambda: (matrix(), thing), lambda: (matrix(), thing), set_value)
 
@@ -271,6 +325,22 @@ def test_modules_that_are_imported_by_the_place_of_a_file(monkeypatch):
     exec(source, vars(inside))
     for number, function in enumerate((inside.one, inside.two)):
         check(function, fresh, fresh, lambda number=number: setattr(part, "scale", 5.0 + number))
+
+
+def test_a_module_that_takes_the_place_of_another(monkeypatch):
+    for scale in (2.0, 5.0):
+        module = types.ModuleType("some_settings")
+        module.scale = scale
+        monkeypatch.setitem(sys.modules, "some_settings", module)
+        if scale == 2.0:
+            first = module
+
+    def function(x):
+        import some_settings
+
+        return x * some_settings.scale
+
+    check(function, fresh, fresh, lambda: monkeypatch.setitem(sys.modules, "some_settings", first))
 
 
 def test_options_that_are_found_among_all_attributes():
