@@ -202,8 +202,9 @@ else:
     _LATER = frozenset(
         ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
          "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
-         "masked", "multiprocessing", "nested", "onnx", "optim", "overrides", "profiler",
-         "quasirandom", "random", "serialization", "signal", "sparse", "special", "tape", "testing",
+         "library", "masked", "multiprocessing", "nested", "onnx", "optim", "overrides",
+         "profiler", "quasirandom", "random", "serialization", "signal", "sparse", "special",
+         "tape", "testing",
          "types", "version")
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from tapegrad._foreach import foreach
 from tapegrad.nn import functional
 from tapegrad.nn.functional import _by_torch_order
 
-__all__ = ["Namespace"]
+__all__ = ["CUSTOM_OPS", "Namespace"]
 
 # The names that overloads have.
 # fmt: off
@@ -40,6 +40,10 @@ _OVERLOADS = frozenset((
 _SETTINGS = ("set_", "get_", "is_autocast", "autocast_", "_cuda", "live_", "install_")
 
 
+# What torch.library.custom_op made, by names such as "namespace::name".
+CUSTOM_OPS: dict[str, Callable[..., Any]] = {}
+
+
 class Namespace:
     """The ops of one registry, such as `torch.ops.aten`."""
 
@@ -53,11 +57,14 @@ class Namespace:
                 f"'_OpNamespace' '{self.name}' object has no attribute '{op_name}'"
             )
         packet = Packet(self.name, op_name, found)
-        setattr(self, op_name, packet)
+        if self.name == "aten":  # others may be defined anew
+            setattr(self, op_name, packet)
         return packet
 
     def _find(self, op_name: str) -> Callable[..., Any] | None:
-        if self.name != "aten" or op_name.startswith(_SETTINGS):
+        if self.name != "aten":
+            return CUSTOM_OPS.get(f"{self.name}::{op_name}")
+        if op_name.startswith(_SETTINGS):
             return None
         for holder in (_by_torch_order, _C, FUNCTIONS, functional, Tensor):
             found = (

@@ -112,7 +112,7 @@ programs are captured as they run, not read: torch.jit.trace, torch.compile, tor
 ONNX files are written from what ran; there is no graph in between to operate on
     onnx\..*
 
-an op is written in C++ (docs/adding-an-op.md) or as an autograd.Function
+an op is written in C++ (docs/adding-an-op.md), as an autograd.Function or by library.custom_op
     library\..*
 
 torch.compile has one back end, and compares what a step reads before each replay
