@@ -173,6 +173,14 @@ def test_airy_far_left():
             assert distance(value, mp.airyai(at), airy_wave(at), np.float64) < 40, argument
 
 
+def test_airy_beyond_all_precision():
+    """Where the phase has no digit left the wave keeps its size."""
+    x = -np.logspace(16, 200, 40)
+    with mp.workprec(PRECISION):
+        for argument, value in zip(x.tolist(), evaluate("airy_ai", x).tolist(), strict=True):
+            assert abs(value) <= airy_wave(mp.mpf(argument)) * (1 + 1e-12), argument
+
+
 GAMMA_RANGES = {
     "small": lambda r: (2.0 ** r.uniform(-20, 0), 2.0 ** r.uniform(-30, 3)),
     "middle": lambda r: (r.uniform(0.5, 10), r.uniform(0.01, 30)),

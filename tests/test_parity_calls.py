@@ -364,8 +364,11 @@ def test_gradients_of_norms_of_empty_batches(name):
         lambda t: t.tensor(1j, dtype=t.complex128) * t.tensor([1.0]),
         lambda t: t.tensor(1j, dtype=t.complex128) * t.tensor([1]),
         lambda t: t.ormqr(t.zeros(3, 0), t.zeros(0), t.zeros(3, 0)),
+        lambda t: t.round(t.tensor([123.44, 4.09, 6e4, 0.05]).half(), decimals=3),
+        lambda t: t.round(t.tensor([123.44, 4.09, 6e4, 0.05]).bfloat16(), decimals=1),
+        lambda t: t.tensor([123.44, 4.09, 6e4, 0.05]).half().round_(decimals=-2),
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_edges_of_composed_ops(call):
     assert_same(call)
@@ -509,5 +512,22 @@ def test_gradients_through_vmap_lie_as_if_computed_at_once():
         x = count(t, 5, 3, dtype="float32").requires_grad_()
         t.func.vmap(lambda row: row.exp() * row.sum())(x).view(-1).sum().backward()
         return x.grad
+
+    assert_same(call)
+
+
+@pytest.mark.parametrize("twice", (False, True))
+@pytest.mark.parametrize("base", ("float64", "complex128"))
+def test_gradients_of_powers_of_negative_bases(base, twice):
+    """The logarithm of a negative base is complex where the exponent is."""
+
+    def call(t):
+        x = t.tensor([-2.0, -0.5, 3.0]).to(getattr(t, base)).requires_grad_()
+        y = t.tensor([0.5 + 1j, 2 - 1j, 0.3 + 1j], dtype=t.complex128, requires_grad=True)
+        loss = (x**y).abs().sum()
+        found = t.autograd.grad(loss, (x, y), create_graph=twice)
+        if twice:
+            found = t.autograd.grad(sum(part.abs().sum() for part in found), (x, y))
+        return [part.contiguous() for part in found]
 
     assert_same(call)

@@ -559,6 +559,9 @@ Tensor make_gradient(const Derivative& d, Tensor (&operands)[kGradOperands]) {
     for (int slot = 1; slot < kGradOperands; ++slot)
       if (operands[slot].defined() && operands[slot]->is_wrapped_number())
         operands[slot] = as_dtype(operands[slot], g.dtype());
+    // The logarithm of a negative base is complex where the power is.
+    if (info_.has(kPower) && is_complex(g.dtype()) && operands[1].defined())
+      operands[1] = cast(operands[1], g.dtype());
     uint64_t before = next_sequence_number();
     Tensor result = d.recorded(conj(g), operands[1], operands[2], operands[3], operands[4], values);
     result = conj(result);  // see Note [Gradients of complex functions]

@@ -475,6 +475,8 @@ Tensor nan_to_num(const Tensor& x, const std::array<Scalar, 3>& params) {
 Tensor round_decimals(const Tensor& x, int64_t decimals) {
   const Tensor* operands[] = {&x};
   if (decimals == 0) return pointwise(PointwiseId::round, operands);
+  if (is_reduced_float(x.dtype()))  // whose multiples would be rounded, or overflow
+    return cast(round_decimals(cast(x, DType::Float32), decimals), x.dtype());
   double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
   return decimals > 0 ? div(round(mul(x, scale)), scale) : mul(round(div(x, scale)), scale);
 }

@@ -99,6 +99,15 @@ TAPEGRAD_HELPER AiryArgument airy_argument(double x) {
   return {zeta, rest, sqrt(root)};
 }
 
+// Of zeta and the rest, which is no longer small where zeta has no digits behind the point.
+struct AiryPhase {
+  double sine, cosine;
+};
+TAPEGRAD_HELPER AiryPhase airy_phase(const AiryArgument& at) {
+  const double s = sin(at.zeta), c = cos(at.zeta), sine = sin(at.rest), cosine = cos(at.rest);
+  return {s * cosine + c * sine, c * cosine - s * sine};
+}
+
 struct AiryPair {
   double value, slope;
 };
@@ -134,9 +143,8 @@ TAPEGRAD_FUNCTION double airy_ai(double x) {
   }
   const double v = kAiryTurn / at.zeta, w = 2 * v * v - 1;
   const double p = horner(kAiryP, w), q = horner(kAiryQ, w) / at.zeta;
-  const double s = sin(at.zeta), c = cos(at.zeta);
-  const double sine = s + at.rest * c, cosine = c - at.rest * s;
-  return kRootHalf * (p * (cosine + sine) + q * (sine - cosine)) / at.root;
+  const AiryPhase phase = airy_phase(at);
+  return kRootHalf * (p * (phase.cosine + phase.sine) + q * (phase.sine - phase.cosine)) / at.root;
 }
 
 TAPEGRAD_FUNCTION double airy_ai_prime(double x) {
@@ -153,7 +161,6 @@ TAPEGRAD_FUNCTION double airy_ai_prime(double x) {
   }
   const double v = kAiryTurn / at.zeta, w = 2 * v * v - 1;
   const double p = horner(kAiryPrimeP, w), q = horner(kAiryPrimeQ, w) / at.zeta;
-  const double s = sin(at.zeta), c = cos(at.zeta);
-  const double sine = s + at.rest * c, cosine = c - at.rest * s;
-  return kRootHalf * (p * (sine - cosine) - q * (cosine + sine)) * at.root;
+  const AiryPhase phase = airy_phase(at);
+  return kRootHalf * (p * (phase.sine - phase.cosine) - q * (phase.cosine + phase.sine)) * at.root;
 }
