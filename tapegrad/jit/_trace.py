@@ -237,7 +237,7 @@ def _trace_and_check(
                 raise TracingCheckError(difference)
         if run.random:
             nodes = "\n".join(f"\t{each}" for each in dict.fromkeys(run.random))
-            _warn(
+            warn(
                 "Trace had nondeterministic nodes. Did you forget call .eval() on your model? "
                 f"Nodes:\n{nodes}\nThis may cause errors in trace checking. To disable trace "
                 "checking, pass check_trace=False to torch.jit.trace()"
@@ -245,7 +245,7 @@ def _trace_and_check(
     for look in run.looks:
         what = "boolean" if look.dtype == "bool" and look.numel == 1 else "number"
         where = f" at {look.line}" if look.line else ""
-        _warn(
+        warn(
             f"Converting a tensor to a Python {what} might cause the trace to be incorrect: the "
             f"function looks at what {look.maker} gave{where}. The value is a part of the trace, "
             "so that a saved program refuses arguments that give another one"
@@ -264,7 +264,7 @@ def _check_container(run: Run, strict: bool) -> None:
     if strict and kinds - {tuple, list}:
         raise RuntimeError(_container("dict"))
     if strict and list in kinds:
-        _warn(_container("list"))
+        warn(_container("list"))
 
 
 def _kinds(structure: TreeSpec) -> Iterator[Any]:
@@ -312,7 +312,7 @@ def _compare(method: TracedMethod, leaves: Sequence[Tensor], tolerance: float) -
         found = tree_flatten(without_classes(method(**values)))[0]
     for number, (x, y) in enumerate(zip(found, expected, strict=True), 1):
         if x.shape != y.shape or not _is_close(x, y, tolerance):
-            _warn(
+            warn(
                 f"Output nr {number}. of the traced function does not match the corresponding "
                 "output of the Python function."
             )
@@ -331,7 +331,7 @@ def _is_close(x: Tensor, y: Tensor, tolerance: float) -> bool:
     return bool(isclose(x.double(), y.double(), tolerance, tolerance, True).all())
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     warnings.warn(text, TracerWarning, stacklevel=4)
 
 

@@ -87,6 +87,7 @@ class TracedMethod:
         modules = list(module.modules()) if isinstance(module, Module) else []
         self._modes = [(each, each.training) for each in modules]
         self._programs: dict[Any, tuple[Built, dict[str, Tensor]] | None] = {}
+        self._walk: Any = None  # over what the function reads of Python, when it was traced
 
     # ---- running
 
@@ -126,10 +127,42 @@ class TracedMethod:
             for each, mode in self._modes:
                 if each.training != mode:
                     each.training = mode
+            self._tell_change()
             return self._function(*args, **kwargs)
         finally:
+            if self._walk is not None and self._walk.watch.find_change() >= 0:
+                self._walk = None  # the function changes what it reads
             for each, mode in changed:
                 each.training = mode
+
+    def _tell_change(self) -> None:
+        """Warn, once, if the function reads other things of Python than when it was traced."""
+        change = -1 if self._walk is None else self._walk.watch.find_change()
+        if change < 0:
+            return
+        from tapegrad.jit._trace import warn
+
+        name, what = self.arguments.name, self._walk.names[change]
+        self._walk = None
+        if what.endswith(("._parameters", "._buffers")):  # moved, or loaded: these are the model's
+            self._follow()
+            return
+        warn(
+            f"{name}(): {what} changed after the trace. Where gradients are recorded, for other "
+            "sizes and in files the function counts as it is now; trace it again"
+        )
+
+    def _follow(self) -> None:
+        """Remember what the function reads of Python, as far as it can be followed."""
+        from tapegrad.compiler._walk import Refusal, Walk
+
+        walk = Walk()
+        try:
+            title = getattr(self._function, "__name__", type(self._function).__name__)
+            walk.follow([(self._function, title)])
+        except Refusal:
+            return
+        self._walk = walk
 
     def _trace_anew(self, key: Any, leaves: Sequence[Tensor]) -> Any:
         """Run the function on arguments of a new geometry, and keep a program of it."""
@@ -176,7 +209,9 @@ class TracedMethod:
 
     def trace(self) -> Run:
         """Trace the example."""
+        self._walk = None
         run = self.record_copies(self.example)
+        self._follow()
         self.first = run._replace(result=None)
         self._programs[geometry(self.example)] = (
             Built(run.document, run.data, structure=run.structure, shown=run.shown),

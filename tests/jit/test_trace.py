@@ -535,3 +535,50 @@ def test_results_that_show_what_was_there_do_so(layout):
             found[-1] = [each.clone() for each in found[-1]]
     for expected, got in zip(found[:3], found[3:], strict=True):
         assert all(torch.equal(one, other) for one, other in zip(expected, got, strict=True))
+
+
+class Scales(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.norm = nn.BatchNorm1d(2)
+        self.scale = 2.0
+
+    def forward(self, x):
+        return self.norm(self.layer(x)) * self.scale
+
+
+def test_state_of_python_that_changes_after_the_trace(tmp_path):
+    model, x = Scales(), torch.randn(3, 2)
+    traced = torch.jit.trace(model, x, check_trace=False)
+    expected = model.eval()(x).detach()
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    traced(x).sum().backward()
+    optimizer.step()
+    traced.eval()
+    traced(torch.ones(4, 2))
+    traced.double()
+    traced(x.double())
+    traced.float()
+    traced.save(tmp_path / "model.tg")
+    traced = torch.jit.trace(model.eval(), x)
+    model.norm.reset_running_stats()
+    model.scale = 3.0
+    with torch.no_grad():
+        assert torch.allclose(traced(x), expected, atol=1e-4)
+    with pytest.warns(torch.jit.TracerWarning, match=r"attributes of Scales .*trace it again"):
+        traced(x)
+    traced(x)
+    scale = 2.0
+    traced = torch.jit.trace(lambda x: x * scale, x)
+    scale = 3.0
+    with pytest.warns(torch.jit.TracerWarning, match="the variable scale of "):
+        traced.save(tmp_path / "model.tg")
+
+
+def test_functions_that_change_what_they_read_are_not_warned_of():
+    calls = []
+    traced = torch.jit.trace(lambda x: (calls.append(1), x * 2)[1], torch.ones(2))
+    for size in (2, 3, 4):
+        assert traced(torch.ones(size)).tolist() == [2.0] * size
