@@ -12,7 +12,8 @@ it so:
 
 - a finder, first on ``sys.meta_path``, that answers for ``torch`` and all below it;
 - a folder on ``sys.path``, ``stand_in``, with what packages look for before they import torch: its
-  metadata. It also holds a ``torch.py``, for processes that begin with the folder on their path;
+  metadata, as one file, since builds of wheels leave folders of metadata out. It also holds a
+  ``torch.py``, for processes that begin with the folder on their path;
 - a ``__getattr__`` in each module, which says that tapegrad stands in when a name is not there, and
   notes who asked (`missing`).
 """
