@@ -58,6 +58,7 @@ Ref<TensorImpl> TensorImpl::bare_alias() const {
   impl->contiguous_ = contiguous_;
   impl->offset_ = offset_;
   impl->numel_ = numel_;
+  impl->data_alias_ = data_alias_;
   return Ref<TensorImpl>::adopt(impl);
 }
 
@@ -121,7 +122,9 @@ Tensor empty_like(const Tensor& operand, Sizes sizes, DType dtype) {
 }
 
 Tensor alias(const Tensor& x, Sizes sizes, Sizes strides, int64_t offset) {
-  return Tensor(TensorImpl::create(x->storage_ref(), x.dtype(), sizes, strides, offset));
+  Tensor shown(TensorImpl::create(x->storage_ref(), x.dtype(), sizes, strides, offset));
+  shown->set_data_alias(x->is_data_alias());
+  return shown;
 }
 
 }  // namespace tapegrad

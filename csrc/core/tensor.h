@@ -89,6 +89,10 @@ class TensorImpl {
   bool is_wrapped_number() const { return wrapped_number_; }
   void set_wrapped_number(bool value) { wrapped_number_ = value; }
 
+  // Whether this is what `.data` gave, or a view of it: Note [Writes through .data].
+  bool is_data_alias() const { return data_alias_; }
+  void set_data_alias(bool value) { data_alias_ = value; }
+
   AutogradMeta* meta() const { return meta_; }
   void set_meta(AutogradMeta* meta) { meta_ = meta; }
 
@@ -131,6 +135,7 @@ class TensorImpl {
   bool contiguous_ = true;
   bool wrapped_number_ = false;
   bool heap_dims_ = false;
+  bool data_alias_ = false;
   uint32_t savers_ = 0;
   Ref<Storage> storage_;
   int64_t offset_ = 0;

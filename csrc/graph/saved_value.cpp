@@ -219,6 +219,26 @@ Node* SavedValue::packed_leaf(const Node& owner) const {
   return node && node->is_accumulator() ? node : nullptr;
 }
 
+// The value has been written: refuses to use it, unless it was beside it or through `.data`.
+void SavedValue::check_writes(const Node& owner, const Tensor& value) const {
+  std::string culprit;
+  const Writes writes = writes_since(value, version_, culprit);
+  if (writes == Writes::None) return;
+  if (writes == Writes::ThroughData && !data_writes_are_errors)
+    return warn_of_data_write(
+        concat(owner.name(), ": a tensor of shape ", to_string(value.sizes()), ", saved by ",
+               owner.name(), " at ", owner.line(), ", was overwritten through .data by ", culprit,
+               "; the gradient is computed with what is there now, as in PyTorch. "
+               "torch.autograd.set_data_writes(\"error\") makes this an error"));
+  fail(owner.name(),
+       ": one of the variables needed for gradient computation has been modified by an "
+       "inplace operation: a tensor of shape ",
+       to_string(value.sizes()), ", saved by ", owner.name(), " at ", owner.line(),
+       ", was overwritten by ", culprit, " (it is at version ", value->storage().version(),
+       "; expected version ", version_,
+       " instead); use an out-of-place op there, or give the first op a .clone()");
+}
+
 Tensor SavedValue::get(const Node& owner) const {
   if (!content_) return {};
   if (kind_ == Kind::Overwritten) [[unlikely]]
@@ -232,15 +252,7 @@ Tensor SavedValue::get(const Node& owner) const {
                  : kind_ == Kind::Coded ? coding_hooks.decode(*coded())
                                         : Tensor(impl());
   if (kind_ == Kind::Whole && value->storage().version() != version_) [[unlikely]] {
-    std::string culprit;
-    if (!is_intact(value, version_, culprit))
-      fail(owner.name(),
-           ": one of the variables needed for gradient computation has been modified by an "
-           "inplace operation: a tensor of shape ",
-           to_string(value.sizes()), ", saved by ", owner.name(), " at ", owner.line(),
-           ", was overwritten by ", culprit, " (it is at version ", value->storage().version(),
-           "; expected version ", version_,
-           " instead); use an out-of-place op there, or give the first op a .clone()");
+    check_writes(owner, value);
   }
   // A leaf is itself, as it is without hooks, whether or not the sweep is recorded: a derivative may
   // switch recording on and ask for gradients of what was saved.

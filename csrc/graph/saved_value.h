@@ -110,6 +110,7 @@ class SavedValue {
   void hold(Tensor tensor);
   // The entry at which the gradient of a packed leaf arrives; null if it is none.
   Node* packed_leaf(const Node& owner) const;
+  void check_writes(const Node& owner, const Tensor& value) const;
   void pack(const Tensor& tensor);
   bool encode(const Tensor& tensor, const Node& owner, size_t index);
   std::span<const Tensor> coded_parts() const;

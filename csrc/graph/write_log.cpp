@@ -3,6 +3,7 @@
 #include <deque>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/source.h"
@@ -29,6 +30,7 @@ struct Write {
   const char* suffix;
   SourceLine line;
   Place place;
+  bool through_data;
 };
 
 // Never freed: at the end of the process the interpreter is gone before it.
@@ -114,14 +116,16 @@ void log_write(const char* op, const char* suffix, const Tensor& self) {
   if (Storage* parent = Batches::parent(storage)) parent->bump_version();
   if (storage.savers() == 0) return;
   std::deque<Write>& log = logs[&storage];
-  log.push_back({storage.version(), op, suffix, SourceLine::here(), place_of(self)});
+  log.push_back(
+      {storage.version(), op, suffix, SourceLine::here(), place_of(self), self->is_data_alias()});
   if (log.size() > kMaxWrites) log.pop_front();
 }
 
-bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit) {
+Writes writes_since(const Tensor& saved, uint32_t version, std::string& culprit) {
   const Storage& storage = saved->storage();
   uint32_t now = storage.version();
-  if (version == now) return true;
+  Writes found_so_far = Writes::None;
+  if (version == now) return found_so_far;
   auto found = logs.find(&storage);
   uint32_t expected = version + 1;
   if (found != logs.end()) {
@@ -131,12 +135,19 @@ bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit) {
       if (write.version != expected++) break;  // a write that was not logged
       if (!overlap(place, write.place)) continue;
       culprit = std::string(write.op) + write.suffix + " at " + write.line.text();
-      return false;
+      if (!write.through_data) return Writes::Some;
+      found_so_far = Writes::ThroughData;
     }
   }
-  if (expected == now + 1) return true;
+  if (expected == now + 1) return found_so_far;
   culprit = "a write that was not recorded";
-  return false;
+  return Writes::Some;
+}
+
+void warn_of_data_write(const std::string& text) {
+  constexpr size_t kMostTexts = 1000;
+  static auto& said = *new std::unordered_set<std::string>();
+  if (said.size() < kMostTexts && said.insert(text).second && warn_user) warn_user(text);
 }
 
 void forget_writes(const Storage& storage) noexcept { logs.erase(&storage); }

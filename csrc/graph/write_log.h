@@ -8,6 +8,13 @@
 // elements are harmless, the first that does is named in the error. The log of a storage goes away
 // with the last saved value of it, so it does not grow from step to step; it keeps the last
 // kMaxWrites, and a write that is no longer in it counts as touching everything.
+//
+// Note [Writes through .data]
+// In PyTorch a write through `x.data` is none that autograd knows of: the gradient is computed with
+// what is there then. Programs rely on it, mostly where the change does not matter to them. So such a
+// write counts like any other, which costs nothing, but is logged as what it is, and a saved value
+// that nothing else touched is used all the same, with a warning that names both lines. Whoever wants
+// to be sure makes it an error: autograd.set_data_writes("error").
 #pragma once
 
 #include <string>
@@ -26,9 +33,17 @@ inline void note_write(const char* op, const Tensor& self, const char* suffix = 
     log_write(op, suffix, self);
 }
 
-// Whether writes after `version` left the elements of `saved` alone. If not, `culprit` says who
-// wrote: "mul_ at train.py:12, in step".
-bool is_intact(const Tensor& saved, uint32_t version, std::string& culprit);
+enum class Writes { None, ThroughData, Some };
+// What writes after `version` did to the elements of `saved`. If anything, `culprit` says who wrote:
+// "mul_ at train.py:12, in step".
+Writes writes_since(const Tensor& saved, uint32_t version, std::string& culprit);
+
+// Whether a write through `.data` to a saved value is an error.
+inline bool data_writes_are_errors = false;
+// Set by the binding: tells the user, who may want it to be an error.
+inline void (*warn_user)(const std::string& text) = nullptr;
+// Warns, once for each text, of a saved value that was written through `.data`.
+void warn_of_data_write(const std::string& text);
 
 // The last saved value of the storage is gone.
 void forget_writes(const Storage& storage) noexcept;

@@ -126,16 +126,20 @@ Tensor real_alias(const Tensor& x) {
   for (int64_t stride : x.strides()) strides.push_back(wrapping_product(stride, 2));
   sizes.push_back(2);
   strides.push_back(1);
-  return Tensor(
+  Tensor parts(
       TensorImpl::create(x->storage_ref(), real_dtype(x.dtype()), sizes, strides, x->offset() * 2));
+  parts->set_data_alias(x->is_data_alias());
+  return parts;
 }
 
 Tensor complex_alias(const Tensor& parts) {
   const Sizes whole = parts.sizes().first(parts.sizes().size() - 1);
   DimVector strides;
   for (size_t d = 0; d < whole.size(); ++d) strides.push_back(parts.strides()[d] / 2);
-  return Tensor(TensorImpl::create(parts->storage_ref(), complex_dtype(parts.dtype()), whole,
-                                   strides, parts->offset() / 2));
+  Tensor numbers(TensorImpl::create(parts->storage_ref(), complex_dtype(parts.dtype()), whole,
+                                    strides, parts->offset() / 2));
+  numbers->set_data_alias(parts->is_data_alias());
+  return numbers;
 }
 
 }  // namespace tapegrad

@@ -423,6 +423,7 @@ struct ViewAsComplexBackward final : Entry<view_as_complex_entry> {
 // The memory that x shows, as elements of another dtype.
 Tensor view_of_dtype(const Tensor& x, DType dtype, Sizes sizes, Sizes strides, int64_t offset) {
   Tensor y(TensorImpl::create(x->storage_ref(), dtype, sizes, strides, offset));
+  y->set_data_alias(x->is_data_alias());
   mark_view(y, x);
   return y;
 }

@@ -266,6 +266,9 @@ void bind_hooks(Binder& b) {
   saved_hooks = {pack, unpack, history_of, release_packed};
   annotate_error = annotate;
   track_tensor = track;
+  warn_user = [](const std::string& text) {
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
+  };
   holds_objects = holds_python_objects;
   b.function("_tensor_hooks", [](const AnyTensor& x) { return tensor_hooks(x); }, "tensor"_a,
              "The dict of a tensor's gradient hooks.");
@@ -301,6 +304,9 @@ void bind_hooks(Binder& b) {
              "Turns anomaly detection on or off.");
   b.function("_anomaly", [] { return std::pair(anomaly.enabled, anomaly.check_nan); },
              "(enabled, check_nan) of anomaly detection.");
+  b.function("_set_data_writes_are_errors", [](bool on) {
+    return std::exchange(data_writes_are_errors, on);
+  }, "on"_a, "Whether a write through .data to a saved value raises; returns how it was.");
   b.function("_set_inference", [](bool on) {
     uint16_t& flags = storage_context.flags;
     bool before = flags & Storage::kInference;

@@ -118,7 +118,11 @@ PyObject* get_output_number(PyObject* self, void*) {
 }
 
 PyObject* get_data(PyObject* self, void*) {
-  return guarded([&] { return wrap(detach(tensor_of(self))); });
+  return guarded([&] {
+    Tensor data = detach(tensor_of(self));
+    data->set_data_alias(true);
+    return wrap(std::move(data));
+  });
 }
 // x.data = y: x keeps its identity and takes y's memory.
 int put_data(PyObject* self, PyObject* value, void*) {

@@ -18,6 +18,7 @@ from tapegrad.autograd.anomaly_mode import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
+from tapegrad.autograd.data_writes import set_data_writes
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.grad_mode import (
     enable_grad,
@@ -46,6 +47,7 @@ __all__ = [
     "is_anomaly_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_data_writes",
     "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -416,7 +416,7 @@ class Writer(WriteStatements):
         if kind == "bool":
             self.away(name, 0.05)
             return f"{name} > 0.05"
-        return f"{name}.detach()"  # Not .data: its writes are seen here, and are not in PyTorch.
+        return f"{name}.detach()"  # Not .data: a write through it counts in _version here.
 
     # ---- statements
 

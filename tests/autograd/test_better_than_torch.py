@@ -7,7 +7,9 @@ are collected.
 import gc
 import importlib
 import math
+import re
 import sys
+import warnings
 import weakref
 
 import pytest
@@ -589,10 +591,44 @@ def test_live_bytes_stay_flat_over_saved_tensor_hooks(torch):
     assert after == before
 
 
-def test_a_write_through_data_that_would_falsify_a_gradient_is_an_error(torch):
+def test_a_write_through_data_that_falsifies_a_gradient_is_warned_of_once(torch):
+    for warned in (True, False):
+        x = leaf(torch, [2.0])
+        y = x * x
+        x.data.fill_(5.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y.sum().backward()
+        assert x.grad.tolist() == [10.0]
+        texts = [str(each.message) for each in caught]
+        assert len(texts) == warned
+        for text in texts:
+            saved, written = re.findall(r"test_better_than_torch.py:(\d+)", text)
+            assert "MulBackward0" in text and "through .data by fill_" in text
+            assert int(written) == int(saved) + 1
+
+
+def test_a_write_through_data_that_would_falsify_a_gradient_can_be_an_error(torch):
     x = leaf(torch, [2.0])
     y = x * x
     x.data.fill_(5.0)
+    with torch.autograd.set_data_writes("error"):
+        with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*by fill_ at"):
+            y.sum().backward()
+        with pytest.raises(ValueError, match="expected one of warn, error, got 'raise'"):
+            torch.autograd.set_data_writes("raise")
+        x = leaf(torch, [2.0])
+        (x * 2).sum().backward()  # it needs no value
+        x.data.fill_(5.0)
+        assert x.grad.tolist() == [2.0]
+
+
+def test_another_write_beside_one_through_data_is_an_error(torch):
+    x = leaf(torch, [2.0, 3.0])
+    y = x * x
+    x.data[0] = 5.0
+    with torch.no_grad():
+        x[1] = 7.0
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
 

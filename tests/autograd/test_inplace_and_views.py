@@ -1,5 +1,7 @@
 """In-place ops and views: what is recorded, what is refused, versions, bases and leaves."""
 
+import math
+
 import pytest
 
 from .values import constant, leaf, near
@@ -651,3 +653,27 @@ def test_the_gradient_of_addcmul_keeps_products_not_operands(torch):
     factor.add_(100)
     first.sum().backward()
     assert scale.grad.tolist() == [2.5, 3.5]
+
+
+WRITES_THROUGH_DATA = {
+    "the whole": lambda data: data.fill_(5.0),
+    "an element": lambda data: data.__setitem__(0, 5.0),
+    "a view": lambda data: data.view(1, 2)[:, 1:].mul_(3),
+    "what it is detached to": lambda data: data.detach().view(-1).add_(1),
+    "a clamp": lambda data: data.clamp_(-0.5, 2.5),
+    "a function": lambda data: data.sin_(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES_THROUGH_DATA.values(), ids=WRITES_THROUGH_DATA)
+@pytest.mark.filterwarnings("ignore:.*was overwritten through .data")
+def test_a_write_through_data_is_none_that_the_sweep_minds(torch, write):
+    """The gradient is computed with what is there then."""
+    x = leaf(torch, [2.0, 3.0])
+    y = (x * x).sum() + (x.sin() * x).sum()
+    write(x.data)
+    now = x.tolist()
+    y.backward()
+    # sin(x) * x saved the sine, which nobody wrote.
+    expected = [2 * b + math.cos(b) * b + math.sin(a) for a, b in zip([2.0, 3.0], now, strict=True)]
+    assert near(x.grad, expected)
