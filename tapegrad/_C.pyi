@@ -423,6 +423,10 @@ class Tensor:
     def _base(self) -> Tensor | None:
         """The tensor this one is a view of, or None."""
 
+    @property
+    def _cdata(self) -> Any:
+        """A number that says which tensor it is, in C++."""
+
     def _coalesced_(self, *args: Any, **kwargs: Any) -> Any:
         """`_coalesced_` of a sparse tensor; a dense one has none."""
 
@@ -6071,6 +6075,8 @@ def _memory_id(tensor: Tensor) -> builtins.int:
 def _next_sequence() -> builtins.int:
     """The sequence number of the next entry."""
 
+_nn: Any
+
 def _node_hooks(node: object, before: builtins.bool) -> Any:
     """The dict of an entry's hooks."""
 
@@ -6171,9 +6177,6 @@ def _set_before_write(hook: object | None) -> None:
 
 def _set_coding(policy: object | None) -> Any:
     """Puts a policy in force on this thread, or none; returns the one before."""
-
-def _set_data_writes_are_errors(on: builtins.bool) -> builtins.bool:
-    """Whether a write through .data to a saved value raises; returns how it was."""
 
 def _set_default_device(device: object | None) -> None:
     """Sets the device of new tensors on this thread."""

@@ -78,8 +78,11 @@ from tapegrad._determinism import (
 from tapegrad._devices import get_default_device, set_default_device
 from tapegrad._internal_names import (
     _assert,
+    _convert_indices_from_coo_to_csr,
+    _convert_indices_from_csr_to_coo,
     _log_softmax_backward_data,
     _scaled_mm,
+    _segment_reduce,
     _shape_as_tensor,
     _softmax_backward_data,
     from_file,

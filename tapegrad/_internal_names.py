@@ -7,11 +7,15 @@ from typing import Any
 import tapegrad
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._composed.segments import segment_reduce as _segment_reduce
 
 __all__ = [
     "_assert",
+    "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo",
     "_log_softmax_backward_data",
     "_scaled_mm",
+    "_segment_reduce",
     "_shape_as_tensor",
     "_softmax_backward_data",
     "from_file",
@@ -43,6 +47,47 @@ def _shape_as_tensor(self: Tensor) -> Tensor:
         tensor([2, 3])
     """
     return _C.tensor(list(self.shape), dtype=_C.int64)
+
+
+def _convert_indices_from_coo_to_csr(
+    input: Tensor, size: int, *, out_int32: bool = False
+) -> Tensor:
+    """Return where each row begins among sorted numbers of rows, and where the last one ends.
+
+    Args:
+        input: the numbers, in ascending order.
+        size: how many rows there are.
+        out_int32: whether the result is int32 instead of int64.
+
+    Example:
+        >>> torch._convert_indices_from_coo_to_csr(torch.tensor([0, 1, 1, 3]), 4)
+        tensor([0, 1, 3, 3, 4])
+    """
+    rows = _C.arange(size + 1, dtype=input.dtype, device=input.device)
+    return _C.searchsorted(input.contiguous(), rows, out_int32=out_int32)
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """Return numbers of rows and columns of elements, of where the rows begin.
+
+    Args:
+        crow_indices: where each row begins, and where the last one ends.
+        col_indices: the columns.
+        out_int32: whether the result is int32 instead of int64.
+        transpose: put the columns first.
+
+    Example:
+        >>> torch._convert_indices_from_csr_to_coo(torch.tensor([0, 1, 3]), torch.tensor([5, 6, 7]))
+        tensor([[0, 1, 1],
+                [5, 6, 7]])
+    """
+    dtype = _C.int32 if out_int32 else _C.int64
+    counts = crow_indices[1:] - crow_indices[:-1]
+    rows = _C.arange(len(counts), dtype=dtype, device=counts.device)
+    pair = (rows.repeat_interleave(counts), col_indices.to(dtype))
+    return _C.stack(pair[::-1] if transpose else pair)
 
 
 def _softmax_backward_data(

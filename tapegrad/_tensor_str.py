@@ -18,7 +18,7 @@ from typing import Any
 
 from tapegrad import _C
 
-__all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_str"]
+__all__ = ["PRINT_OPTS", "get_printoptions", "printoptions", "set_printoptions", "tensor_str"]
 
 
 _PROFILES: dict[str, dict[str, float]] = {
@@ -29,6 +29,22 @@ _PROFILES: dict[str, dict[str, float]] = {
 
 # What set_printoptions sets, under the names of its arguments.
 _options: dict[str, Any] = {**_PROFILES["default"], "sci_mode": None}
+
+
+class _PrinterOptions:
+    """The options as attributes, which packages read and set."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _options:
+            raise AttributeError(f"PRINT_OPTS has no option {name!r}")
+        return _options[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        getattr(self, name)
+        _options[name] = value
+
+
+PRINT_OPTS = _PrinterOptions()
 
 
 def set_printoptions(
@@ -155,6 +171,9 @@ def _body(tensor: Any, indent: int) -> str:
     return _layout(data, tensor.dim(), indent, write, width)
 
 
+_tensor_str = _body  # PyTorch's name, which packages import
+
+
 def _gather(tensor: Any) -> Any:
     """Return the edges of a tensor as nested lists, with Ellipsis where items were left out."""
     if tensor.dim() == 0:
@@ -269,9 +288,10 @@ def _suffixes(tensor: Any) -> list[str]:
     return suffixes
 
 
-def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
-    # Two more than the last line holds: the breaks must fall where PyTorch's own count puts them.
-    column = len(text) - text.rfind("\n") + 1
+def _with_suffixes(text: str, suffixes: list[str], indent: int, column: int | None = None) -> str:
+    if column is None:
+        # Two more than the last line holds: the breaks must fall where PyTorch's count puts them.
+        column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if column + len(suffix) + 2 > _options["linewidth"]:
             text += ",\n" + " " * indent + suffix
@@ -280,3 +300,19 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
             text += ", " + suffix
             column += len(suffix) + 2
     return text
+
+
+def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:
+    """Return a printed tensor with what follows its elements, closed: PyTorch's name and form.
+
+    Args:
+        tensor_str: what was printed up to there.
+        suffixes: what follows, such as ``"dtype=torch.int8"``.
+        indent: of lines that are begun.
+        force_newline: whether the first begins one in any case.
+    """
+    if force_newline and suffixes:
+        tensor_str += ",\n" + " " * indent + suffixes[0]
+        column = indent + len(suffixes[0])
+        return _with_suffixes(tensor_str, suffixes[1:], indent, column) + ")"
+    return _with_suffixes(tensor_str, suffixes, indent) + ")"

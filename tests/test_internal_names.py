@@ -218,3 +218,50 @@ def test_parts_of_tensors(monkeypatch):
     assert [Shard.local_shard_size_and_offset(5, 4, i) for i in range(4)] == [
         (2, 0), (2, 2), (1, 4), (0, 5),
     ]  # fmt: skip
+
+
+def test_indices_of_rows():
+    rows, columns = torch.tensor([0, 1, 1, 3]), torch.tensor([5, 6, 7, 8])
+    starts = torch._convert_indices_from_coo_to_csr(rows, 5)
+    assert starts.tolist() == [0, 1, 3, 3, 4, 4] and starts.dtype is torch.int64
+    assert torch._convert_indices_from_coo_to_csr(rows, 5, out_int32=True).dtype is torch.int32
+    pair = torch._convert_indices_from_csr_to_coo(starts, columns)
+    assert pair.tolist() == [rows.tolist(), columns.tolist()] and pair.dtype is torch.int64
+    pair = torch._convert_indices_from_csr_to_coo(starts, columns, transpose=True, out_int32=True)
+    assert pair.tolist() == [columns.tolist(), rows.tolist()] and pair.dtype is torch.int32
+
+
+def test_arguments_of_to_are_parsed():
+    parse, cpu = torch._C._nn._parse_to, torch.device("cpu")
+    assert parse("cpu") == (cpu, None, False, None)
+    assert parse("cpu", torch.float16, True) == (cpu, torch.float16, True, None)
+    assert parse(torch.ones(1, dtype=torch.int8)) == (cpu, torch.int8, False, None)
+    assert parse(torch.float64, non_blocking=True) == (None, torch.float64, True, None)
+    expected = (None, torch.float32, False, torch.channels_last)
+    assert parse(dtype=torch.float32, memory_format=torch.channels_last) == expected
+
+
+def test_parts_of_printing():
+    from importlib import import_module
+
+    printing = import_module(f"{torch.__name__}._tensor_str")
+    assert printing.PRINT_OPTS.threshold == 1000 and printing.PRINT_OPTS.linewidth == 80
+    try:
+        printing.PRINT_OPTS.precision = 2
+        assert repr(torch.tensor([1.2345])) == "tensor([1.23])"
+    finally:
+        printing.PRINT_OPTS.precision = 4
+    x = torch.arange(4.0).reshape(2, 2)
+    assert printing._tensor_str(x, indent=0) == "[[0., 1.],\n [2., 3.]]"
+    add = printing._add_suffixes
+    assert add("x(1", ["a=1", "b=2"], 3, True) == "x(1,\n   a=1, b=2)"
+    assert add("x(1", ["a=1", "b" * 76, "c"], 3, False) == f"x(1, a=1,\n   {'b' * 76},\n   c)"
+    assert add("x(1", [], 3, True) == "x(1)"
+
+
+def test_who_is_who_in_cpp():
+    x = torch.ones(2)
+    assert isinstance(x._cdata, int) and x._cdata == x._cdata != x.detach()._cdata
+    assert torch.autograd._profiler_enabled() is False
+    with torch.autograd.profiler.profile():
+        assert torch.autograd._profiler_enabled() is True

@@ -107,6 +107,7 @@ PyObject* get_version(PyObject* self, void*) {
   }
   return PyLong_FromUnsignedLong(impl_of(self)->storage().version());
 }
+PyObject* get_address(PyObject* self, void*) { return PyLong_FromVoidPtr(impl_of(self)); }
 PyObject* get_base(PyObject* self, void*) {
   const AutogradMeta* meta = impl_of(self)->meta();
   return wrap(meta && meta->extra ? meta->extra->base : Tensor());
@@ -217,6 +218,7 @@ PyGetSetDef properties[] = {
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made this tensor.", nullptr},
     {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called.", nullptr},
     {"_version", get_version, nullptr, "How often the memory was written in place.", nullptr},
+    {"_cdata", get_address, nullptr, "A number that says which tensor it is, in C++.", nullptr},
     {"_base", get_base, nullptr, "The tensor this one is a view of, or None.", nullptr},
     {"data", get_data, put_data, "The same memory without history.", nullptr},
     {"output_nr", get_output_number, nullptr, "Which output of its grad_fn the tensor is.",

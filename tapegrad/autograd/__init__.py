@@ -66,6 +66,7 @@ else:
 
 
 Variable = Tensor
+_profiler_enabled = _C._is_profiling
 _Tensors: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 _OptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None] | None
 

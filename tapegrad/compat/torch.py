@@ -107,6 +107,9 @@ def install() -> None:
         sys.path.insert(1, STAND_IN)  # the first is the folder of the script
     importlib.invalidate_caches()
     tapegrad.__version__ = tapegrad.version.__version__ = VERSION
+    # What PyTorch's module says of itself: packages patch functions by their whole names.
+    tapegrad.__name__ = "torch"
+    tapegrad.torch = tapegrad  # type: ignore[attr-defined]
     sys.modules["torch"] = tapegrad
     for name, module in list(sys.modules.items()):
         if name.startswith("tapegrad.") and not name.startswith("tapegrad.compat"):
@@ -189,6 +192,7 @@ def _watch(module: ModuleType) -> None:
     given = vars(module).get("__getattr__")
     if getattr(given, "_notes", False):
         return
+    own = "tapegrad" if module is tapegrad else module.__name__
 
     def __getattr__(name: str) -> object:
         if given is not None:
@@ -196,8 +200,8 @@ def _watch(module: ModuleType) -> None:
                 return given(name)
             except AttributeError:
                 pass
-        path = f"torch{module.__name__.removeprefix('tapegrad')}"
-        if not name.startswith("__") and _spec_of(f"{module.__name__}.{name}") is None:
+        path = f"torch{own.removeprefix('tapegrad')}"
+        if not name.startswith("__") and _spec_of(f"{own}.{name}") is None:
             _note(f"{path}.{name}")
         raise AttributeError(
             _text(f"module {path!r} has no attribute {name!r}"), name=name, obj=module

@@ -30,6 +30,7 @@ assert torch is tapegrad and nn is tapegrad.nn and F is tapegrad.nn.functional
 assert pickle.loads(b"ctorch.nn.modules.linear\\nLinear\\n.") is nn.Linear
 assert torch.optim.adamw.AdamW is torch.optim.AdamW
 assert nn.__spec__.name == "tapegrad.nn"
+assert torch.__name__ == "torch" and torch.torch is torch
 assert torch.__version__ == torch.version.__version__ == "2.13.0+tapegrad"
 
 model = nn.Linear(2, 1)

@@ -5,6 +5,7 @@ to them. How it is called is in `_calls`, what it saves and loads in `_state`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from tapegrad import _C
@@ -626,3 +627,15 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     if isinstance(dtype, type):  # float stands for float64, as everywhere.
         dtype = _C.empty(0, dtype=dtype).dtype  # type: ignore[arg-type]
     return device, dtype, kwargs.get("memory_format")
+
+
+def _parse_to_call(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Return device, dtype, whether not to wait, and memory format of a call of to()."""
+    device, dtype, memory_format = _parse_to(args, kwargs)
+    device = device if device is None else _C.empty(0, device=device).device
+    waits_not = next((x for x in args if isinstance(x, bool)), kwargs.get("non_blocking", False))
+    return device, dtype, waits_not, memory_format
+
+
+# Where PyTorch has its parser, which packages call.
+setattr(_C, "_nn", SimpleNamespace(_parse_to=_parse_to_call))  # noqa: B010
