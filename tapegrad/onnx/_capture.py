@@ -83,14 +83,14 @@ class Recording(NamedTuple):
         sizes: of memory by number, in bytes.
         values: what is known of memory by number, in each run.
         outputs: where the tensors that were returned lie, or None for one that no call touched.
-        leaves: what the first run returned, flat.
+        leaves: what was returned, flat, in each run.
     """
 
     calls: list[Call]
     sizes: list[Size]
     values: list[list[Any]]
     outputs: list[Operand | None]
-    leaves: list[Any]
+    leaves: list[list[Any]]
 
 
 def dtype_name(dtype: Any) -> str:
@@ -221,7 +221,7 @@ def aligned(runs: Sequence[Recorded]) -> Recording:
     sizes = [Size(run.values[i][1] for run in runs) for i in range(len(first.values))]
     outputs = [_output(runs, i) for i in range(len(first.outputs))]
     values = [run.values for run in runs]
-    return Recording(calls, sizes, values, outputs, first.outputs)
+    return Recording(calls, sizes, values, outputs, [run.outputs for run in runs])
 
 
 def _outline(step: Step) -> list[Any]:
@@ -280,6 +280,11 @@ def _output(runs: Sequence[Recorded], number: int) -> Operand | None:
     """Return where a tensor that was returned lies."""
     memory = runs[0].places[number]
     tensors = [run.outputs[number] for run in runs]
+    if any(run.places[number] != memory for run in runs):
+        raise SymbolicValueError(
+            f"export: which tensor the model returns as output {number} depends on the sizes of "
+            "dynamic axes; make these axes static"
+        )
     if memory is None or any(not isinstance(each, Tensor) for each in tensors):
         return None
     return Operand(memory, place_of(tensors))

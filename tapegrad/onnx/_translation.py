@@ -228,7 +228,7 @@ class Translation:
 
     def _outputs(self) -> list[tuple[Value, tuple[Size, ...]]]:
         found = []
-        leaves = self._recording.leaves
+        leaves = self._recording.leaves[0]
         kept = [i for i, each in enumerate(leaves) if each is not None]
         names = self._names.outputs
         if len(names) > len(kept):
@@ -242,33 +242,49 @@ class Translation:
                 )
             default = "output" if len(kept) == 1 else f"output_{number}"
             name = names[number] if number < len(names) else default
-            found.append((name, *self._output(i, tensor)))
+            found.append((name, *self._output(i)))
         return [(self._graph.output(value, name), sizes) for name, value, sizes in found]
 
-    def _output(self, i: int, tensor: Tensor) -> tuple[Value, tuple[Size, ...]]:
+    def _output(self, i: int) -> tuple[Value, tuple[Size, ...]]:
         operand = self._recording.outputs[i]
         if operand is not None:
-            try:
-                return self._memories[operand.memory].read(operand.place), operand.place.sizes
-            except CannotSay as reason:
-                kind = UnsupportedOperatorError if self._graph.runs == 1 else SymbolicValueError
-                raise kind(f"export: output {i}: {reason}") from None
+            return self._read(i, self._memories[operand.memory], operand.place)
         # What no call has touched: an input, or something that was there before.
-        spot = place_of([tensor] * self._graph.runs)
-        known = self._places.get(_C._memory_id(tensor))
+        tensors = [leaves[i] for leaves in self._recording.leaves]
+        first = tensors[0]
+        known = self._places.get(_C._memory_id(first))
+        owners = [first] * len(tensors)
+        if known is not None:
+            number = list(self._names.inputs.names)[known]
+            owners = [leaves[number] for leaves in self._arguments]
+        for tensor, owner in zip(tensors, owners, strict=True):
+            is_same = _C._memory_id(tensor) == _C._memory_id(owner)
+            if not is_same or tensor.dtype is not first.dtype or tensor.dim() != first.dim():
+                raise SymbolicValueError(
+                    f"export: which tensor the model returns as output {i} depends on the sizes "
+                    "of dynamic axes; make these axes static"
+                )
+        spot = place_of(tensors)
         if known is None:
-            value = self._graph.raw_constant(tuple(tensor.shape), spot.dtype, content(tensor))
+            if any(size.constant is None for size in (*spot.sizes, *spot.strides, spot.offset)):
+                raise SymbolicValueError(
+                    f"export: output {i} is a part of a constant that depends on the sizes of "
+                    "dynamic axes; return a copy"
+                )
+            value = self._graph.raw_constant(tuple(first.shape), spot.dtype, content(first))
             return value, spot.sizes
         source, base = self._inputs[known]
-        if self._graph.runs > 1:
-            if tuple(tensor.shape) != tuple(size.runs[0] for size in base.sizes):
-                raise SymbolicValueError(
-                    f"export: output {i} is a part of an input with dynamic axes; return a copy"
-                )
-            return source, base.sizes
         memory = Memory(self._graph, self._graph.size_of(0))
         memory.write(base, source)
-        return memory.read(spot), spot.sizes
+        return self._read(i, memory, spot)
+
+    def _read(self, i: int, memory: Memory, place: Place) -> tuple[Value, tuple[Size, ...]]:
+        """Return an output's elements and sizes."""
+        try:
+            return memory.read(place), place.sizes
+        except CannotSay as reason:
+            kind = UnsupportedOperatorError if self._graph.runs == 1 else SymbolicValueError
+            raise kind(f"export: output {i}: {reason}") from None
 
     def _shown(self, size: Size) -> int | str:
         """Return a size, or the name of an axis that has it."""

@@ -13,14 +13,14 @@ pytest.importorskip("onnxruntime")
 
 import numpy as np
 import onnx.reference
-from onnx_comparing import assert_agrees, checked, exported, exported_dynamic
+from onnx_comparing import Calls, assert_agrees, checked, exported, exported_dynamic
 
 from tapegrad.onnx._graph import Graph, Value
 from tapegrad.onnx._memory import view
 from tapegrad.onnx._paths import Place, find_path, flat_places
 from tapegrad.onnx._program import Interface, ONNXProgram
 from tapegrad.onnx._sizes import Size, in_order
-from tapegrad.onnx.errors import UnsupportedOperatorError
+from tapegrad.onnx.errors import SymbolicValueError, UnsupportedOperatorError
 
 VIEWS = {
     "transpose": lambda x: x.transpose(0, 1),
@@ -318,3 +318,40 @@ def test_sizes():
     assert a.divides(b) and not b.divides(a) and not Size([0, 1]).divides(a)
     assert hash(a) == hash(Size([2, 3])) and a != "a" and repr(a) == "(2 | 3)"
     assert in_order([a, b]) == [1, 0] and in_order([Size([1, 4]), Size([2, 3])]) is None
+
+
+SHOWN = {
+    "itself": lambda x, y: x,
+    "other": lambda x, y: (y, x),
+    "expanded": lambda x, y: x[:1].expand(x.shape[0], -1),
+    "transposed": lambda x, y: x.t(),
+    "rows": lambda x, y: x[:4],
+    "last": lambda x, y: x[-1],
+    "steps": lambda x, y: x[::2],
+    "flat": lambda x, y: x.view(-1),
+    "part": lambda x, y: x[:, 1:-1].unsqueeze(0),
+}
+ROWS = torch.arange(6.0).reshape(3, 2)
+CHOICES = {
+    "made": lambda x, y: x * 2 if x.shape[0] % 2 == 0 else x + 2,
+    "argument": lambda x, y: x if x.shape[0] % 2 == 0 else y,
+    "of two": lambda x, y: (lambda one, two: one if x.shape[0] % 2 == 0 else two)(x * 2, x * 3),
+    "constant": lambda x, y: ROWS if x.shape[0] % 2 == 0 else ROWS + 0,
+    "rows": lambda x, y: ROWS[: x.shape[0] % 2 + 1],
+}
+
+
+@pytest.mark.parametrize("size", [4, 6])
+@pytest.mark.parametrize("name", SHOWN)
+def test_results_that_no_call_touched_with_dynamic_axes(name, size):
+    args = (torch.randn(4, size), torch.randn(4, size))
+    shapes = ({0: "a", 1: "b"},) * 2
+    sizes = [{"a": 4, "b": 4}, {"a": 4, "b": 6}, {"a": 5, "b": 7}, {"a": 9, "b": 12}]
+    exported_dynamic(Calls(SHOWN[name]), args, shapes, *sizes)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_results_that_are_other_tensors_for_other_sizes_are_refused(name):
+    args, shapes = (torch.randn(4, 6), torch.randn(4, 6)), ({0: "a", 1: "b"},) * 2
+    with pytest.raises(SymbolicValueError, match=r"depends? on the sizes of dynamic axes"):
+        torch.onnx.export(Calls(CHOICES[name]), args, dynamic_shapes=shapes)
