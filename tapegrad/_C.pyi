@@ -6178,6 +6178,9 @@ def _set_before_write(hook: object | None) -> None:
 def _set_coding(policy: object | None) -> Any:
     """Puts a policy in force on this thread, or none; returns the one before."""
 
+def _set_data_writes_are_errors(on: builtins.bool) -> builtins.bool:
+    """Whether a write through .data to a saved value raises; returns how it was."""
+
 def _set_default_device(device: object | None) -> None:
     """Sets the device of new tensors on this thread."""
 
