@@ -531,3 +531,30 @@ def test_gradients_of_powers_of_negative_bases(base, twice):
         return [part.contiguous() for part in found]
 
     assert_same(call)
+
+
+@pytest.mark.parametrize("eps", (1e-8, 0.5, 3.0))
+def test_gradient_of_cosine_similarity_below_the_bound(eps):
+    def call(t):
+        x = t.tensor([[0.0, 0.0], [1e-9, 2e-9], [1.0, 0.2]], requires_grad=True)
+        y = t.nn.functional.cosine_similarity(x, x.flip(1).roll(1, 0), eps=eps)
+        y.square().sum().backward()
+        return y.detach(), x.grad
+
+    assert_same(call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    (
+        lambda t: t.func.grad(lambda x: x.float().sum())(t.tensor([1, 2])),
+        lambda t: t.func.vjp(lambda x: x.float(), t.tensor([1, 2])),
+        lambda t: t.func.vjp(lambda x: x.argmax(), t.tensor([1.0, 2.0])),
+        lambda t: t.func.jacrev(lambda x: x.long())(t.tensor([1.0, 2.0])),
+        lambda t: t.func.jacfwd(lambda x: x.long())(t.tensor([1.0, 2.0])),
+    ),
+    ids=range(5),
+)
+@COMPILES
+def test_integers_have_no_derivative(call):
+    assert_same(call)

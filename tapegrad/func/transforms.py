@@ -49,10 +49,17 @@ class _Tracing:
         self._outside.__exit__()
 
     def inputs(self, tree: Any) -> Any:
-        return tree_map(
-            lambda leaf: _C._transform_input(leaf, self._id) if isinstance(leaf, Tensor) else leaf,
-            tree,
-        )
+        def enter(leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor):
+                return leaf
+            if not _has_gradient(leaf):
+                raise RuntimeError(
+                    "only Tensors of floating point dtype can require gradients, got "
+                    f"{leaf.dtype}; call .float() first"
+                )
+            return _C._transform_input(leaf, self._id)
+
+        return tree_map(enter, tree)
 
     def is_wanted_outside(self, tensors: list[Tensor]) -> bool:
         return self._recording and _C._reaches_outside(tensors, self._id)
@@ -66,6 +73,10 @@ class _Tracing:
             return _C._without_history(leaf)
 
         return tree_map(strip, tree)
+
+
+def _has_gradient(x: Tensor) -> bool:
+    return x.dtype.is_floating_point or x.dtype.is_complex
 
 
 def _selected(operation: str, args: tuple[Any, ...], argnums: Argnums) -> tuple[int, ...]:
@@ -235,6 +246,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         output, aux = _split_aux("vjp", func(*inputs), has_aux)
         roots, root_structure = tree_flatten(output)
         _require_tensors("vjp(f, *primals)", roots, "f(*primals)")
+        for root in roots:
+            if not _has_gradient(root):
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
+                    f"Tensor with dtype {root.dtype}"
+                )
         leaves, structure = tree_flatten(inputs)
         _require_tensors("vjp(f, *primals)", leaves, "primals")
         outside = tracing.is_wanted_outside(roots)

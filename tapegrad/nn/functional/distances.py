@@ -5,6 +5,7 @@ from tapegrad._C import Tensor
 from tapegrad._casts import casts
 from tapegrad._composed.distances import cdist
 from tapegrad._composed.shape import broadcast_tensors
+from tapegrad.autograd.grad_mode import no_grad
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 
@@ -54,8 +55,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             f"cosine_similarity: expected a floating dtype, got {x1.dtype} and {x2.dtype}"
         )
     x1, x2 = broadcast_tensors(x1, x2)
-    norm1 = x1.norm(2, dim, True).clamp_min(eps)
-    norm2 = x2.norm(2, dim, True).clamp_min(eps)
+    norm1, norm2 = (x.norm(2, dim, True).clone() for x in (x1, x2))
+    # The bound is no part of the derivative, as in PyTorch.
+    with no_grad():
+        norm1.clamp_min_(eps)
+        norm2.clamp_min_(eps)
     return ((x1 / norm1) * (x2 / norm2)).sum(dim)
 
 
