@@ -159,6 +159,8 @@ def test_names_that_packages_import():
         "_dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
         "_dynamo.eval_frame": "OptimizedModule",
         "distributed._functional_collectives": "wait_tensor all_to_all_single_autograd",
+        "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "nn.attention.flex_attention": "AuxRequest BlockMask create_block_mask flex_attention",
         "distributed.constants": "default_pg_timeout default_pg_nccl_timeout",
         "distributed.tensor.placement_types": "Shard Replicate Partial Placement _StridedShard",
         "fx": "Graph GraphModule Interpreter Node Proxy Tracer Transformer",
@@ -265,3 +267,15 @@ def test_who_is_who_in_cpp():
     assert torch.autograd._profiler_enabled() is False
     with torch.autograd.profiler.profile():
         assert torch.autograd._profiler_enabled() is True
+
+
+@pytest.mark.skipif(IS_TORCH, reason="what is refused here")
+def test_flexible_attention_is_refused_in_words():
+    from tapegrad.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
+
+    x = torch.ones(1, 1, 2, 2)
+    with pytest.raises(NotImplementedError, match="flex_attention: attention with functions of"):
+        flex_attention(x, x, x)
+    with pytest.raises(NotImplementedError, match="BlockMask: attention with functions of"):
+        BlockMask()
+    assert not isinstance(x, BlockMask) and AuxRequest(lse=True) == (True, False)
