@@ -57,8 +57,7 @@ GROUPS = {
 REST = "Single names"
 # Why what a group lists is not there, where that is a decision.
 REASONS = {
-    "Quantization and 8-bit floats": "Products of 8-bit floats are refused, and there are no\n"
-    "observers.",
+    "Quantization and 8-bit floats": "There are no quantized tensors and no observers.",
     "Sparse and nested tensors": "[Sparse tensors](sparse.md) are there;\n"
     "[nested tensors](nested.md) are packed ones of one ragged dimension.",
     "Distributed training": "[`torch.distributed`](distributed.md) is there for one process, and\n"

@@ -87,6 +87,9 @@ uint64: _dtype
 
 uint8: _dtype
 
+class AcceleratorError(RuntimeError):
+    """A call of a GPU's driver failed; error_code is its number."""
+
 class CallCache:
     """Results of chosen calls, kept while a function runs and used when it runs again.
 
@@ -136,9 +139,15 @@ class Generator:
 
     def __init__(self, device: object | None = None) -> None: ...
 
+    def clone_state(self) -> Generator:
+        """A generator of its own that goes on as this one."""
+
     @property
     def device(self) -> object:
         """The device of the tensors that it fills."""
+
+    def get_offset(self) -> builtins.int:
+        """How far a CUDA generator is in the stream of its seed."""
 
     def get_state(self) -> Tensor:
         """The state, as a uint8 tensor."""
@@ -151,6 +160,9 @@ class Generator:
 
     def seed(self) -> builtins.int:
         """Takes a seed from the system and returns it."""
+
+    def set_offset(self, offset: builtins.int) -> None:
+        """Goes to a place in the stream of a CUDA generator's seed."""
 
     def set_state(self, new_state: Tensor) -> None:
         """Sets the state that get_state() gave."""
@@ -856,6 +868,9 @@ class Tensor:
     def as_strided(self, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
         """A view of the storage with any sizes and strides that stay inside it."""
 
+    def as_strided_(self, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
+        """as_strided() in place."""
+
     def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """Copy a tensor, with other elements where `as_strided` would show them.
 
@@ -1244,6 +1259,9 @@ class Tensor:
 
     def conj_physical_(self) -> Tensor:
         """Conjugates in place."""
+
+    def const_data_ptr(self) -> builtins.int:
+        """The address of the first element; 0 where there is no memory."""
 
     def contiguous(self, *, memory_format: object | None = None) -> Tensor:
         """This tensor if it is contiguous, else a copy."""
@@ -2098,6 +2116,23 @@ class Tensor:
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """Zero where the absolute value is at most `lambd`, as nn.functional.hardshrink."""
 
+    def hash_tensor(self, dim: builtins.int | Sequence[builtins.int] | None = None, *, keepdim: builtins.bool = False, mode: builtins.int = 0) -> Tensor:
+        """Combine the bits of elements into one number, by exclusive or.
+
+        Args:
+            input: a tensor; elements count as those of float64 or int64 that have their value.
+            dim: the dimension or dimensions to combine over; all if None.
+            keepdim: whether these stay, with size one.
+            mode: 0, the only way there is.
+
+        Returns:
+            A tensor of uint64.
+
+        Example:
+            >>> torch.hash_tensor(torch.tensor([[1, 2], [5, 6]]), 1)
+            tensor([3, 3], dtype=torch.uint64)
+        """
+
     def heaviside(self, values: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise where(a == 0, b, sign(maximum(a, 0))), where a and b are the operands, broadcast together.
 
@@ -2390,7 +2425,7 @@ class Tensor:
 
     @property
     def is_ipu(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
     def is_leaf(self) -> builtins.bool:
@@ -2398,7 +2433,7 @@ class Tensor:
 
     @property
     def is_maia(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
     def is_meta(self) -> builtins.bool:
@@ -2410,11 +2445,11 @@ class Tensor:
 
     @property
     def is_mps(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
     def is_mtia(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     def is_neg(self) -> builtins.bool:
         """Always False: negation is computed at once, never put off."""
@@ -2466,15 +2501,15 @@ class Tensor:
 
     @property
     def is_vulkan(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
     def is_xla(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
     def is_xpu(self) -> Any:
-        """Always False."""
+        """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
         """Compare element by element: ``|input - other| <= atol + rtol * |other|``.
@@ -5089,6 +5124,12 @@ class _Profile:
     def activities(self) -> list:
         """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
+    def calls(self) -> list:
+        """(number among the events, op, shapes of inputs, shapes of outputs) of each call."""
+
+    def count(self) -> builtins.int:
+        """How many events there are so far."""
+
     def events(self) -> list:
         """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line, bytes allocated and freed on the device) of each."""
 
@@ -5952,6 +5993,8 @@ def _geqrf(arg: Tensor, /) -> tuple[Tensor, Tensor]: ...
 def _get_default_device() -> Any:
     """The device of new tensors on this thread."""
 
+def _get_privateuse1_backend_name() -> Any: ...
+
 def _get_tracing_state() -> Any:
     """Return something true while `torch.jit.trace` runs a function, else None."""
 
@@ -6058,8 +6101,7 @@ def _linalg_svd(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.boo
 def _listen_to_sweeps(begin: object | None, entry: object | None) -> builtins.int:
     """Calls begin(roots, retain_graph) before every backward that is no part of another, and what it returns after it; entry(node) before every entry that runs. Returns what ends it."""
 
-def _log_api_usage_once(event: str) -> None:
-    """Does nothing: nobody counts which functions are used."""
+def _log_api_usage_once(self) -> Any: ...
 
 def _lu_permutation(arg0: Tensor, arg1: builtins.int, arg2: builtins.bool, /) -> Tensor: ...
 
@@ -6183,6 +6225,8 @@ def _set_data_writes_are_errors(on: builtins.bool) -> builtins.bool:
 
 def _set_default_device(device: object | None) -> None:
     """Sets the device of new tensors on this thread."""
+
+def _set_flush_denormal(mode: builtins.bool) -> builtins.bool: ...
 
 def _set_inference(on: builtins.bool) -> builtins.bool:
     """Turns inference mode on or off on this thread; returns how it was."""

@@ -68,6 +68,7 @@ from tapegrad import (
     utils,
 )
 from tapegrad._aliases import *
+from tapegrad._control_flow import cond
 from tapegrad._determinism import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,
@@ -75,7 +76,7 @@ from tapegrad._determinism import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
-from tapegrad._devices import get_default_device, set_default_device
+from tapegrad._devices import get_default_device, get_device_module, set_default_device
 from tapegrad._internal_names import (
     _assert,
     _convert_indices_from_coo_to_csr,
@@ -91,6 +92,14 @@ from tapegrad._method_functions import *
 from tapegrad._names import *
 from tapegrad._ops import OpRegistry as _OpRegistry
 from tapegrad._precision import get_float32_matmul_precision, set_float32_matmul_precision
+from tapegrad._settings import (
+    get_num_interop_threads,
+    init_num_threads,
+    is_warn_always_enabled,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_warn_always,
+)
 from tapegrad._tensor_str import get_printoptions, printoptions, set_printoptions
 from tapegrad.autograd import (
     enable_grad,
@@ -110,6 +119,7 @@ from tapegrad.nn.functional import (
     conv1d,
     conv2d,
     conv3d,
+    conv_tbc,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
@@ -149,6 +159,8 @@ _tensor.install()
 _methods.install()
 autograd.graph.install()
 
+native_channel_shuffle = channel_shuffle
+legacy_contiguous_format = contiguous_format
 newaxis = None
 ops = _OpRegistry()
 
@@ -172,6 +184,8 @@ if _TYPE_CHECKING:
         jit,
         linalg,
         masked,
+        mps,
+        mtia,
         multiprocessing,
         nested,
         onnx,
@@ -185,8 +199,10 @@ if _TYPE_CHECKING:
         special,
         tape,
         testing,
+        torch_version,
         types,
         version,
+        xpu,
     )
     from tapegrad.amp import autocast
     from tapegrad.compiler import compile
@@ -205,10 +221,9 @@ else:
     _LATER = frozenset(
         ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
          "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
-         "library", "masked", "multiprocessing", "nested", "onnx", "optim", "overrides",
-         "profiler", "quasirandom", "random", "serialization", "signal", "sparse", "special",
-         "tape", "testing",
-         "types", "version")
+         "library", "masked", "mps", "mtia", "multiprocessing", "nested", "onnx", "optim",
+         "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "sparse",
+         "special", "tape", "testing", "torch_version", "types", "version", "xpu")
     )  # fmt: skip
 
     _SAMPLING = {

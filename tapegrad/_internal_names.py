@@ -130,19 +130,66 @@ def _log_softmax_backward_data(
     return (grad_output - output.exp() * total).to(input_dtype)
 
 
-def _scaled_mm(self: Tensor, mat2: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Refuse: there is no product of matrices of 8-bit floats.
+def _scaled_mm(
+    self: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """Return the product of two matrices of 8-bit floats, each times its scale.
+
+    The product is computed in float32: no kernel here multiplies 8-bit floats.
 
     Args:
         self: the first matrix.
         mat2: the second.
-        args: scales and the like.
-        kwargs: the same.
+        scale_a: one number for the first matrix, or one for each row, of shape ``(rows, 1)``.
+        scale_b: one number for the second, or one for each column, of shape ``(1, columns)``.
+        bias: is added to each row.
+        scale_result: what the result is divided by, where `out_dtype` is one of 8-bit floats.
+        out_dtype: of the result; that of the first matrix if None.
+        use_fast_accum: ignored.
+
+    Example:
+        >>> a = torch.ones(2, 16).to(torch.float8_e4m3fn)
+        >>> b, half = a.t(), torch.tensor(0.5)
+        >>> torch._scaled_mm(a, b, half, half, out_dtype=torch.float32)
+        tensor([[4., 4.],
+                [4., 4.]])
     """
-    raise NotImplementedError(
-        f"_scaled_mm: not implemented for {self.dtype} and {mat2.dtype}: there are no products of "
-        "8-bit floats; multiply self.float() * scale_a and mat2.float() * scale_b"
-    )
+    for name, matrix in (("self", self), ("mat2", mat2)):
+        if matrix.dim() != 2 or not str(matrix.dtype).startswith("torch.float8"):
+            raise ValueError(
+                f"_scaled_mm: expected {name} to be a matrix of 8-bit floats, got "
+                f"{matrix.dim()} dimensions of {matrix.dtype}"
+            )
+    if self.shape[1] != mat2.shape[0]:
+        raise ValueError(
+            f"_scaled_mm: mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x"
+            f"{self.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
+        )
+    rows, columns = (self.shape[0], 1), (1, mat2.shape[1])
+    by_row = tuple(scale_a.shape) == rows and tuple(scale_b.shape) == columns
+    both_one = scale_a.numel() == 1 and scale_b.numel() == 1
+    if scale_a.dtype != _C.float32 or scale_b.dtype != _C.float32 or not (by_row or both_one):
+        raise ValueError(
+            "_scaled_mm: Invalid scaling configuration: expected two scales of float32 with one "
+            f"number, or of shapes {rows} and {columns}, got {tuple(scale_a.shape)} of "
+            f"{scale_a.dtype} and {tuple(scale_b.shape)} of {scale_b.dtype}"
+        )
+    if not by_row:
+        scale_a, scale_b = scale_a.reshape(()), scale_b.reshape(())
+    product = _C.matmul(self.float() * scale_a, mat2.float() * scale_b)
+    if bias is not None:
+        product = product + bias.float()
+    dtype = self.dtype if out_dtype is None else out_dtype
+    if scale_result is not None and str(out_dtype).startswith("torch.float8"):
+        product = product / scale_result
+    return product.to(dtype)
 
 
 def from_file(
@@ -220,3 +267,5 @@ def _get_tracing_state() -> Any:
 def install() -> None:
     """Give the native module what PyTorch's has and is written in Python here."""
     _C._get_tracing_state = _get_tracing_state
+    vars(_C)["_get_privateuse1_backend_name"] = lambda: "privateuseone"
+    vars(_C)["_log_api_usage_once"] = lambda event: None

@@ -223,6 +223,11 @@ def _is_sparse_csr(self: Tensor) -> bool:
     return False
 
 
+def _is_elsewhere(self: Tensor) -> bool:
+    """Return whether the tensor is on such a device: False, since there are no back ends for it."""
+    return False
+
+
 def _of_layout(name: str, kind: str) -> Any:
     def fail(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -302,6 +307,9 @@ def install() -> None:
     Tensor.to_sparse_csc = to_sparse_csc
     Tensor.to_sparse_csr = to_sparse_csr
     Tensor.is_sparse_csr = property(_is_sparse_csr)
+    for name in ("ipu", "maia", "mps", "mtia", "vulkan", "xla", "xpu"):
+        setattr(Tensor, f"is_{name}", property(_is_elsewhere))
+    Tensor.const_data_ptr = Tensor.data_ptr
     Tensor.coalesce = _of_layout("coalesce", "coordinate ")
     Tensor.is_coalesced = _of_layout("is_coalesced", "coordinate ")
     Tensor.indices = _of_layout("indices", "coordinate ")

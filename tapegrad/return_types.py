@@ -7,6 +7,7 @@ Example:
     indices=tensor(1))
 """
 
+import sys
 from typing import Any
 
 from tapegrad._C import _return_types
@@ -25,9 +26,14 @@ topk = _return_types.topk
 
 
 def __getattr__(name: str) -> Any:
-    """Load those of linear algebra when they are first asked for."""
+    """Load those of composed ops and of linear algebra when they are first asked for."""
+    from tapegrad._composed import return_types as composed
     from tapegrad.linalg import _results
 
     if name in _results.__all__:
         return getattr(_results, name)
+    if name in composed.__all__:
+        return getattr(composed, name)
+    if name.endswith("_out") and name != "_out":  # of calls with `out`, which return the same type
+        return getattr(sys.modules[__name__], name.removesuffix("_out"))
     raise AttributeError(f"module 'tapegrad.return_types' has no attribute {name!r}")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from tapegrad._version import __version__
 
-__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "rocm", "xpu"]
 
 debug = False
 git_version: str | None = None
 hip: str | None = None
+rocm: str | None = None
 xpu: str | None = None
 
 

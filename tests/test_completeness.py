@@ -126,6 +126,8 @@ def composed_names():
     for path in (
         HERE / "test_composed.py",
         HERE / "test_parity_names.py",
+        HERE / "test_settings.py",
+        HERE / "test_small_names.py",
         *(HERE / "nn").glob("test_*.py"),
         *(HERE / "sparse_tensors").glob("test_*.py"),
     ):

@@ -98,9 +98,10 @@ void Next::operator()(const OpCall& call) const {
 
 void dispatch_intercepted(const OpCall& call) {
   const Kernel kernel = kernel_for(call);
-  // Where there are no bytes, nothing is to be brought back, timed or batched.
+  // Where there are no bytes, nothing is to be brought back or batched.
   const bool has_bytes = kernel != compute_nothing;
-  Next(kernel, has_bytes ? 0 : bit(Interceptor::Capture) - 1)(call);
+  const uint32_t passed = (bit(Interceptor::Capture) - 1) & ~bit(Interceptor::Profile);
+  Next(kernel, has_bytes ? 0 : passed)(call);
 }
 
 void run_without_interceptors(const OpCall& call) {

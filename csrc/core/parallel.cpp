@@ -39,6 +39,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/denormals.h"
 #include "core/error.h"
 
 namespace tapegrad {
@@ -152,6 +153,7 @@ struct Job {
   int64_t begin, end;
   int blocks;
   RangeBody body;
+  uint32_t denormals;  // the caller's mode
 
   // Sizes differ by at most one element.
   int64_t boundary(int block) const {
@@ -204,7 +206,8 @@ class Pool {
 bool Pool::try_run(int64_t begin, int64_t end, int blocks, RangeBody body) {
   if (busy_.exchange(true, std::memory_order_acquire)) return false;
   if (workers_.size() + 1 < static_cast<size_t>(blocks)) grow(blocks - 1);
-  const Job job{begin, end, std::min(blocks, static_cast<int>(workers_.size()) + 1), body};
+  const int most = static_cast<int>(workers_.size()) + 1;
+  const Job job{begin, end, std::min(blocks, most), body, denormal_mode()};
   std::exception_ptr error;
   const bool possible = job.blocks > 1;
   if (possible) error = run(job);
@@ -230,10 +233,12 @@ void Pool::grow(size_t workers) {
 }
 
 void Pool::work(Worker& self, int block) {
+  uint32_t denormals = denormal_mode();
   for (;;) {
     if (!changes_within(self.slot, kIdle, kWorkerSpin))
       self.sleeper.sleep_until_change(self.slot, kIdle);
     if (!self.move_slot(kOffered, kTaken)) continue;
+    if (job_->denormals != denormals) set_denormal_mode(denormals = job_->denormals);
     self.error = job_->run(block);
     self.caller.keep_off_this_core(caller_);
     self.slot.store(kIdle, std::memory_order_release);

@@ -96,9 +96,12 @@ bool has_started() {
 
 void check_device(int device) {
   driver();  // throws where there is none
-  TAPEGRAD_CHECK(device >= 0 && device < device_count(),
-                 "cuda: CUDA error: invalid device ordinal: expected a device from 0 to ",
-                 device_count() - 1, ", got ", device);
+  const int count = device_count();
+  if (device >= 0 && device < count) return;
+  throw AcceleratorError(
+      concat("cuda: CUDA error: invalid device ordinal: expected a device from 0 to ", count - 1,
+             ", got ", device),
+      kInvalidDevice);
 }
 
 int current_device() {

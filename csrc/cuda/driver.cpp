@@ -87,7 +87,7 @@ bool is_initialized() { return was_used; }
 
 void check(Result result, const char* what) {
   if (result != kSuccess) [[unlikely]]
-    fail(what, ": ", describe(loaded().table, result));
+    throw AcceleratorError(concat(what, ": ", describe(loaded().table, result)), result);
 }
 
 }  // namespace tapegrad::cuda

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "core/device.h"
+#include "core/error.h"
 
 namespace tapegrad::cuda {
 
@@ -25,7 +27,7 @@ using GraphExecHandle = struct GraphExecTag*;
 using GraphNodeHandle = struct GraphNodeTag*;
 
 // Of CUresult, what is asked for by name.
-inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kInvalidDevice = 101, kNotReady = 600;
 
 // What a launch is told, as cuda.h has it (CUlaunchConfig, CUlaunchAttribute).
 struct LaunchAttribute {
@@ -115,7 +117,12 @@ const std::string& why_unavailable();
 // Whether the driver has been initialised in this process, by anybody asking for it here.
 bool is_initialized();
 
-// Throws RuntimeError "what: CUDA error: text (NAME)" unless a call succeeded.
+struct AcceleratorError : Error {  // torch.AcceleratorError, a RuntimeError
+  AcceleratorError(std::string text, Result code) : Error(std::move(text)), code(code) {}
+  Result code;
+};
+
+// Throws AcceleratorError "what: CUDA error: text (NAME)" unless a call succeeded.
 void check(Result result, const char* what);
 
 }  // namespace tapegrad::cuda

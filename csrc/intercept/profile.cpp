@@ -69,15 +69,20 @@ void Profile::open_entry(std::string_view name, uint64_t sequence, std::string_v
   events_.back().entry_line = kept;
 }
 
+void Profile::note_shapes(std::span<TensorImpl* const> tensors) {
+  shapes_.push_back(static_cast<int64_t>(tensors.size()));
+  for (const TensorImpl* tensor : tensors) {
+    shapes_.push_back(tensor->dim());
+    shapes_.insert(shapes_.end(), tensor->sizes().begin(), tensor->sizes().end());
+  }
+}
+
 void Profile::open_call(const OpCall& call) {
   int64_t shapes = -1;
   if (record_shapes_) {
     shapes = static_cast<int64_t>(shapes_.size());
-    shapes_.push_back(static_cast<int64_t>(call.inputs.size()));
-    for (const TensorImpl* input : call.inputs) {
-      shapes_.push_back(input->dim());
-      shapes_.insert(shapes_.end(), input->sizes().begin(), input->sizes().end());
-    }
+    note_shapes(call.inputs);
+    note_shapes(call.outputs);
   }
   open(call.op.name, Kind::Op);
   events_.back().shapes = shapes;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -40,7 +41,7 @@ class Profile {
     int64_t start, end = 0;            // nanoseconds of the steady clock
     int64_t allocated = 0, freed = 0;  // bytes of the CPU
     DeviceTimes::Bytes on_device_bytes = {};
-    int64_t shapes = -1;    // where the inputs' shapes begin
+    int64_t shapes = -1;    // where the shapes begin: of the inputs, then of the outputs
     uint64_t sequence = 0;  // of the entry that a backward event runs, or that comes next
     Device device = {};     // of a call
     // Of the program, where lines are recorded: where a call was made, and an entry recorded.
@@ -81,13 +82,14 @@ class Profile {
   const std::deque<Event>& events() const { return events_; }
   // What devices did, once it is stopped.
   const std::vector<DeviceActivity>& device_activities() const { return device_activities_; }
-  // The shapes of an event's inputs: their number, then rank and sizes of each.
+  // For inputs and outputs of an event: their number, then rank and sizes of each.
   const std::vector<int64_t>& shapes() const { return shapes_; }
   uint64_t thread() const { return thread_; }
 
  private:
   bool profiling_here() const;
   void settle_memory(Event& event);
+  void note_shapes(std::span<TensorImpl* const> tensors);
   void begin_on_device(const OpCall& call);
   void end_on_device(Event& event);
 

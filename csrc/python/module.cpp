@@ -13,6 +13,7 @@
 namespace tapegrad::python {
 
 void bind_types(nb::module_ module);
+PyObject* accelerator_error();
 PyObject* out_of_memory_error();
 PyObject* linear_algebra_error();
 
@@ -47,6 +48,7 @@ NB_MODULE(_C, module) {
   nb::handle type(reinterpret_cast<PyObject*>(make_tensor_type()));
   module.attr("Tensor") = type;
   module.attr("_TensorMeta") = nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(type.ptr())));
+  module.attr("AcceleratorError") = nb::handle(accelerator_error());
   module.attr("OutOfMemoryError") = nb::handle(out_of_memory_error());
   module.attr("_LinAlgError") = nb::handle(linear_algebra_error());
   module.attr("Node") = nb::handle(reinterpret_cast<PyObject*>(node_class()));

@@ -11,16 +11,35 @@ namespace {
 constexpr const char* kKinds[] = {"op", "backward", "user"};
 constexpr const char* kActivities[] = {"kernel", "copy", "fill", "launch"};
 
-nb::object shapes_of(const Profile& profile, const Profile::Event& event) {
-  if (event.shapes < 0) return nb::none();
-  const int64_t* at = profile.shapes().data() + event.shapes;
-  nb::list inputs;
+// Reads the shapes of several tensors and goes on behind them.
+nb::list read_shapes(const int64_t*& at) {
+  nb::list shapes;
   for (int64_t count = *at++; count > 0; --count) {
     nb::list sizes;
     for (int64_t rank = *at++; rank > 0; --rank) sizes.append(*at++);
-    inputs.append(sizes);
+    shapes.append(sizes);
   }
-  return inputs;
+  return shapes;
+}
+
+nb::object shapes_of(const Profile& profile, const Profile::Event& event) {
+  if (event.shapes < 0) return nb::none();
+  const int64_t* at = profile.shapes().data() + event.shapes;
+  return read_shapes(at);
+}
+
+// What flop counters price.
+nb::list calls_of(const Profile& profile) {
+  nb::list result;
+  for (int64_t i = 0; const Profile::Event& event : profile.events()) {
+    if (event.shapes >= 0) {
+      const int64_t* at = profile.shapes().data() + event.shapes;
+      const nb::list inputs = read_shapes(at), outputs = read_shapes(at);
+      result.append(nb::make_tuple(i, event.name, inputs, outputs));
+    }
+    ++i;
+  }
+  return result;
 }
 
 nb::object line_of(const Profile::Event& event) {
@@ -132,6 +151,10 @@ void bind_profiler(Binder& b) {
       .def("events", [](const ListeningProfile& self) { return events_of(self); },
            "(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence "
            "number of the entry, source line, bytes allocated and freed on the device) of each.")
+      .def("calls", [](const ListeningProfile& self) { return calls_of(self); },
+           "(number among the events, op, shapes of inputs, shapes of outputs) of each call.")
+      .def("count", [](const ListeningProfile& self) { return self.events().size(); },
+           "How many events there are so far.")
       .def(
           "activities", [](const ListeningProfile& self) { return activities_of(self); },
           "(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) "

@@ -269,6 +269,10 @@ void restore_generator(Generator* self, nb::object state) {
   set_state(*self, tensor_of(state.ptr()));
 }
 
+void check_has_offset(const char* name, const Generator& generator) {
+  TAPEGRAD_CHECK(!generator.device().is_cpu(), name, ": CPU Generator does not use offset");
+}
+
 void bind_generator(Binder& b) {
   auto type = nb::class_<Generator>(b.module(), "Generator", kGeneratorDoc);
   type.def("__init__",
@@ -287,6 +291,21 @@ void bind_generator(Binder& b) {
       .def("initial_seed", &Generator::initial_seed, "The seed of the stream.")
       .def("get_state", state_tensor, "The state, as a uint8 tensor.")
       .def("set_state", set_state, "new_state"_a, "Sets the state that get_state() gave.")
+      .def("clone_state",
+           [](const Generator& self) {
+    TAPEGRAD_CHECK(!self.is_captured(), "clone_state: not while a CUDA graph is captured");
+    return Generator(self);
+  }, "A generator of its own that goes on as this one.")
+      .def("get_offset",
+           [](const Generator& self) {
+    check_has_offset("get_offset", self);
+    return self.state().offset;
+  }, "How far a CUDA generator is in the stream of its seed.")
+      .def("set_offset",
+           [](Generator& self, uint64_t offset) {
+    check_has_offset("set_offset", self);
+    self.set_state({self.initial_seed(), offset});
+  }, "offset"_a, "Goes to a place in the stream of a CUDA generator's seed.")
       .def("__getstate__",
            [](const Generator& self) {
     return nb::make_tuple(state_tensor(self), to_string(self.device()));

@@ -1,5 +1,6 @@
 // Threads, memory, build facts, default dtype.
 #include "core/allocator.h"
+#include "core/denormals.h"
 #include "core/limits.h"
 #include "core/parallel.h"
 #include "core/registry.h"
@@ -118,6 +119,7 @@ void bind_system(Binder& b) {
   b.function("_check_count", check_count, "op"_a, "count"_a, "what"_a, "bytes_each"_a,
              "Refuses a result of more objects than memory can hold.");
   b.function("get_num_threads", [] { return num_threads(); }, "How many threads a kernel may use.");
+  b.function("_set_flush_denormal", set_flush_denormal, "mode"_a);
   b.function("set_num_threads", [](int count) { set_num_threads(count); }, "num_threads"_a,
              "Sets how many threads a kernel may use.");
   b.function("memory_stats", stats_dict,

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "cuda/driver.h"
 #include "graph/record.h"
 #include "python/collector.h"
 #include "python/number_slots.h"
@@ -132,6 +133,13 @@ PyObject* out_of_memory_error() {
   return type;
 }
 
+PyObject* accelerator_error() {
+  static PyObject* type = PyErr_NewExceptionWithDoc(
+      "tapegrad.AcceleratorError", "A call of a GPU's driver failed; error_code is its number.",
+      PyExc_RuntimeError, nullptr);
+  return type;
+}
+
 PyObject* linear_algebra_error() {
   static PyObject* type = PyErr_NewExceptionWithDoc(
       "tapegrad.linalg.LinAlgError",
@@ -139,6 +147,19 @@ PyObject* linear_algebra_error() {
       PyExc_RuntimeError, nullptr);
   return type;
 }
+
+namespace {
+
+void set_accelerator_error(const cuda::AcceleratorError& error) {
+  PyObject* raised = PyObject_CallFunction(accelerator_error(), "s", error.what());
+  PyObject* code = raised ? PyLong_FromLong(error.code) : nullptr;
+  if (code && PyObject_SetAttrString(raised, "error_code", code) == 0)
+    PyErr_SetObject(accelerator_error(), raised);
+  Py_XDECREF(code);
+  Py_XDECREF(raised);
+}
+
+}  // namespace
 
 void set_python_error() noexcept {
   try {
@@ -155,6 +176,8 @@ void set_python_error() noexcept {
     PyErr_SetString(PyExc_NotImplementedError, error.what());
   } catch (const OutOfMemoryError& error) {
     PyErr_SetString(out_of_memory_error(), error.what());
+  } catch (const cuda::AcceleratorError& error) {
+    set_accelerator_error(error);
   } catch (const LinAlgError& error) {
     PyErr_SetString(linear_algebra_error(), error.what());
   } catch (const std::bad_alloc&) {

@@ -281,6 +281,14 @@ void bind_dimensions(Binder& b) {
                        [&](const Tensor& x) { return transpose(x, dim0, dim1); });
   }, "dim0"_a, "dim1"_a, "transpose() in place.");
   b.method("t_", [](const Tensor& self) { return become_view("t_", self, t); }, "t() in place.");
+  b.method("as_strided_",
+           [](const Tensor& self, const IntList& size, const IntList& stride,
+              std::optional<int64_t> storage_offset) {
+    return become_view("as_strided_", self, [&](const Tensor& x) {
+      return as_strided(x, size, stride, storage_offset);
+    });
+  },
+           "size"_a, "stride"_a, "storage_offset"_a.none() = nb::none(), "as_strided() in place.");
 }
 
 }  // namespace

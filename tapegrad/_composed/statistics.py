@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tapegrad import _C
@@ -15,6 +16,7 @@ __all__ = [
     "aminmax",
     "corrcoef",
     "cov",
+    "hash_tensor",
     "nanmean",
     "nanmedian",
     "nanquantile",
@@ -398,3 +400,52 @@ def corrcoef(input: Tensor) -> Tensor:
     deviation = deviation.real.sqrt()  # variances are real
     result = covariance / deviation.unsqueeze(1) / deviation
     return _C.view_as_complex(_C.view_as_real(result).clamp(-1, 1))
+
+
+@function
+@method
+@takes_out()
+def hash_tensor(
+    input: Tensor, dim: _Dims = None, *, keepdim: bool = False, mode: int = 0
+) -> Tensor:
+    """Combine the bits of elements into one number, by exclusive or.
+
+    Args:
+        input: a tensor; elements count as those of float64 or int64 that have their value.
+        dim: the dimension or dimensions to combine over; all if None.
+        keepdim: whether these stay, with size one.
+        mode: 0, the only way there is.
+
+    Returns:
+        A tensor of uint64.
+
+    Example:
+        >>> torch.hash_tensor(torch.tensor([[1, 2], [5, 6]]), 1)
+        tensor([3, 3], dtype=torch.uint64)
+    """
+    if mode != 0:
+        raise RuntimeError(f"hash_tensor: Unknown hash_tensor mode: {mode}")
+    if input.is_complex():
+        raise NotImplementedError(f"hash_tensor: not implemented for {input.dtype}")
+    if dim is None and input.numel() == 0:
+        raise RuntimeError(
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify "
+            "the reduction dim with the 'dim' argument."
+        )
+    dims = list(range(input.dim())) if dim is None or dim == () else dim
+    listed = [dims] if isinstance(dims, int) else dims
+    dims = sorted({wrap_dim("hash_tensor", d, input.dim()) for d in listed})
+    for d in dims:
+        if input.shape[d] == 0:
+            raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
+    kept = [d for d in range(input.dim()) if d not in dims]
+    wide = input.detach().to(_C.float64 if input.is_floating_point() else _C.int64)
+    count = prod(input.shape[d] for d in dims)
+    bits = wide.permute([*kept, *dims]).reshape([*(input.shape[d] for d in kept), count])
+    bits = bits.view(_C.int64)
+    while bits.shape[-1] > 1:  # halves, so that there are few calls
+        half = bits.shape[-1] // 2
+        folded = _C.bitwise_xor(bits[..., :half], bits[..., half : 2 * half])
+        bits = folded if bits.shape[-1] % 2 == 0 else _C.cat([folded, bits[..., 2 * half :]], -1)
+    shape = [1 if d in dims else n for d, n in enumerate(input.shape) if keepdim or d not in dims]
+    return bits.reshape(shape).view(_C.uint64)

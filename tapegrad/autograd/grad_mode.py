@@ -16,6 +16,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -232,3 +233,38 @@ def is_inference_mode_enabled() -> bool:
         True
     """
     return _C._is_inference()
+
+
+_multithreading = True
+
+
+class set_multithreading_enabled(_GradMode):
+    """Keep whether a backward may use a thread for each device; in a block, or from the call on.
+
+    A backward runs on the thread that asked for it, whatever the choice, so that nothing follows
+    from it.
+
+    Args:
+        mode: whether it may.
+
+    Example:
+        >>> with torch.autograd.set_multithreading_enabled(False):
+        ...     (torch.ones(1, requires_grad=True) * 2).backward()
+    """
+
+    def __init__(self, mode: bool) -> None:
+        global _multithreading
+        self.prev, _multithreading = _multithreading, mode
+        self.mode = mode
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exception: object) -> None:
+        global _multithreading
+        _multithreading = self.prev
+
+    def clone(self) -> "set_multithreading_enabled":
+        """Return another one of the same mode."""
+        return type(self)(self.mode)
+
+    _copy = clone

@@ -1,5 +1,15 @@
 """Settings of the libraries and devices that ops run on, as PyTorch has them."""
 
-from tapegrad.backends import cuda, cudnn, mps, opt_einsum
+from tapegrad.backends import cpu, cuda, cudnn, mha, mkl, mps, nnpack, openmp, opt_einsum
 
-__all__ = ["cuda", "cudnn", "mps", "opt_einsum"]
+__all__ = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "mha",
+    "mkl",
+    "mps",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+]

@@ -115,11 +115,21 @@ def find(path: str, library: ModuleType | None = None) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
-            try:
-                found = importlib.import_module(module)
-            except ImportError:
-                raise LookupError(path) from None
+            found = _hidden(module, path)
     return found
+
+
+def _hidden(module: str, path: str) -> Any:
+    """Return a module, or what is in one that a function of its own name hides."""
+    owner, _, part = module.rpartition(".")
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        pass
+    try:
+        return getattr(importlib.import_module(owner), part)
+    except (ImportError, AttributeError):
+        raise LookupError(path) from None
 
 
 def is_there(path: str) -> bool:

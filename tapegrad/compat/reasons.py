@@ -12,7 +12,6 @@ __all__ = ["LIMITS", "ONLY_REFUSES", "REASONS", "limit_of", "read", "reason_of"]
 # Names that are there to refuse in words.
 ONLY_REFUSES = frozenset(
     {
-        "torch._scaled_mm",
         "torch.distributed._composable.fsdp.fully_shard",
         "torch.distributed.autograd",
         "torch.distributed.autograd.backward",
@@ -111,7 +110,7 @@ devices are the CPU and NVIDIA's GPUs
 
 programs are captured as they run, not read: torch.jit.trace, torch.compile, torch.onnx.export
     export\..* fx\..* (jit\.)?CompilationUnit jit\.export_opnames package\..* testing\.FileCheck
-    utils\.mobile_optimizer\..* cond
+    utils\.mobile_optimizer\..*
 
 ONNX files are written from what ran; there is no graph in between to operate on
     onnx\..*
@@ -153,14 +152,11 @@ torch.cuda has these names
 libraries and kernels are not chosen by hand
     backends\.cuda\..* nn\.attention\.\w*flash\w* nn\.attention\.WARN_FOR_UNFUSED_KERNELS
 
-there is nothing to switch
-    backends\.(mha|cpu|openmp)\..* set_flush_denormal
+`tapegrad info` tells which instructions of the processor are used
+    cpu\.get_capabilities
 
-the CPU has no streams: what is called has run when the call returns
-    cpu\..*
-
-masks are tensors, or is_causal
-    nn\.attention\.(flex_attention|bias)\..*
+masks are tensors, is_causal, or those of nn.attention.bias
+    nn\.attention\.flex_attention\..*
 
 no kernel takes 8-bit floats or groups of products
     nn\.functional\.(scaled_mm|grouped_mm|scaled_grouped_mm|ScalingType|SwizzleType)
@@ -172,7 +168,10 @@ classes that are no tensors compute by `__torch_function__`; subclasses and mode
     overrides\..*
 
 tapegrad.profiler and tapegrad.tape tell times, bytes and counts
-    monitor\..* utils\.flop_counter\..* utils\.module_tracker\..* profiler\.itt\..*
+    monitor\..* profiler\.itt\..*
+
+counts of operations follow the ops that run here, which are not called by PyTorch's names
+    utils\.flop_counter\.register_flop_formula
 
 the profiler writes its own traces (docs/profiler.md)
     profiler\.(ExecutionTraceObserver|profile\..*) autograd\.profiler\..*
@@ -180,7 +179,7 @@ the profiler writes its own traces (docs/profiler.md)
 a checkpoint is read without running anything in it, so that there is nothing to allow
     serialization\..*
 
-results have names by what PyTorch calls them; types of calls with `out` are the same
+types of results are named tuples, which utils._pytree knows
     return_types\..*
 
 data pipes are what IterableDataset is
@@ -203,10 +202,10 @@ memory of a file does not tell the file's name
     UntypedStorage\.filename
 
 they tell how PyTorch was built
-    torch_version\..* compiled_with_cxx11_abi __config__\.parallel_info
+    compiled_with_cxx11_abi __config__\.parallel_info
 
-a generator's state is one number of draws
-    thread_safe_generator random\.thread_safe_generator Generator\.\w+
+a generator's state is a seed and a number of draws, which graphs follow by themselves
+    thread_safe_generator random\.thread_safe_generator Generator\.graphsafe_\w+
 
 PyTorch uses it inside, and does not document it for users
     optim\.Optimizer\.Optimizer\w+Hook utils\.(set_module|hooks\..*)
@@ -215,11 +214,11 @@ PyTorch uses it inside, and does not document it for users
     autograd\.\w*(NestedIOFunction|variable) autograd\.gradcheck\..* autograd\.Function\.\w+
     autograd\.function\.FunctionCtx\.\w+ UntypedStorage\.\w+ autograd\.graph\.\w+
 
-a sweep runs on the thread that asked for it; gradients have the layout of what they belong to
-    autograd\.(grad_mode\.)?(set_multithreading_enabled|enforce_grad_layout_policy)
+gradients have the layout of what they belong to
+    autograd\.(grad_mode\.)?enforce_grad_layout_policy
 
 functions are transformed as they run
-    func\.(debug_unwrap|functionalize|rearrange|replace_all_batch_norm_modules_)
+    func\.(debug_unwrap|rearrange)
 
 PyTorch removed it, or asks not to use it
     Tensor\.(eig|lstsq|solve|symeig|reinforce|resize|resize_as)
@@ -227,16 +226,8 @@ PyTorch removed it, or asks not to use it
 a tensor's identity is its own; load_state_dict copies
     utils\.swap_tensors optim\.swap_in_optimizer_params_and_state Tensor\.module_load
 
-one pool of threads serves all: torch.set_num_threads
-    (get|set)_num_interop_threads init_num_threads
-
-warnings are Python's: warnings.simplefilter('always')
-    (set|is)_warn_always(_enabled)?
-
-nobody has needed it yet
-    (nn\.functional\.)?conv_tbc native_channel_shuffle Tensor\.as_strided_ hash_tensor lobpcg
-    legacy_contiguous_format AcceleratorError get_device_module
-    Tensor\.(grad_dtype|index|const_data_ptr|is_(ipu|mps|xla|xpu|sparse_csr))
+a gradient has the dtype of its tensor, and an index of a tensor is written in brackets
+    Tensor\.(grad_dtype|index)
 """)
 
 LIMITS = read(r"""

@@ -8,11 +8,13 @@ they compose in any order.
 
 from tapegrad.func.functional_call import functional_call, stack_module_state
 from tapegrad.func.jacobians import hessian, jacfwd, jacrev
+from tapegrad.func.modules import functionalize, replace_all_batch_norm_modules_
 from tapegrad.func.transforms import grad, grad_and_value, jvp, linearize, vjp
 from tapegrad.func.vmapping import vmap
 
 __all__ = [
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -20,6 +22,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -17,6 +17,7 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
     "attention",
+    "factory_kwargs",
     "functional",
     "init",
     "modules",
@@ -24,6 +25,30 @@ __all__ = [
     "utils",
     *modules.__all__,
 ]
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of a module that go on to `torch.empty` and its like.
+
+    Args:
+        kwargs: of device, dtype and memory_format, and the same in a dict called factory_kwargs.
+
+    Example:
+        >>> torch.nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": torch.int8}})
+        {'dtype': torch.int8, 'device': 'cpu'}
+    """
+    if kwargs is None:
+        return {}
+    simple = ("device", "dtype", "memory_format")
+    if unexpected := kwargs.keys() - {*simple, "factory_kwargs"}:
+        raise TypeError(f"unexpected kwargs {unexpected}")
+    found = dict(kwargs.get("factory_kwargs", {}))
+    for key in simple:
+        if key in kwargs:
+            if key in found:
+                raise TypeError(f"{key} specified twice, in **kwargs and in factory_kwargs")
+            found[key] = kwargs[key]
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tapegrad import _C
+from tapegrad._settings import is_warn_always_enabled
 
 __all__ = ["Activity", "DeviceType", "attach", "find_cupti", "warn_of_events"]
 
@@ -73,7 +74,7 @@ _has_warned = False
 def warn_of_events(reason: str) -> None:
     """Say once in a process why kernels are not seen one by one."""
     global _has_warned
-    if not _has_warned:
+    if not _has_warned or is_warn_always_enabled():
         _has_warned = True
         warnings.warn(
             f"profile: CUPTI cannot be used ({reason}); each op on a CUDA device is timed as a "

@@ -182,6 +182,11 @@ class record_function:
         return ranged  # type: ignore[return-value]
 
 
+def _default_schedule_fn(_: int) -> ProfilerAction:
+    """Record every step."""
+    return ProfilerAction.RECORD
+
+
 class _Recorder:
     """Native profiles, and the events that they have recorded."""
 
@@ -278,7 +283,7 @@ class profile:
                 f"profile: {missing.name} is not available, disabling {missing.name} profiling",
                 stacklevel=2,
             )
-        self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
+        self.schedule = schedule or _default_schedule_fn
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.record_shapes = record_shapes

@@ -15,12 +15,20 @@ __all__ = [
     "dlpack",
     "hooks",
     "progress",
+    "set_module",
     "summary",
     "tensorboard",
 ]
 
 # import tapegrad stays fast
 _LOADED_ON_USE = ("benchmark", "checkpoint", "data", "dlpack", "progress", "tensorboard")
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Set the name of the module that a class or a function is shown with."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
 
 
 def __getattr__(name: str) -> Any:

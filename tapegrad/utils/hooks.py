@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-__all__ = ["RemovableHandle"]
+__all__ = ["RemovableHandle", "unserializable_hook"]
 
 
 class RemovableHandle:
@@ -80,3 +80,9 @@ def warn_if_has_hooks(tensor: Any) -> None:
                 "hook.__torch_unserializable__ = True if that is intended",
                 stacklevel=2,
             )
+
+
+def unserializable_hook(f: Any) -> Any:
+    """Mark a hook that is left out, without a warning, when a tensor with it is saved."""
+    f.__torch_unserializable__ = True
+    return f

@@ -65,6 +65,14 @@ def scaled_dot_product_attention(
         return nested.scaled_dot_product_attention(
             key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
+    if attn_mask is not None and attn_mask.__class__ is not Tensor:
+        from tapegrad.nn.attention.bias import CausalBias
+
+        if isinstance(attn_mask, CausalBias):
+            return attn_mask.attention(
+                query, key, value, is_causal, dropout_p=dropout_p, scale=scale,
+                enable_gqa=enable_gqa,
+            )  # fmt: skip
     _check_inputs(query, key, value, attn_mask, dropout_p, is_causal)
     if scale is None:
         scale = 1 / math.sqrt(max(query.shape[-1], 1))

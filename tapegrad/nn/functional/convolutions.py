@@ -18,6 +18,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -460,3 +461,42 @@ def _integer_transpose(
     borders = zip(sizes, steps[1], strict=True)
     inside = (Ellipsis, *(slice(width, width + size) for size, width in borders))
     return result[inside].flatten(1, 2)
+
+
+@runs("conv")
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution over time of a tensor that has time first and channels last.
+
+    Args:
+        input: of shape ``(time, batch, channels)``.
+        weight: of shape ``(width, channels, output channels)``.
+        bias: of shape ``(output channels,)``.
+        pad: how many zeros to put before and after.
+
+    Example:
+        >>> x, weight = torch.ones(4, 1, 2), torch.ones(3, 2, 1)
+        >>> torch.conv_tbc(x, weight, torch.zeros(1)).flatten()
+        tensor([6., 6.])
+    """
+    if not isinstance(bias, Tensor):
+        raise TypeError(
+            f"conv_tbc(): argument 'bias' (position 3) must be Tensor, not {type(bias).__name__}"
+        )
+    if input.dim() != 3:
+        raise RuntimeError("conv_tbc: Input must have 3 dims: time, batch, in_channel")
+    if weight.dim() != 3:
+        raise RuntimeError(
+            "conv_tbc: Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."
+        )
+    if bias.dim() != 1:
+        raise RuntimeError("conv_tbc: Bias must be 1-D")
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError(
+            "conv_tbc: Input dim 2 (input channels) is not == dim 1 in the weight tensor"
+        )
+    if weight.shape[2] != bias.shape[0]:
+        raise RuntimeError(
+            "conv_tbc: Bias size must equal dim 2 in the weight tensor (output channels)."
+        )
+    y = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return y.permute(2, 0, 1).contiguous()

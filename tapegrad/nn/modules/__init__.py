@@ -57,6 +57,7 @@ from tapegrad.nn.modules.blocks import (
     Unfold,
 )
 from tapegrad.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -246,6 +247,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",

@@ -6,15 +6,11 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.nn import init
 from tapegrad.nn.functional.multi_head_attention import Projections, attend
-from tapegrad.nn.modules.linear import Linear
+from tapegrad.nn.modules.linear import NonDynamicallyQuantizableLinear
 from tapegrad.nn.modules.module import Module
 from tapegrad.nn.parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """A linear layer, under the name that PyTorch gives to the last projection of attention."""
 
 
 class MultiheadAttention(Module):

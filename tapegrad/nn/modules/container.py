@@ -1,6 +1,7 @@
 """Modules that hold others: in a row, in a list, in a dict; and lists and dicts of parameters."""
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from tapegrad._composed.arguments import expect_count
 from tapegrad.nn.modules.module import Module, _type_name
 from tapegrad.nn.parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 def _place(index: Any, count: int) -> int:
@@ -19,6 +20,25 @@ def _place(index: Any, count: int) -> int:
     if not -count <= place < count:
         raise IndexError(f"index {place} is out of range")
     return place % count
+
+
+class Container(Module):
+    """A module with parts by name, before modules took them as attributes; it warns.
+
+    Args:
+        kwargs: the parts.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in "
+            "`nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, part in kwargs.items():
+            self.add_module(name, part)
 
 
 class _Listed(Module):

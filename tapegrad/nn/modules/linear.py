@@ -102,6 +102,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A linear layer, under the name that PyTorch gives to the last projection of attention."""
+
+
 class Bilinear(Module):
     """``x1 @ weight[k] @ x2 + bias[k]`` for every output feature k.
 

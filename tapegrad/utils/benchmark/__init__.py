@@ -7,7 +7,25 @@ Example:
 """
 
 from tapegrad.utils.benchmark.compare import Compare
-from tapegrad.utils.benchmark.measurement import Measurement, TaskSpec, select_unit, trim_sigfig
+from tapegrad.utils.benchmark.measurement import (
+    Measurement,
+    TaskSpec,
+    ordered_unique,
+    select_unit,
+    set_torch_threads,
+    trim_sigfig,
+    unit_to_english,
+)
 from tapegrad.utils.benchmark.timer import Timer
 
-__all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "select_unit", "trim_sigfig"]
+__all__ = [
+    "Compare",
+    "Measurement",
+    "TaskSpec",
+    "Timer",
+    "ordered_unique",
+    "select_unit",
+    "set_torch_threads",
+    "trim_sigfig",
+    "unit_to_english",
+]

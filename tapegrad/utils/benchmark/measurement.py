@@ -2,11 +2,22 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Measurement", "TaskSpec", "select_unit", "trim_sigfig"]
+from tapegrad import _C
+
+__all__ = [
+    "Measurement",
+    "TaskSpec",
+    "ordered_unique",
+    "select_unit",
+    "set_torch_threads",
+    "trim_sigfig",
+    "unit_to_english",
+]
 
 _UNITS = (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0))
 _WIDE_SPREAD = 0.1  # of the median, from which a measurement is not to be trusted
@@ -23,6 +34,27 @@ def select_unit(t: float) -> tuple[str, float]:
     """
     fitting = [unit for unit in _UNITS if t >= unit[1]]
     return fitting[-1] if fitting else _UNITS[0]
+
+
+def unit_to_english(u: str) -> str:
+    """Return the name of a unit of time: ``"ms"`` is a millisecond."""
+    return {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}[u]
+
+
+def ordered_unique(elements: Iterable[Any]) -> list[Any]:
+    """Return what there is, once each, in the order of the first ones."""
+    return list(dict.fromkeys(elements))
+
+
+@contextmanager
+def set_torch_threads(n: int) -> Iterator[None]:
+    """Use a number of threads in a block."""
+    before = _C.get_num_threads()
+    try:
+        _C.set_num_threads(n)
+        yield
+    finally:
+        _C.set_num_threads(before)
 
 
 def trim_sigfig(x: float, n: int) -> float:

@@ -4,9 +4,10 @@ from typing import Any
 
 from tapegrad import cuda
 from tapegrad._types import device as _device
-from tapegrad.cuda.devices import device_index as _number
-from tapegrad.cuda.memory import (
+from tapegrad.accelerator import memory
+from tapegrad.accelerator.memory import (
     empty_cache,
+    get_memory_info,
     max_memory_allocated,
     max_memory_reserved,
     memory_allocated,
@@ -15,7 +16,7 @@ from tapegrad.cuda.memory import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
-from tapegrad.cuda.memory import mem_get_info as get_memory_info
+from tapegrad.cuda.devices import device_index as _number
 from tapegrad.cuda.streams import Stream, set_stream
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "is_available",
     "max_memory_allocated",
     "max_memory_reserved",
+    "memory",
     "memory_allocated",
     "memory_reserved",
     "memory_stats",
