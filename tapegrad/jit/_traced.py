@@ -318,7 +318,15 @@ class TracedMethod:
             ]
             if other.data != first.data or not same:
                 raise Misfit("what it looks at, or its constants, are others")
-        return merge([run.document for run in runs], sizes), first.constants, first.data
+        document = merge([run.document for run in runs], sizes)
+        small = [2] * len(names)
+        try:  # as loading does
+            Built(evaluate(document, small), first.data)
+        except (RuntimeError, ValueError) as error:
+            raise Misfit(
+                f"with sizes {', '.join(map(str, small))} the calls would not fit: {error}"
+            ) from None
+        return document, first.constants, first.data
 
     def _size(self, marked: Mapping[int, Mapping[int, str]], name: str) -> int:
         found = {

@@ -106,6 +106,10 @@ def test_axes_that_cannot_vary():
         match=r"traced for float32\[3, 2\].*got float32\[4, 2\].*other sizes did not do: there are",
     ):
         loaded(torch.ones(4, 2))
+    four = through_file(torch.jit.trace(lambda x: x[:4] * 2, torch.ones(4, 2)))
+    agree(four(torch.ones(4, 2)), torch.full((4, 2), 2.0))
+    with pytest.raises(RuntimeError, match="with sizes 2 the calls would not fit"):
+        four(torch.ones(3, 2))
     static = torch.jit.trace(lambda x: x + 1, torch.ones(3), dynamic_axes={})
     with pytest.raises(RuntimeError, match=r"got float32\[4\]"):
         through_file(static)(torch.ones(4))
