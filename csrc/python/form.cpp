@@ -8,6 +8,7 @@
 #include "engine/events.h"
 #include "graph/coding.h"
 #include "graph/forward.h"
+#include "graph/write_log.h"
 #include "intercept/batch.h"
 #include "intercept/capture.h"
 #include "python/tensor_object.h"
@@ -133,6 +134,7 @@ Environment::Environment()
       inference(storage_context.flags & Storage::kInference),
       caches(autocast_settings.caches),
       deterministic(cuda::deterministic_algorithms),
+      data_writes_are_errors(tapegrad::data_writes_are_errors),
       autocast(autocast_devices),
       nesting(autocast_settings.nesting),
       default_dtype(tapegrad::default_dtype()),

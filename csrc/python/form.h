@@ -55,7 +55,7 @@ struct Environment {
   Environment();
   bool operator==(const Environment&) const = default;
 
-  bool grad, inference, caches, deterministic;
+  bool grad, inference, caches, deterministic, data_writes_are_errors;
   uint8_t autocast;
   int nesting;
   DType dtypes[kDeviceTypes];

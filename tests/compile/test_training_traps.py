@@ -269,3 +269,24 @@ def test_a_spent_result_cannot_be_swept_again():
     assert loss.requires_grad and pair.traces == 1
     with pytest.raises(RuntimeError, match="second time"):
         loss.backward()
+
+
+@pytest.mark.filterwarnings("ignore:.*overwritten through")
+def test_writes_through_data_that_become_errors():
+    weight = nn.Parameter(torch.ones(2))
+
+    def step(x):
+        weight.grad = None
+        y = (weight * weight * x).sum()
+        weight.data.mul_(0.5)
+        y.backward()
+        return weight.grad.clone()
+
+    compiled = torch.compile(step)
+    for _ in range(5):
+        before = weight.detach().clone()
+        assert torch.equal(compiled(torch.ones(2)), before)
+    assert len(torch.compiler.explain(compiled).traces) == 1
+    with torch.autograd.set_data_writes("error"), pytest.raises(RuntimeError, match="overwritten"):
+        compiled(torch.ones(2))
+    compiled(torch.ones(2))
