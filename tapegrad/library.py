@@ -378,7 +378,13 @@ def register_autograd(
 
 
 def register_fake(
-    op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None, _stacklevel: int = 1
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Any = None,
+    _stacklevel: int = 1,
+    allow_override: bool = True,
 ) -> Any:
     """Say what an op gives on the meta device: see `CustomOpDef.register_fake`.
 
@@ -386,8 +392,11 @@ def register_fake(
         op: it or its name.
         func: the function; without it, a decorator is returned.
         lib: not used.
+        allow_override: whether it may take the place of a function that was given before.
     """
     found = _find(op)
+    if not allow_override and found._fake is not None:
+        raise RuntimeError(f"register_fake: {op} has a function for the meta device already")
     return found.register_fake if func is None else found.register_fake(func)
 
 
