@@ -29,6 +29,12 @@ class dtype:
     @property
     def itemsize(self) -> builtins.int: ...
 
+    def to_complex(self) -> Any:
+        """The dtype of complex numbers with parts of this one."""
+
+    def to_real(self) -> Any:
+        """The dtype of the parts of a complex number."""
+
 _dtype: TypeAlias = dtype
 
 bfloat16: _dtype
@@ -4865,7 +4871,7 @@ class UntypedStorage:
 
     def __copy__(self) -> Any: ...
 
-    def __deepcopy__(self, memo: Any) -> Any: ...
+    def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage: ...
 
     def __getitem__(self, index: Any) -> Any: ...
 

@@ -47,7 +47,7 @@ def _contains(self: Tensor, element: Any) -> bool:
     if isinstance(element, (Tensor, int, float, bool, complex)):
         return bool((self == element).any())
     raise RuntimeError(
-        f"Tensor.__contains__: only supports Tensor or scalar, got {type(element).__name__}"
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
     )
 
 

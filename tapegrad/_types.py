@@ -1,10 +1,21 @@
 """Small public classes that carry no computation: `Size`, `device`, `layout`."""
 
+import operator
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from tapegrad import _C
 
 __all__ = ["Size", "device", "finfo", "iinfo", "layout", "memory_format"]
+
+
+def _integer(position: int, size: Any) -> int:
+    try:
+        return operator.index(size)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"torch.Size() takes an iterable of 'int' (item {position} is '{type(size).__name__}')"
+        ) from None
 
 
 class Size(tuple):
@@ -19,6 +30,10 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Any = (), /) -> "Size":
+        """Make one of numbers, each an int or a tensor with one integer."""
+        return tuple.__new__(cls, starmap(_integer, enumerate(sizes)))
+
     def numel(self) -> int:
         """Return the number of elements of a tensor of these sizes."""
         count = 1
@@ -31,16 +46,35 @@ class Size(tuple):
 
     def __getitem__(self, index: Any) -> Any:
         item = tuple.__getitem__(self, index)
-        return Size(item) if isinstance(index, slice) else item
+        return tuple.__new__(Size, item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> "Size":
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {_class_of(other)}) to torch.Size")
+        return _joined(self, other)
+
+    def __radd__(self, other: Any) -> "Size":
+        # Python asks here first: this class derives from that of the other operand.
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return _joined(other, self)
 
     def __mul__(self, count: Any) -> "Size":
-        return Size(tuple.__mul__(self, count))
+        return tuple.__new__(Size, tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
 
     def __reduce__(self) -> Any:
         return Size, (tuple(self),)
+
+
+def _joined(first: tuple[Any, ...], second: tuple[Any, ...]) -> Size:
+    checked = (each if isinstance(each, Size) else Size(each) for each in (first, second))
+    return tuple.__new__(Size, chain.from_iterable(checked))
+
+
+def _class_of(value: Any) -> str:
+    return value.__class__.__name__
 
 
 class device:
@@ -71,16 +105,31 @@ class device:
             type, index = type.type, type.index
         elif isinstance(type, int):
             type, index = "cuda", type
-        name, colon, number = str(type).partition(":")
+        elif not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {_class_of(type)}")
+        name, colon, number = type.partition(":")
+        if not type:
+            raise RuntimeError("device: Device string must not be empty")
+        if colon or not name.isidentifier():
+            # One way to write a number: neither "+1" nor "01".
+            if not (number.isascii() and number.isdecimal() and str(int(number)) == number):
+                raise RuntimeError(f"device: Invalid device string: '{type}'")
+            if index is not None:
+                raise RuntimeError(
+                    "device: type (string) must not include an index because index was passed "
+                    f"explicitly: {type}"
+                )
+            index = int(number)
         if name not in self._KNOWN:
             raise RuntimeError(
-                f"device: expected one of {', '.join(self._KNOWN)} device type at start of device "
-                f"string: {type}"
+                f"device: Expected one of {', '.join(self._KNOWN)} device type at start of device "
+                f"string: {name}"
             )
-        if colon:
-            if index is not None or not number.isdigit():
-                raise RuntimeError(f"device: invalid device string: '{type}'")
-            index = int(number)
+        if index is not None:
+            if isinstance(index, bool) or not isinstance(index, int):
+                raise TypeError(f"device(): argument 'index' must be int, not {_class_of(index)}")
+            if index < 0:
+                raise RuntimeError("device: Device index must not be negative")
         self.type = name
         self.index = index
 

@@ -6,6 +6,7 @@ Example:
 """
 # mypy: disable-error-code="method-assign, attr-defined"
 
+import copy
 import operator
 import sys
 from collections.abc import Iterator, Sequence
@@ -140,6 +141,11 @@ def _from_buffer(
     return _of_bytes(_C.frombuffer(buffer, dtype=kind, count=count, offset=offset).clone())
 
 
+def _deepcopy(self: UntypedStorage, memo: dict[Any, Any]) -> UntypedStorage:
+    # As bytes of a tensor, so that tensors and storages that are copied together share again.
+    return copy.deepcopy(_bytes(self), memo).untyped_storage()
+
+
 def install() -> None:
     """Give the native class what is written in Python."""
     UntypedStorage.__repr__ = _repr
@@ -149,7 +155,7 @@ def install() -> None:
     UntypedStorage.tolist = lambda self: _bytes(self).tolist()
     UntypedStorage.clone = lambda self: _of_bytes(_bytes(self).clone())
     UntypedStorage.__copy__ = lambda self: self.clone()
-    UntypedStorage.__deepcopy__ = lambda self, memo: memo.setdefault(id(self), self.clone())
+    UntypedStorage.__deepcopy__ = _deepcopy
     UntypedStorage.copy_ = _copy_
     UntypedStorage.fill_ = _fill_
     UntypedStorage.resize_ = _resize_
@@ -315,8 +321,8 @@ class TypedStorage(metaclass=_StorageType):
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TypedStorage":
-        copied = memo.setdefault(id(self), self.clone())
-        return copied  # type: ignore[no-any-return]
+        copied = copy.deepcopy(self._untyped_storage, memo)
+        return TypedStorage(wrap_storage=copied, dtype=self.dtype)
 
     def to(self, *, device: Any, non_blocking: bool = False) -> "TypedStorage":
         """Return the elements on a device: these, or a copy."""

@@ -120,7 +120,7 @@ BAD_DATA = [
     (1e20, {"dtype": "int64"}, RuntimeError, "without overflow"),
     (math.nan, {"dtype": "int32"}, RuntimeError, "without overflow"),
     ("abc", {}, TypeError, "invalid data type 'str'"),
-    ([1, "a"], {}, TypeError, "invalid data type 'str'"),
+    (["a", 1], {}, ValueError, "too many dimensions 'str'"),
     (b"abc", {}, TypeError, "invalid data type 'bytes'"),
     (None, {}, RuntimeError, "(?i)could not infer dtype of NoneType"),
     ({1: 2}, {}, RuntimeError, "(?i)could not infer dtype of dict"),

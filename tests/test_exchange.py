@@ -417,6 +417,18 @@ def test_deepcopy_keeps_identity():
     assert first is not x
 
 
+def test_deepcopy_keeps_what_shares_memory():
+    """Views, their bases and storages that are copied together share the copied memory."""
+    x = torch.arange(6.0).reshape(2, 3)
+    whole, row, steps, storage = copy.deepcopy([x, x[1], x.view(-1)[::2], x.untyped_storage()])
+    whole[1, 0] = 7
+    assert row.tolist() == [7, 4, 5]
+    assert (steps.tolist(), steps.stride(), row.storage_offset()) == ([0, 2, 4], (2,), 3)
+    assert storage.data_ptr() == whole.data_ptr()
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert copy.deepcopy(torch.ones(2).expand(3, 2)).stride() == (0, 1)
+
+
 def test_deepcopy_refuses_history():
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(torch.ones(2, requires_grad=True) * 2)

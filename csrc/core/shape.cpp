@@ -29,7 +29,8 @@ int64_t checked_numel(const char* op, Sizes sizes) {
   bool empty = false;
   bool overflow = false;
   for (int64_t size : sizes) {
-    TAPEGRAD_CHECK(size >= 0, op, ": sizes must not be negative, got ", to_string(sizes));
+    TAPEGRAD_CHECK(size >= 0, op, ": Trying to create tensor with negative dimension ", size, ": ",
+                   to_string(sizes));
     if (size == 0) empty = true;
     else overflow |= __builtin_mul_overflow(numel, size, &numel);
   }
@@ -88,7 +89,7 @@ DimVector broadcast_sizes(const char* op, Sizes a, Sizes b) {
   for (size_t i = 0; i < b.size(); ++i) {
     int64_t& size = out[lead + i];
     if (size == b[i] || b[i] == 1) continue;
-    TAPEGRAD_CHECK(size == 1, op, ": the size of tensor a (", a[lead + i],
+    TAPEGRAD_CHECK(size == 1, op, ": The size of tensor a (", a[lead + i],
                    ") must match the size of tensor b (", b[i], ") at non-singleton dimension ",
                    lead + i, "; the shapes are ", to_string(a), " and ", to_string(b));
     size = b[i];
@@ -129,9 +130,9 @@ DimVector infer_sizes(const char* op, Sizes requested, int64_t numel) {
                    to_string(requested), " is invalid for input of size ", numel);
   }
   if (inferred >= 0) {
-    TAPEGRAD_CHECK(known != 0, op, ": cannot infer the -1 in ", to_string(requested),
-                   " for a tensor of ", numel,
-                   " elements because the other dimensions multiply to 0");
+    TAPEGRAD_CHECK(known != 0, op, ": cannot reshape tensor of ", numel, " elements into shape ",
+                   to_string(requested),
+                   " because the unspecified dimension size -1 can be any value and is ambiguous");
     TAPEGRAD_CHECK(numel % known == 0, op, ": shape '", to_string(requested),
                    "' is invalid for input of size ", numel);
     sizes[inferred] = numel / known;

@@ -264,7 +264,7 @@ void visit_planes(const OpCall& call, DType dtype, DType index_dtype, Body&& bod
 }
 
 [[noreturn]] void fail_place(const char* op, int64_t place, int64_t size) {
-  fail(op, ": found an invalid max index: ", place, "; planes of the output have ", size,
+  fail(op, ": Found an invalid max index: ", place, "; planes of the output have ", size,
        " elements");
 }
 

@@ -142,7 +142,8 @@ void random_bernoulli_each(const OpCall& call) {
   };
   if (is_double) check(double{});
   else check(float{});
-  TAPEGRAD_CHECK(valid, "bernoulli: expected all probabilities to be in [0, 1]");
+  TAPEGRAD_CHECK(valid,
+                 "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true for all probabilities");
   const Sampler& sampler = best_random_table().bernoulli_each[is_double];
   SampleParams params = params_of(call);
   params.probabilities = p.data();
@@ -244,9 +245,9 @@ void random_multinomial(const OpCall& call) {
   }
   auto found = static_cast<RowProblem>(problem.load());
   TAPEGRAD_CHECK(found != RowProblem::BadValue,
-                 "multinomial: probability tensor contains either inf, nan or element < 0");
+                 "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
   TAPEGRAD_CHECK(found != RowProblem::ZeroSum,
-                 "multinomial: invalid distribution (sum of probabilities <= 0)");
+                 "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
 // The draws of one element, in the upper half of the counter.
@@ -317,7 +318,8 @@ void random_poisson(const OpCall& call) {
     BlockingSection blocking;
     parallel_for(0, out.numel(), kGrain / 8, range);
   });
-  TAPEGRAD_CHECK(valid, "poisson: expected all rates to be non-negative and finite");
+  TAPEGRAD_CHECK(valid,
+                 "poisson: invalid Poisson rate, expected rate to be non-negative, and finite");
 }
 
 const KernelList<DeviceType::CPU> kKernels = {

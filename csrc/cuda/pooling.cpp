@@ -247,7 +247,7 @@ FunctionHandle find_plane_kernel(KernelCache& cache, const char* name, const Ten
 
 ErrorPlace place_errors(const char* op, int device, int64_t size) {
   return error_place(device, {op, 0, size, [](const KernelError& error, int64_t place) {
-    fail(error.op, ": found an invalid max index: ", place, "; planes of the output have ",
+    fail(error.op, ": Found an invalid max index: ", place, "; planes of the output have ",
          error.size, " elements");
   }});
 }

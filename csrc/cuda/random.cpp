@@ -141,7 +141,7 @@ void random_bernoulli_each(const OpCall& call) {
   arguments.probabilities = call.in(0).data();
   arguments.errors =
       error_place(call.out().device().index, {call.op.name, 0, 0, [](const KernelError&, int64_t) {
-    fail("bernoulli: expected all probabilities to be in [0, 1]");
+    fail("bernoulli: Expected p_in >= 0 && p_in <= 1 to be true for all probabilities");
   }});
   sample(call, kBernoulliEach + (call.in(0).dtype() == DType::Float64), arguments);
 }
@@ -168,7 +168,7 @@ void random_poisson(const OpCall& call) {
       kernel, device, blocks_for(out.numel(), kThreads), kThreads,
       PoissonArguments{out.numel(), call.in(0).data(), out.data(), random_source(call),
                        error_place(device, {call.op.name, 0, 0, [](const KernelError&, int64_t) {
-    fail("poisson: expected all rates to be non-negative and finite");
+    fail("poisson: invalid Poisson rate, expected rate to be non-negative, and finite");
   }})});
 }
 
@@ -322,8 +322,8 @@ void draw_many(const MultinomialArguments& arguments, Device where) {
 [[noreturn]] void fail_distribution(const KernelError&, int64_t problem) {
   constexpr int64_t kBadValue = 0;
   TAPEGRAD_CHECK(problem != kBadValue,
-                 "multinomial: probability tensor contains either inf, nan or element < 0");
-  fail("multinomial: invalid distribution (sum of probabilities <= 0)");
+                 "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
+  fail("multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
 // Input: rows of float64 probabilities, contiguous. The second output is room for as many numbers.

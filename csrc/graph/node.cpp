@@ -137,7 +137,7 @@ DType Node::leaf_dtype(size_t input) const {
 
 Tensor Node::saved(size_t i) const {
   TAPEGRAD_CHECK(
-      !released_, "backward: trying to backward through the graph a second time: ", name(),
+      !released_, "backward: Trying to backward through the graph a second time: ", name(),
       ", recorded at ", line(), ", has already freed its saved values, in the backward at ",
       saved_values()[0].dropped_at(),
       "; specify retain_graph=True there if you need to go through the graph again");

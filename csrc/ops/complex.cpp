@@ -115,7 +115,7 @@ Tensor real(const Tensor& x) { return is_complex(x.dtype()) ? select(view_as_rea
 
 Tensor imag(const Tensor& x) {
   TAPEGRAD_CHECK(is_complex(x.dtype()),
-                 "imag: is not implemented for tensors with non-complex dtypes, got ",
+                 "imag is not implemented for tensors with non-complex dtypes, got ",
                  name(x.dtype()));
   return select(view_as_real(x), -1, 1);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "ops/autocast.h"
 #include "ops/complex.h"
@@ -201,7 +202,10 @@ void check_types(const char* op, const Tensor& x, const Tensor& w, const Tensor&
 void check_channels(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias,
                     const Convolution& how) {
   const int64_t groups = how.groups;
-  TAPEGRAD_CHECK(groups > 0, op, ": expected groups to be greater than 0, but got groups=", groups);
+  TAPEGRAD_CHECK(
+      groups > 0, op,
+      ": non-positive groups is not supported, expected groups to be greater than 0, but got groups=",
+      groups);
   TAPEGRAD_CHECK(w.size(0) % groups == 0 && w.size(0) >= groups, op, ": Given groups=", groups,
                  ", expected weight to be at least ", groups,
                  " at dimension 0 and divisible by it, ", "but got weight of size ",
@@ -228,9 +232,9 @@ DimVector forward_sizes(const char* op, const Tensor& x, const Tensor& w, const 
     fits = fits && kernel.back() <= padded.back();
     sizes.push_back((padded.back() - kernel.back()) / how.stride[d] + 1);
   }
-  TAPEGRAD_CHECK(fits, op, ": Calculated padded input size per channel: ", to_string(padded),
-                 ". Kernel size: ", to_string(kernel),
-                 ". Kernel size can't be greater than actual input size");
+  TAPEGRAD_CHECK(fits, op, ": Calculated padded input size per channel: (", joined(padded, " x "),
+                 "). Kernel size: (", joined(kernel, " x "),
+                 "). Kernel size can't be greater than actual input size");
   return sizes;
 }
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/layout.h"
 #include "core/op.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
@@ -76,7 +77,8 @@ void check_no_internal_overlap(const char* op, const Tensor& self) {
   for (int64_t d = 0; d < self.dim(); ++d)
     TAPEGRAD_CHECK(self.size(d) <= 1 || self.stride(d) != 0, op,
                    ": unsupported operation: more than one element of the written-to tensor refers "
-                   "to a single memory location; .clone() the tensor before writing to it");
+                   "to a single memory location. Please clone() the tensor before performing the "
+                   "operation.");
 }
 
 // What can be told at a glance of the memory of two tensors: whether dense ones share it. Others
@@ -97,7 +99,7 @@ Overlap overlap(const Tensor& a, const Tensor& b) {
 [[noreturn]] void fail_overlap(const char* op) {
   fail(op,
        ": unsupported operation: some elements of the input tensor and the written-to tensor refer "
-       "to a single memory location; .clone() one of them first");
+       "to a single memory location. Please clone() the tensor before performing the operation.");
 }
 
 void check_no_partial_overlap(const char* op, const Tensor& self,
@@ -231,9 +233,11 @@ void copy_(const Tensor& self, const Tensor& from, bool non_blocking) {
   // them apart.
   if (self.is_same(from) && !recording) check_write("copy_", self, recording);
   else check_inplace("copy_", self, recording);
-  TAPEGRAD_CHECK(can_expand(from.sizes(), self.sizes()), "copy_: a tensor of shape ",
-                 to_string(from.sizes()), " cannot be broadcast to shape ",
-                 to_string(self.sizes()));
+  TAPEGRAD_CHECK(
+      can_expand(from.sizes(), self.sizes()),
+      "copy_: The expanded size of the tensor must match the existing size at non-singleton "
+      "dimensions: a tensor of shape ",
+      to_string(from.sizes()), " cannot be broadcast to shape ", to_string(self.sizes()));
   bool shares = from->storage_ref() == self->storage_ref() && !same_geometry(from, self);
   if (shares && overlap(from, self) == Overlap::Partial) fail_overlap("copy_");
   if (!self.is_same(from))
@@ -335,15 +339,15 @@ void check_inplace_result(const char* op, const Tensor& self, Sizes sizes, DType
                           std::span<const Tensor* const> operands) {
   TAPEGRAD_CHECK(same_sizes(self.sizes(), sizes), op, ": output with shape ",
                  to_string(self.sizes()), " doesn't match the broadcast shape ", to_string(sizes));
-  TAPEGRAD_CHECK(can_cast(dtype, self.dtype()), op, ": result type ", name(dtype),
-                 " can't be cast to the desired output type ", name(self.dtype()));
+  TAPEGRAD_CHECK(can_cast(dtype, self.dtype()), op, ": result type ", type_name(dtype),
+                 " can't be cast to the desired output type ", type_name(self.dtype()));
   check_no_partial_overlap(op, self, operands);
 }
 
 void prepare_out(const char* op, const Tensor& out, Sizes sizes, DType dtype,
                  std::span<const Tensor* const> operands) {
-  TAPEGRAD_CHECK(can_cast(dtype, out.dtype()), op, ": result type ", name(dtype),
-                 " can't be cast to the desired output type ", name(out.dtype()));
+  TAPEGRAD_CHECK(can_cast(dtype, out.dtype()), op, ": result type ", type_name(dtype),
+                 " can't be cast to the desired output type ", type_name(out.dtype()));
   // Before it is resized: it is what the caller gave that may not overlap.
   check_no_internal_overlap(op, out);
   check_no_partial_overlap(op, out, operands);

@@ -100,8 +100,8 @@ Tensor logspace(double start, double end, int64_t steps, double base, DType dtyp
 }
 
 Tensor eye(int64_t rows, int64_t columns, DType dtype, Device device) {
-  TAPEGRAD_CHECK(rows >= 0 && columns >= 0, "eye: sizes must not be negative, got ", rows, " and ",
-                 columns);
+  TAPEGRAD_CHECK(rows >= 0, "eye: n must be greater or equal to 0, got ", rows);
+  TAPEGRAD_CHECK(columns >= 0, "eye: m must be greater or equal to 0, got ", columns);
   if (is_float8(dtype)) return cast(eye(rows, columns, DType::Float32, device), dtype);
   Tensor out = empty("eye", DimVector{rows, columns}, dtype, device);
   dispatch(eye_op, {}, {}, {out});

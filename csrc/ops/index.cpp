@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "core/torch_names.h"
 #include "graph/write_log.h"
 #include "ops/autocast.h"
 #include "ops/copy.h"
@@ -79,7 +80,7 @@ void expand_masks(const char* op, const Tensor& x, IndexList indices, Prepared& 
     }
     for (int64_t d = 0; d < covers; ++d)
       TAPEGRAD_CHECK_AS(IndexError, index.size(d) == x.size(dim + d), op,
-                        ": the shape of the mask ", to_string(index.sizes()), " at index ", d,
+                        ": The shape of the mask ", to_string(index.sizes()), " at index ", d,
                         " does not match the shape of the indexed tensor ", to_string(x.sizes()),
                         " at index ", dim + d);
     for (const Tensor& column : nonzero_columns(index)) {
@@ -265,9 +266,9 @@ struct IndexPutBackward final : Entry<index_put_entry> {
 
 void check_put_dtype(const Tensor& x, const Tensor& values) {
   TAPEGRAD_CHECK(x.dtype() == values.dtype(),
-                 "index_put_: requires the source and destination dtypes to match, got ",
-                 name(x.dtype()), " for the destination and ", name(values.dtype()),
-                 " for the source");
+                 "index_put_: Index put requires the source and destination dtypes match, got ",
+                 type_name(x.dtype()), " for the destination and ", type_name(values.dtype()),
+                 " for the source.");
 }
 
 }  // namespace
@@ -326,10 +327,10 @@ struct Along {
 
 Along along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, bool int64_only) {
   TAPEGRAD_CHECK_AS(IndexError, index.dim() <= 1, op,
-                    ": index is supposed to be a vector, but got one of shape ",
+                    ": Index is supposed to be a vector, but got one of shape ",
                     to_string(index.sizes()));
   TAPEGRAD_CHECK(index.dtype() == DType::Int64 || (index.dtype() == DType::Int32 && !int64_only),
-                 op, ": expected dtype ", int64_only ? "int64" : "int32 or int64",
+                 op, ": Expected dtype ", int64_only ? "int64" : "int32 or int64",
                  " for index, got ", name(index.dtype()), "; call .long() first");
   int64_t d = wrap_dim(op, dim, x.dim());
   Along result{x.dim() == 0 ? alias(x, DimVector{1}, DimVector{1}, x->offset()) : x, {}, d};
@@ -403,7 +404,7 @@ void check_source(const char* op, const Tensor& x, int64_t dim, const Tensor& in
                      "dimension, got self.shape = ",
                      to_string(x.sizes()), " source.shape = ", to_string(source.sizes()));
   }
-  TAPEGRAD_CHECK(index.numel() == count, op, ": number of indices (", index.numel(),
+  TAPEGRAD_CHECK(index.numel() == count, op, ": Number of indices (", index.numel(),
                  ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
   TAPEGRAD_CHECK(source.dtype() == x.dtype(), op, ": self (", name(x.dtype()), ") and source (",
                  name(source.dtype()), ") must have the same scalar type");
@@ -445,7 +446,7 @@ void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, cons
                     "index_copy_: the dimensionality of source (", source.dim(),
                     ") must match that of the destination (", self.dim(), ")");
   int64_t count = source.dim() == 0 ? 1 : source.size(d);
-  TAPEGRAD_CHECK_AS(IndexError, index.numel() == count, "index_copy_: number of indices (",
+  TAPEGRAD_CHECK_AS(IndexError, index.numel() == count, "index_copy_: Number of indices (",
                     index.numel(), ") should be equal to source.size(dim) (", count, ")");
   check_source("index_copy_", self, d, index, source);
   write_along(index_copy_op, self, dim, index, source, false, IndexRule::NoWrap, true);
@@ -453,9 +454,8 @@ void write_index_copy(const Tensor& self, int64_t dim, const Tensor& index, cons
 
 void write_index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   TAPEGRAD_CHECK(value.dim() == 0,
-                 "index_fill_: only supports a 0-dimensional value tensor, but "
-                 "got a tensor with ",
-                 value.dim(), " dimensions");
+                 "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                 value.dim(), " dimension(s).");
   TAPEGRAD_CHECK_AS(IndexError, index.dtype() == DType::Int64,
                     "index_fill_: expected dtype int64 for index, got ", name(index.dtype()),
                     "; call .long() first");
@@ -541,8 +541,8 @@ void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 namespace {
 
 void check_flat_index(const char* op, const Tensor& x, const Tensor& index) {
-  TAPEGRAD_CHECK(index.dtype() == DType::Int64, op, ": expected a long tensor for index, but got ",
-                 name(index.dtype()), "; call .long() first");
+  TAPEGRAD_CHECK(index.dtype() == DType::Int64, op,
+                 "(): Expected a long tensor for index, but got ", type_name(index.dtype()));
   TAPEGRAD_CHECK_AS(IndexError, x.numel() > 0 || index.numel() == 0, op,
                     ": tried to index into an empty tensor");
 }
@@ -550,7 +550,7 @@ void check_flat_index(const char* op, const Tensor& x, const Tensor& index) {
 void check_put(const char* op, const Tensor& x, const Tensor& index, const Tensor& source) {
   check_flat_index(op, x, index);
   TAPEGRAD_CHECK_AS(IndexError, source.numel() == index.numel(), op,
-                    ": expected source and index to have the same number of elements, but got ",
+                    "(): Expected source and index to have the same number of elements, but got ",
                     "source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
   TAPEGRAD_CHECK(source.dtype() == x.dtype(), op,
                  ": self and source expected to have the same dtype, but got ", name(x.dtype()),

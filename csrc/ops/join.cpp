@@ -168,11 +168,11 @@ DType common_dtype(std::span<const Tensor> tensors) {
 bool is_empty_vector(const Tensor& x) { return x.dim() == 1 && x.size(0) == 0; }
 
 void check_cat(const Tensor& first, const Tensor& x, size_t position, int64_t dim) {
-  TAPEGRAD_CHECK(x.dim() == first.dim(), "cat: tensors must have same number of dimensions: got ",
+  TAPEGRAD_CHECK(x.dim() == first.dim(), "cat: Tensors must have same number of dimensions: got ",
                  first.dim(), " and ", x.dim());
   for (int64_t d = 0; d < x.dim(); ++d)
     TAPEGRAD_CHECK(d == dim || x.size(d) == first.size(d),
-                   "cat: sizes of tensors must match except in dimension ", dim, ". Expected size ",
+                   "cat: Sizes of tensors must match except in dimension ", dim, ". Expected size ",
                    first.size(d), " but got size ", x.size(d), " for tensor number ", position,
                    " in the list");
 }
@@ -238,13 +238,13 @@ DimVector stack_strides(std::span<const Tensor> tensors, int64_t d) {
 Tensor stack(std::span<const Tensor> tensors, int64_t dim) {
   if (autocast_devices) [[unlikely]]
     return run_cast_list(stack_rule, [&](auto& tensors) { return stack(tensors, dim); }, tensors);
-  TAPEGRAD_CHECK(!tensors.empty(), "stack: expects a non-empty list of Tensors");
+  TAPEGRAD_CHECK(!tensors.empty(), "stack: stack expects a non-empty TensorList");
   int64_t d = wrap_dim("stack", dim, tensors[0].dim() + 1);
   std::vector<Tensor> pieces;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
     TAPEGRAD_CHECK(same_sizes(x.sizes(), tensors[0].sizes()),
-                   "stack: expects each tensor to be equal size, but got ",
+                   "stack: stack expects each tensor to be equal size, but got ",
                    to_string(tensors[0].sizes()), " at entry 0 and ", to_string(x.sizes()),
                    " at entry ", i);
     DimVector sizes(x.sizes()), strides(x.strides());
@@ -298,8 +298,9 @@ RepeatPlan plan_repeat(const Tensor& x, Sizes repeats) {
 
 Tensor repeat(const Tensor& x, Sizes repeats) {
   TAPEGRAD_CHECK(static_cast<int64_t>(repeats.size()) >= x.dim(),
-                 "repeat: number of dimensions of repeat dims (", repeats.size(),
-                 ") can not be smaller than number of dimensions of tensor (", x.dim(), ")");
+                 "repeat: Number of dimensions of repeat dims can not be smaller than number of "
+                 "dimensions of tensor, got ",
+                 repeats.size(), " and ", x.dim());
   RepeatPlan plan = plan_repeat(x, repeats);
   Tensor out = empty("repeat", plan.out_sizes, x.dtype(), x->device());
   Tensor split = alias(out, plan.split_sizes, contiguous_strides(plan.split_sizes), 0);
@@ -430,7 +431,7 @@ Tensor roll(const Tensor& x, Sizes shifts, Sizes requested) {
   }
   TAPEGRAD_CHECK(shifts.size() == requested.size(),
                  "roll: shifts and dimensions must align. shifts: ", shifts.size(),
-                 ", dims: ", requested.size());
+                 ", dims:", requested.size());
   TAPEGRAD_CHECK_AS(IndexError, x.dim() > 0, "roll: Dimension specified as ", requested[0],
                     " but tensor has no dimensions");
   // The same dimension may be given twice: its shifts add up.
@@ -497,8 +498,8 @@ void triu_(const Tensor& self, int64_t diagonal) {
 }
 
 Tensor diag(const Tensor& x, int64_t offset) {
-  TAPEGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag: supports 1-d or 2-d tensors, got ", x.dim(),
-                 " dimensions");
+  TAPEGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag: Supports 1D or 2D tensors. Got ", x.dim(),
+                 "D");
   if (x.dim() == 2) return clone(diagonal(x, offset, 0, 1), MemoryFormat::Contiguous);
   constexpr int64_t kMost = int64_t{1} << 31;  // already more than can be allocated
   TAPEGRAD_CHECK(offset > -kMost && offset < kMost, "diag: a matrix with the diagonal ", offset,

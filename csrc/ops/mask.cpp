@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "core/torch_names.h"
 #include "graph/write_log.h"
 #include "intercept/capture.h"
 #include "ops/copy.h"
@@ -66,8 +67,9 @@ Tensor spread(const Tensor& x, Sizes sizes) {
 }
 
 void check_mask(const char* op, const Tensor& mask) {
-  TAPEGRAD_CHECK(mask.dtype() == DType::Bool, op, ": expected a bool mask, got ",
-                 name(mask.dtype()), "; compare with zero or call .bool() first");
+  TAPEGRAD_CHECK(mask.dtype() == DType::Bool, op,
+                 " only supports boolean masks, but got mask with dtype ", type_name(mask.dtype()),
+                 "; compare with zero or call .bool() first");
 }
 
 // Which elements are not zero, as a contiguous mask.
@@ -151,9 +153,8 @@ void fill_masked(const Tensor& out, const Tensor& x, const Tensor& mask, const T
 void check_fill(const char* op, const Tensor& mask, const Tensor& value) {
   check_mask(op, mask);
   TAPEGRAD_CHECK(value.dim() == 0, op,
-                 ": only supports a 0-dimensional value tensor, but got a "
-                 "tensor with ",
-                 value.dim(), " dimensions");
+                 " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
+                 " dimension(s).");
 }
 
 }  // namespace
@@ -223,7 +224,7 @@ void scatter_masked(const char* op, const Tensor& out, const Tensor& mask, const
   // Elsewhere the kernel looks at it, and the host does not wait.
   if (const int64_t total = out->device().is_cpu() ? sum_on_host(counts) : 0;
       source.numel() < total)
-    fail(op, ": number of elements of source (", source.numel(), ") < number of ones in mask (",
+    fail(op, ": Number of elements of source < number of ones in mask (", source.numel(), " and ",
          total, ")");
   Tensor values = spread(source, source.sizes());
   if (values->storage_ref() == out->storage_ref()) values = clone(detach(values));

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "intercept/batch.h"
 #include "ops/autocast.h"
@@ -45,9 +46,8 @@ const CastRule dot_rule("dot", Cast::None, Cast::Widest);
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.dtype() == b.dtype(), op,
-                 ": expected both operands to have the same dtype, but "
-                 "got ",
-                 name(a.dtype()), " and ", name(b.dtype()), "; cast one with .to()");
+                 ": expected m1 and m2 to have the same dtype, but got: ", name(a.dtype()),
+                 " != ", name(b.dtype()), "; cast one with .to()");
   // An empty product has no elements to multiply.
   if (a.dtype() == DType::Bool && a.numel() > 0 && b.numel() > 0)
     fail_unsupported_dtype(op, a.dtype());
@@ -55,13 +55,13 @@ void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
 
 void check_inner(const char* op, const Tensor& a, const Tensor& b) {
   TAPEGRAD_CHECK(a.size(a.dim() - 1) == b.size(b.dim() - 2), op,
-                 ": mat1 and mat2 shapes cannot be multiplied (", to_string(a.sizes()), " and ",
-                 to_string(b.sizes()), ")");
+                 ": mat1 and mat2 shapes cannot be multiplied (", joined(a.sizes(), "x"), " and ",
+                 joined(b.sizes(), "x"), ")");
 }
 
 void check_rank(const char* op, const char* operand, const Tensor& x, int64_t rank) {
-  TAPEGRAD_CHECK(x.dim() == rank, op, ": ", operand, " must be a ", rank, "-D tensor, got ",
-                 x.dim(), "-D");
+  TAPEGRAD_CHECK(x.dim() == rank, op, ": ", operand, " must be a ",
+                 rank == 2 ? "matrix" : std::to_string(rank) + "D tensor", ", got ", x.dim(), "D");
 }
 
 // The kernel reads a matrix if one of its two dimensions has stride one.
@@ -232,8 +232,10 @@ Tensor add_product(const char* op, const EntryKind& kind, const Tensor& x, const
   if (a.dim() == 3) sizes.push_back(a.size(0));
   sizes.push_back(a.size(a.dim() - 2));
   sizes.push_back(b.size(b.dim() - 1));
-  TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), op, ": the input of shape ", to_string(x.sizes()),
-                 " must be broadcastable to the product's shape ", to_string(sizes));
+  TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), op,
+                 ": The expanded size of the tensor must match: the input of shape ",
+                 to_string(x.sizes()), " cannot be broadcast to the product's shape ",
+                 to_string(sizes));
   Tensor out = empty(op, sizes, a.dtype(), a->device());
   const bool has_bias = is_bias(x, out, beta, alpha);
   if (has_bias) {
@@ -285,9 +287,9 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
     return run_cast(bmm_rule, bmm, a, b);
   check_rank("bmm", "batch1", a, 3);
   check_rank("bmm", "batch2", b, 3);
-  TAPEGRAD_CHECK(a.size(0) == b.size(0),
-                 "bmm: expected both to have the same number of batches, got ",
-                 to_string(a.sizes()), " and ", to_string(b.sizes()));
+  TAPEGRAD_CHECK(a.size(0) == b.size(0) && a.size(2) == b.size(1),
+                 "bmm: Expected size for first two dimensions of batch2 tensor to be: [", a.size(0),
+                 ", ", a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
   return multiply("bmm", bmm_entry, a, b);
 }
 
@@ -296,8 +298,8 @@ Tensor mv(const Tensor& a, const Tensor& x) {
     return run_cast(mv_rule, mv, a, x);
   check_rank("mv", "self", a, 2);
   check_rank("mv", "vec", x, 1);
-  TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "x",
-                 a.size(1), "), vec (", x.size(0), ")");
+  TAPEGRAD_CHECK(a.size(1) == x.size(0), "mv: size mismatch, got input (", a.size(0), "), mat (",
+                 a.size(0), "x", a.size(1), "), vec (", x.size(0), ")");
   return unsafe_view(multiply("mv", mv_entry, a, unsqueeze(x, 1)), DimVector{a.size(0)});
 }
 
@@ -305,12 +307,15 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   if (autocast_devices) [[unlikely]]
     return run_cast(dot_rule, dot, a, b);
   if (a.dtype() == DType::Bool) fail_unsupported_dtype("dot", a.dtype());
+  TAPEGRAD_CHECK(a.dtype() == b.dtype(),
+                 "dot : expected both vectors to have same dtype, but found ", type_name(a.dtype()),
+                 " and ", type_name(b.dtype()));
   TAPEGRAD_CHECK(a.dim() == 1 && b.dim() == 1, "dot: 1D tensors expected, but got ", a.dim(),
                  "D and ", b.dim(), "D tensors");
-  TAPEGRAD_CHECK(a.size(0) == b.size(0),
-                 "dot: inconsistent tensor size, expected tensors to have "
-                 "the same number of elements, but got ",
-                 a.size(0), " and ", b.size(0));
+  TAPEGRAD_CHECK(a.size(0) == b.size(0), "dot: inconsistent tensor size, expected tensor [",
+                 a.size(0), "] and src [", b.size(0),
+                 "] to have the same number of elements, but got ", a.size(0), " and ", b.size(0),
+                 " elements respectively");
   return unsafe_view(multiply("dot", dot_entry, unsqueeze(a, 0), unsqueeze(b, 1)), {});
 }
 
@@ -324,7 +329,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (autocast_devices) [[unlikely]]
     return run_cast(matmul_rule, matmul, a, b);
   TAPEGRAD_CHECK(a.dim() > 0 && b.dim() > 0,
-                 "matmul: both arguments need to be at least 1D, but "
+                 "matmul: both arguments to matmul need to be at least 1D, but "
                  "they are ",
                  a.dim(), "D and ", b.dim(), "D");
   if (a.dim() == 2 && b.dim() == 2) return multiply("matmul", mm_entry, a, b);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/torch_names.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
 #include "ops/autocast.h"
@@ -54,9 +55,13 @@ DType common_dtype(const PointwiseInfo& info, Operands operands, Params params) 
 
 [[noreturn]] void fail_bool(const PointwiseInfo& info) {
   if (!info.has(kForbidsBool)) fail_unsupported_dtype(info.name, DType::Bool);
+  if (info.name == std::string_view("neg"))
+    fail<Error>(
+        "neg: Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+        "invert a mask, use the `~` or `logical_not()` operator instead.");
   fail<Error>(info.name,
-              ": bool tensors are not supported; use logical_not, logical_xor or bitwise "
-              "ops, or convert with .int() first");
+              ": Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+              "`^` or `logical_xor()` operator instead.");
 }
 
 // PyTorch reads the parameters of most ops as float32 where the tensors are 16-bit floats.
@@ -86,7 +91,7 @@ void check_exponent(const Tensor& exponent, DType common) {
   Scalar number = number_of(exponent);
   if (is_integral(common) || is_reduced_float(common)) check_fits("pow", number, common);
   TAPEGRAD_CHECK(!is_integral(common) || number.as_int() >= 0,
-                 "pow: integers to negative integer powers are not allowed; call .float() first");
+                 "pow: Integers to negative integer powers are not allowed; call .float() first");
 }
 
 void check_one_dtype(const PointwiseInfo& info, Operands operands, DType common) {
@@ -139,7 +144,7 @@ void check_special_dtypes(const PointwiseInfo& info, Operands operands, Params p
 
 [[noreturn]] void fail_complex(const PointwiseInfo& info, DType dtype) {
   TAPEGRAD_CHECK(info.op.id != PointwiseId::sign,
-                 "sign: unlike NumPy, torch.sign doesn't support complex numbers; use torch.sgn");
+                 "sign: Unlike NumPy, torch.sign doesn't support complex numbers; use torch.sgn");
   fail_unsupported_dtype(info.name, dtype);
 }
 
@@ -285,7 +290,8 @@ void check_condition(const PointwiseInfo& info, Operands operands) {
   if (!info.has(kCondition)) return;
   DType dtype = operands[0]->dtype();
   TAPEGRAD_CHECK(dtype == DType::Bool || dtype == DType::UInt8,
-                 "where: expected the condition to be a boolean tensor, got ", name(dtype));
+                 "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+                 type_name(dtype));
 }
 
 // The elements in another dtype, outside the tape.
@@ -738,7 +744,7 @@ void pointwise_inplace(PointwiseId id, Operands operands, Params params) {
   const Tensor& self = *operands[0];
   TAPEGRAD_CHECK(
       !info.has(kMagnitude) || !is_complex(self.dtype()),
-      "abs_: in-place abs is not supported for complex tensors, whose magnitudes are real");
+      "abs_: In-place abs is not supported for complex tensors, whose magnitudes are real");
   bool record = is_differentiating() && any_active(operands);
   check_inplace(info.name, self, record);
   check_condition(info, operands);

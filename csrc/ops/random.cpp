@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "graph/view.h"
 #include "graph/write_log.h"
@@ -189,7 +190,8 @@ IntegerRange integer_range(DType dtype) {
 }
 
 void check_integers(const char* op, DType dtype, int64_t from, int64_t to) {
-  TAPEGRAD_CHECK(from < to, op, " expects 'from' to be less than 'to', but got from=", from,
+  TAPEGRAD_CHECK(from < to, op,
+                 ": random_ expects 'from' to be less than 'to', but got from=", from,
                  " >= to=", to);
   if (is_floating(dtype)) {
     check_uniform(op, dtype, static_cast<double>(from), static_cast<double>(to - 1));
@@ -335,7 +337,7 @@ Tensor poisson(const Tensor& rates, Generator& generator) {
 
 Tensor randperm(int64_t n, DType dtype, Device device, Generator& generator) {
   if (dtype == DType::Bool) fail_unsupported_dtype("randperm", dtype);
-  TAPEGRAD_CHECK(n >= 0, "randperm: expected n >= 0, got ", n);
+  TAPEGRAD_CHECK(n >= 0, "randperm: n must be non-negative, got ", n);
   TAPEGRAD_CHECK(n - 1 <= integer_range(dtype).largest, "randperm: the numbers up to n = ", n,
                  " do not all fit into ", name(dtype), "; use a wider dtype");
   Tensor out = empty("randperm", DimVector{n}, dtype, device);
@@ -345,17 +347,18 @@ Tensor randperm(int64_t n, DType dtype, Device device, Generator& generator) {
 }
 
 Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement, Generator& generator) {
-  TAPEGRAD_CHECK(is_floating(p.dtype()),
-                 "multinomial: only supports floating-point dtypes for input, got ",
-                 name(p.dtype()), "; call .float() first");
-  TAPEGRAD_CHECK(p.dim() == 1 || p.dim() == 2, "multinomial: input must be 1 or 2 dim, got ",
-                 p.dim(), " dimensions");
-  TAPEGRAD_CHECK(num_samples > 0, "multinomial: cannot sample num_samples <= 0 samples, got ",
+  TAPEGRAD_CHECK(
+      is_floating(p.dtype()),
+      "multinomial only supports floating-point dtypes for input, got: ", type_name(p.dtype()));
+  TAPEGRAD_CHECK(p.dim() == 1 || p.dim() == 2, "multinomial: prob_dist must be 1 or 2 dim, got ",
+                 p.dim());
+  TAPEGRAD_CHECK(num_samples > 0, "multinomial: cannot sample n_sample <= 0 samples, got ",
                  num_samples);
   int64_t categories = p.size(p.dim() - 1);
   TAPEGRAD_CHECK(categories > 0 && (replacement || num_samples <= categories),
-                 "multinomial: cannot sample ", num_samples, " of ", categories,
-                 " categories without replacement");
+                 "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without "
+                 "replacement, got ",
+                 num_samples, " > ", categories);
   Tensor plain = plain_operand(p, DType::Float64);
   DimVector sizes(p.sizes());
   sizes.back() = num_samples;

@@ -2,6 +2,7 @@
 #include "ops/reduce.h"
 
 #include "core/error.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "ops/autocast.h"
 #include "ops/complex.h"
@@ -182,8 +183,11 @@ Tensor sum_to_size(const Tensor& x, Sizes sizes) {
 
 Tensor mean(const Tensor& input, Sizes dims, bool keepdim, std::optional<DType> dtype) {
   DType result = dtype.value_or(input.dtype());
-  TAPEGRAD_CHECK(has_gradient(result), "mean: expected a floating or complex dtype, got ",
-                 name(result), "; call .float() first, or pass dtype=");
+  TAPEGRAD_CHECK(
+      has_gradient(result),
+      "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+      "complex dtype. Got: ",
+      type_name(result));
   ReducedDims reduced = ReducedDims::of("mean", input, dims, keepdim);
   const bool wider = is_reduced_float(input.dtype()) && result == DType::Float32;
   Tensor x = wider ? input : cast(input, result);

@@ -1,6 +1,7 @@
 #include "ops/reduce_dims.h"
 
 #include "core/error.h"
+#include "core/torch_names.h"
 #include "ops/complex.h"
 
 namespace tapegrad {
@@ -67,13 +68,14 @@ void check_not_empty(const char* op, const Tensor& x, const ReducedDims& dims) {
   if (dims.mask == 0 || dims.count() != 0) return;  // no results at all, or nothing to reduce
   for (size_t d = 0; d < dims.sizes.size(); ++d)
     TAPEGRAD_CHECK_AS(IndexError, !dims.contains(d) || dims.sizes[d] != 0, op,
-                      ": expected reduction dim ", d, " to have non-zero size, got shape ",
+                      ": Expected reduction dim ", d, " to have non-zero size, got shape ",
                       to_string(dims.sizes), "; an empty reduction has no identity here");
 }
 
 void check_floating(const char* op, const Tensor& x) {
-  TAPEGRAD_CHECK(is_floating(x.dtype()), op, ": expected a floating dtype, got ", name(x.dtype()),
-                 "; call .float() first");
+  TAPEGRAD_CHECK(is_floating(x.dtype()), op,
+                 ": Expected a floating point or complex tensor as input. Got ",
+                 type_name(x.dtype()), "; call .float() first");
 }
 
 }  // namespace tapegrad

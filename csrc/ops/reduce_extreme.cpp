@@ -72,9 +72,8 @@ void record_shared(const Tensor& x, const Tensor& y, const ReducedDims& dims,
 // The extreme of everything: an empty tensor is refused in PyTorch's words.
 void check_any_element(const char* op, const Tensor& x) {
   TAPEGRAD_CHECK(x.numel() > 0, op,
-                 ": expected reduction dim to be specified for input.numel() "
-                 "== 0, got shape ",
-                 to_string(x.sizes()), "; specify dim=");
+                 ": Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                 "reduction dim with the 'dim' argument.");
 }
 
 Tensor shared_extreme(const Op& op, const Tensor& x, Sizes dims, bool keepdim,
@@ -115,9 +114,10 @@ Tensor place(const Op& op, const Tensor& input, std::optional<int64_t> dim, bool
   ReducedDims reduced = dim ? ReducedDims::of(op.name, x, DimVector{*dim}, keepdim)
                             : ReducedDims::of(op.name, x, {}, keepdim);
   if (!dim) {  // places count through the flattened tensor
-    TAPEGRAD_CHECK_AS(IndexError, x.numel() > 0, op.name,
-                      ": expected reduction dim to be specified for input.numel() == 0, got shape ",
-                      to_string(x.sizes()), "; specify dim=");
+    TAPEGRAD_CHECK_AS(
+        IndexError, x.numel() > 0, op.name,
+        ": Expected reduction dim to be specified for input.numel() == 0. Specify the "
+        "reduction dim with the 'dim' argument.");
     x = detach(contiguous(x));
   }
   check_not_empty(op.name, x, reduced);

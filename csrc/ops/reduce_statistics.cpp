@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "ops/autocast.h"
 #include "ops/complex.h"
@@ -82,7 +83,9 @@ void MomentsBackward::vjp(Gradients grads, Gradients grad_inputs) {
 
 TensorPair run_moments(const Moments& moments, const Tensor& x, Sizes dims, double correction,
                        bool keepdim) {
-  check_floating(moments.op(), x);
+  TAPEGRAD_CHECK(is_floating(x.dtype()), moments.op(),
+                 ": std and var only support floating point and complex dtypes, got ",
+                 type_name(x.dtype()), "; call .float() first");
   ReducedDims reduced = ReducedDims::of(moments.op(), x, dims, keepdim);
   Scalar attributes[] = {static_cast<int64_t>(reduced.mask), correction, moments.root};
   DimVector sizes = reduced.result_sizes();

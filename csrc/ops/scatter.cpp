@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/op.h"
+#include "core/torch_names.h"
 #include "graph/write_log.h"
 #include "ops/autocast.h"
 #include "ops/copy.h"
@@ -38,7 +39,7 @@ Tensor at_least_vector(const Tensor& x) {
 Tensor as_int64_index(const char* op, const Tensor& index) {
   const bool names_places = index.dtype() == DType::Int64 || index.dtype() == DType::Int32;
   TAPEGRAD_CHECK(names_places || index.numel() == 0, op,
-                 ": expected dtype int32 or int64 for index, got ", name(index.dtype()),
+                 "(): Expected dtype int32/int64 for index, got ", name(index.dtype()),
                  "; call .long() first");
   return cast(index, DType::Int64);
 }
@@ -47,11 +48,11 @@ int64_t rank_at_least_one(const Tensor& x) { return std::max<int64_t>(x.dim(), 1
 
 void check_index_shape(const char* op, const Tensor& x, int64_t dim, const Tensor& index) {
   TAPEGRAD_CHECK(rank_at_least_one(index) == rank_at_least_one(x), op,
-                 ": index tensor must have the same number of dimensions as the input, got ",
+                 "(): Index tensor must have the same number of dimensions as input tensor, got ",
                  index.dim(), " and ", x.dim());
   for (int64_t d = 0; d < index.dim(); ++d)
     TAPEGRAD_CHECK(d == dim || index.size(d) <= (x.dim() == 0 ? 1 : x.size(d)), op,
-                   ": size does not match at dimension ", d, ", expected index ",
+                   ": Size does not match at dimension ", d, " expected index ",
                    to_string(index.sizes()), " to be no larger than self ", to_string(x.sizes()),
                    " apart from dimension ", dim);
 }
@@ -116,14 +117,14 @@ Scattered check_scatter(const char* op, const Tensor& self, int64_t dim, const T
                         const Tensor& source) {
   Scattered result{wrap_dim(op, dim, self.dim()), as_int64_index(op, index), beside(source, self)};
   TAPEGRAD_CHECK(source.dtype() == self.dtype(), op,
-                 ": expected self.dtype to be equal to src.dtype, got ", name(self.dtype()),
+                 "(): Expected self.dtype to be equal to src.dtype, got ", name(self.dtype()),
                  " and ", name(source.dtype()));
   if (index.numel() == 0) return result;
   check_index_shape(op, self, result.dim, index);
   if (source.dim() == 0) return result;
   TAPEGRAD_CHECK(source.dim() == rank_at_least_one(index), op,
-                 ": index tensor must have the same number of dimensions as src, got ", index.dim(),
-                 " and ", source.dim());
+                 "(): Index tensor must have the same number of dimensions as src, got ",
+                 index.dim(), " and ", source.dim());
   for (int64_t d = 0; d < index.dim(); ++d) {
     TAPEGRAD_CHECK(index.size(d) <= source.size(d), op, ": expected index ",
                    to_string(index.sizes()), " to be no larger size than src ",
@@ -383,13 +384,13 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
   TAPEGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32,
-                 "take_along_dim: expected dtype int32 or int64 for indices, got ",
-                 name(index.dtype()), "; call .long() first");
+                 "take_along_dim: dtype of indices should be Long but got ",
+                 type_name(index.dtype()));
   if (!dim) return take_along_dim(reshape(x, DimVector{-1}), reshape(index, DimVector{-1}), 0);
   TAPEGRAD_CHECK(x.dim() == index.dim(),
                  "take_along_dim: input and indices should have the same number of dimensions, but "
                  "got ",
-                 x.dim(), " dimensions for input, and ", index.dim(), " for indices");
+                 x.dim(), " dimensions for input, and ", index.dim(), " dimensions for indices");
   int64_t d = wrap_dim("take_along_dim", *dim, x.dim());
   DimVector x_sizes(x.sizes()), index_sizes(index.sizes());
   if (x.dim() > 0) {

@@ -114,7 +114,7 @@ void record_picked(const EntryKind& kind, const Tensor& x, const ValuesAndIndice
 int64_t length_of(const Tensor& x, int64_t dim) { return x.dim() == 0 ? 1 : x.size(dim); }
 
 void check_not_empty(const char* op, const Tensor& x, int64_t dim) {
-  TAPEGRAD_CHECK_AS(IndexError, length_of(x, dim) > 0, op, ": expected reduction dim ", dim,
+  TAPEGRAD_CHECK_AS(IndexError, length_of(x, dim) > 0, op, ": Expected reduction dim ", dim,
                     " to have non-zero size");
 }
 
@@ -238,7 +238,7 @@ Unique find_unique(const Tensor& x, std::optional<int64_t> dim) {
   int64_t d = wrap_dim("unique", *dim, x.dim());
   if (x.dim() == 0) return find_unique(reshape(detach(x), DimVector{1}), 0);
   for (int64_t k = 0; k < x.dim(); ++k)
-    TAPEGRAD_CHECK(k == d || x.size(k) > 0, "unique: there are 0 sized dimensions, and they aren't "
+    TAPEGRAD_CHECK(k == d || x.size(k) > 0, "unique: There are 0 sized dimensions, and they aren't "
                                             "selected, so unique cannot be applied");
   // Rows are compared in the order of the other dimensions: d goes to the front, nothing else moves.
   DimVector front{d}, back;
@@ -277,7 +277,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
                                       same_sizes(sequence.sizes().first(sequence.dim() - 1),
                                                  values.sizes().first(values.dim() - 1)));
   TAPEGRAD_CHECK(fits,
-                 "searchsorted: boundaries tensor should be 1 dimension or the first N-1 "
+                 "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
                  "dimensions of boundaries tensor and input value tensor must match, but we got ",
                  to_string(sequence.sizes()), " and ", to_string(values.sizes()));
   ResultType type;
@@ -309,7 +309,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& values, bool right, bo
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   if (!is_integral(x.dtype(), false) || is_bare(x.dtype()))
     fail_unsupported_dtype("bincount", x.dtype());
-  TAPEGRAD_CHECK(x.dim() == 1, "bincount: only supports 1-d non-negative integral inputs, got ",
+  TAPEGRAD_CHECK(x.dim() == 1, "bincount only supports 1-d non-negative integral inputs, got ",
                  x.dim(), " dimensions");
   TAPEGRAD_CHECK(minlength >= 0, "bincount: minlength should be >= 0, got ", minlength);
   TAPEGRAD_CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == x.size(0)),
@@ -319,7 +319,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   Tensor extremes = empty_like(x, DimVector{2}, DType::Int64);
   dispatch(bounds_op, {places}, {}, {extremes});
   const auto range = read_on_host<int64_t>(extremes);
-  TAPEGRAD_CHECK(range[0] >= 0, "bincount: only supports 1-d non-negative integral inputs, got ",
+  TAPEGRAD_CHECK(range[0] >= 0, "bincount only supports 1-d non-negative integral inputs, got ",
                  range[0]);
   int64_t length = std::max(minlength, range[1] + 1);
   if (!weights.defined()) {

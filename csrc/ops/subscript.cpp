@@ -43,8 +43,10 @@ Subscript::Subscript(const Tensor& x)
     : x_(x), contiguous_(x.is_contiguous()), offset_(x->offset()), kind_(&alias_entry) {}
 
 void Subscript::check_next(const char* what) const {
-  TAPEGRAD_CHECK_AS(IndexError, x_.dim() > 0, what,
-                    " of a 0-dim tensor is invalid; use .item() to convert it to a number");
+  TAPEGRAD_CHECK_AS(
+      IndexError, x_.dim() > 0, what,
+      " is an invalid index of a 0-dim tensor. Use `tensor.item()` in Python to convert a 0-dim "
+      "tensor to a number");
   TAPEGRAD_CHECK_AS(IndexError, left() > 0, "index: too many indices for tensor of dimension ",
                     x_.dim());
 }

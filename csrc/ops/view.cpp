@@ -175,7 +175,8 @@ Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int
   int64_t numel = checked_numel("as_strided", sizes);
   int64_t last = start;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    TAPEGRAD_CHECK(strides[d] >= 0, "as_strided: negative strides are not supported, got ",
+    TAPEGRAD_CHECK(strides[d] >= 0,
+                   "as_strided: Negative strides are not supported at the moment, got strides: ",
                    to_string(strides));
     int64_t reach;
     bool overflow = __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
@@ -183,9 +184,10 @@ Tensor as_strided(const Tensor& x, Sizes sizes, Sizes strides, std::optional<int
     TAPEGRAD_CHECK(!overflow, "as_strided: sizes and strides are too large");
   }
   int64_t available = static_cast<int64_t>(x->storage().nbytes() / itemsize(x.dtype()));
-  TAPEGRAD_CHECK(numel == 0 || last < available, "as_strided: size ", to_string(sizes), ", stride ",
-                 to_string(strides), " and storage_offset ", start,
-                 " are out of bounds for storage of ", available, " elements");
+  TAPEGRAD_CHECK(numel == 0 || last < available, "as_strided: setStorage: sizes ", to_string(sizes),
+                 ", strides ", to_string(strides), ", storage offset ", start, ", and itemsize ",
+                 itemsize(x.dtype()), " are out of bounds for storage of size ",
+                 x->storage().nbytes());
   Tensor y = make_view(x, sizes, strides, start);
   if (should_record(x)) {
     Geometry place{DimVector(sizes), DimVector(strides), start - x->offset()};
@@ -208,10 +210,11 @@ Tensor view(const Tensor& x, Sizes requested) {
   DimVector sizes = infer_sizes("view", requested, x.numel());
   DimVector strides;
   TAPEGRAD_CHECK(view_strides(x.sizes(), x.strides(), sizes, strides), "view: size ",
-                 to_string(sizes), " is not compatible with input tensor's size ",
-                 to_string(x.sizes()), " and stride ", to_string(x.strides()),
-                 " (at least one dimension spans across two contiguous subspaces); use "
-                 ".reshape(...) instead");
+                 to_string(sizes), " asked of size ", to_string(x.sizes()), " and stride ",
+                 to_string(x.strides()),
+                 ": view size is not compatible with input tensor's size "
+                 "and stride (at least one dimension spans across two contiguous subspaces). Use "
+                 ".reshape(...) instead.");
   return view_with(x, sizes, strides);
 }
 
@@ -238,15 +241,18 @@ Tensor expand(const Tensor& x, Sizes requested) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] != -1) continue;
     TAPEGRAD_CHECK(i >= lead,
-                   "expand: the expanded size of the tensor (-1) isn't allowed in a "
+                   "expand: The expanded size of the tensor (-1) isn't allowed in a "
                    "leading, non-existing dimension ",
                    i);
     sizes[i] = x.size(i - lead);
   }
   checked_numel("expand", sizes);
-  TAPEGRAD_CHECK(can_expand(x.sizes(), sizes), "expand: the expanded sizes ", to_string(sizes),
-                 " must match the existing sizes ", to_string(x.sizes()),
-                 " at all non-singleton dimensions");
+  for (size_t i = sizes.size(); i-- > lead;)
+    TAPEGRAD_CHECK(x.size(i - lead) == sizes[i] || x.size(i - lead) == 1,
+                   "expand: The expanded size of the tensor (", sizes[i],
+                   ") must match the existing size (", x.size(i - lead),
+                   ") at non-singleton dimension ", i, ". Target sizes: ", to_string(sizes),
+                   ". Tensor sizes: ", to_string(x.sizes()));
   DimVector strides = expand_strides(x.sizes(), x.strides(), sizes);
   // New dimensions that are not repeated get the strides that unsqueeze() would give them.
   for (size_t i = x.dim() > 0 ? lead : 0; i-- > 0;)
@@ -325,8 +331,8 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
                     "convert a 0-dim tensor to a number");
   int64_t d = wrap_dim("select", dim, x.dim());
   int64_t size = x.size(d);
-  TAPEGRAD_CHECK_AS(IndexError, index >= -size && index < size, "select: index ", index,
-                    " is out of bounds for dimension ", d, " with size ", size);
+  TAPEGRAD_CHECK_AS(IndexError, index >= -size && index < size, "select(): index ", index,
+                    " out of range for tensor of size ", to_string(x.sizes()), " at dimension ", d);
   return part(select_entry, x, d, index < 0 ? index + size : index, 1, 1, true);
 }
 
@@ -342,10 +348,10 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t s
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
-  TAPEGRAD_CHECK(x.dim() > 0, "narrow: cannot be applied to a 0-dim tensor");
+  TAPEGRAD_CHECK(x.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
   int64_t d = wrap_dim("narrow", dim, x.dim());
   int64_t size = x.size(d);
-  TAPEGRAD_CHECK(length >= 0, "narrow: length must be non-negative, got ", length);
+  TAPEGRAD_CHECK(length >= 0, "narrow(): length must be non-negative, got ", length);
   TAPEGRAD_CHECK_AS(IndexError, start >= -size && start <= size,
                     "narrow: start out of range (expected to be in range of [", -size, ", ", size,
                     "], but got ", start, ")");
@@ -490,7 +496,8 @@ std::vector<Tensor> split_with_sizes(const Tensor& x, Sizes lengths, int64_t dim
                    to_string(lengths));
     TAPEGRAD_CHECK(!__builtin_add_overflow(total, length, &total), "split: sizes too large");
   }
-  TAPEGRAD_CHECK(total == x.size(d), "split: expects split_sizes to sum exactly to ", x.size(d),
+  TAPEGRAD_CHECK(total == x.size(d),
+                 "split: split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
                  " (input tensor's size at dimension ", d,
                  "), but got split_sizes=", to_string(lengths));
   check_count("split", static_cast<int64_t>(lengths.size()), "tensors", kTensorBytes);

@@ -409,15 +409,16 @@ void check_view_write(const char* op, const Tensor& tensor, bool recording) {
   if (!recording && !requires_grad(tensor) && !requires_grad(extra.base)) return;
   TAPEGRAD_CHECK(
       !extra.multi_output_view, op,
-      ": output of an op with several views (split, chunk, unbind) or of a custom function is a "
-      "view and is being modified inplace; this is forbidden, use .clone() first");
+      ": This view is the output of a function that returns multiple views (split, chunk, unbind) "
+      "or a custom Function: it is a view and is being modified inplace. Such functions do not "
+      "allow the output views to be modified inplace; use .clone() first");
   TAPEGRAD_CHECK(
       !extra.inference_view, op,
-      ": a view was created in inference mode and is being modified inplace in normal mode; make "
+      ": A view was created in inference mode and is being modified inplace in normal mode; make "
       "the view outside inference_mode");
   TAPEGRAD_CHECK(
       !(extra.no_grad_view && grad_enabled), op,
-      ": a view was created in no_grad mode and is being modified inplace with grad mode "
+      ": A view was created in no_grad mode and is being modified inplace with grad mode "
       "enabled; make the view and the write in the same mode");
   check_leaf_view(op, tensor, extra.base);
   place_in_base(tensor, extra.base, RealForm::of(tensor, extra.base));

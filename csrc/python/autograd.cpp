@@ -25,17 +25,13 @@ Tensor root_gradient(const Tensor& root, const Tensor* given) {
       "backward: element 0 of tensors does not require grad and does not have a grad_fn");
   if (given) {
     TAPEGRAD_CHECK(same_sizes(given->sizes(), root.sizes()),
-                   "backward: mismatch in shape: a "
-                   "gradient of shape ",
-                   to_string(given->sizes()),
-                   " was given for an output of "
-                   "shape ",
+                   "backward: Mismatch in shape: grad_output[0] has a shape of ",
+                   to_string(given->sizes()), " and output[0] has a shape of ",
                    to_string(root.sizes()));
-    TAPEGRAD_CHECK(
-        is_complex(given->dtype()) == is_complex(root.dtype()),
-        "backward: for complex Tensors, both the output and its gradient are required to "
-        "be complex, got ",
-        name(root.dtype()), " and ", name(given->dtype()));
+    TAPEGRAD_CHECK(is_complex(given->dtype()) == is_complex(root.dtype()),
+                   "backward: For complex Tensors, both grad_output and output are required to "
+                   "be complex, got ",
+                   name(root.dtype()), " and ", name(given->dtype()));
     return given->dtype() == root.dtype() ? *given : cast(*given, root.dtype());
   }
   TAPEGRAD_CHECK(!is_complex(root.dtype()),
@@ -158,7 +154,7 @@ void bind_autograd(Binder& b) {
   b.method("detach_", [](Tensor self) {
     const AutogradMeta* before = self->meta();
     TAPEGRAD_CHECK(!(before && before->extra && before->extra->base.defined()),
-                   "detach_: can't detach views in-place; use detach() instead");
+                   "detach_: Can't detach views in-place; use detach() instead");
     if (!is_leaf(self)) {
       AutogradMeta* meta = self->meta();
       uint32_t rewrites = meta->rewrites;

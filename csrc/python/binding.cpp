@@ -16,6 +16,7 @@
 #include "python/out.h"
 #include "python/python_types.h"
 #include "python/text.h"
+#include "python/warn.h"
 
 namespace tapegrad::python {
 
@@ -50,18 +51,23 @@ bool read_int(PyObject* object, int64_t* value) {
 }  // namespace
 
 void bind_types(nb::module_ module) {
-  auto type = nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
-                  .def("__repr__", [](const DTypeObject& d) {
-    return std::string("torch.") + name(d.dtype);
-  }).def("__reduce__", [](const DTypeObject& d) {
-    return std::string(name(d.dtype));
-  }).def_prop_ro("is_floating_point", [](const DTypeObject& d) {
-    return is_floating(d.dtype);
-  }).def_prop_ro("is_complex", [](const DTypeObject& d) {
-    return is_complex(d.dtype);
-  }).def_prop_ro("is_signed", [](const DTypeObject& d) {
-    return is_signed(d.dtype);
-  }).def_prop_ro("itemsize", [](const DTypeObject& d) { return itemsize(d.dtype); });
+  auto type =
+      nb::class_<DTypeObject>(module, "dtype", "The type of a tensor's elements.")
+          .def("__repr__",
+               [](const DTypeObject& d) { return std::string("torch.") + name(d.dtype); })
+          .def("__reduce__", [](const DTypeObject& d) { return std::string(name(d.dtype)); })
+          .def_prop_ro("is_floating_point",
+                       [](const DTypeObject& d) { return is_floating(d.dtype); })
+          .def_prop_ro("is_complex", [](const DTypeObject& d) { return is_complex(d.dtype); })
+          .def_prop_ro("is_signed", [](const DTypeObject& d) { return is_signed(d.dtype); })
+          .def_prop_ro("itemsize", [](const DTypeObject& d) { return itemsize(d.dtype); })
+          .def("to_real", [](const DTypeObject& d) { return dtype_object(real_dtype(d.dtype)); },
+               "The dtype of the parts of a complex number.")
+          .def("to_complex", [](const DTypeObject& d) {
+    TAPEGRAD_CHECK(is_complex(d.dtype) || (is_floating(d.dtype) && d.dtype != DType::Float16),
+                   "to_complex: no complex dtype has parts of ", name(d.dtype));
+    return dtype_object(complex_dtype(d.dtype));
+  }, "The dtype of complex numbers with parts of this one.");
   for (int i = 0; i < kDTypeCount; ++i) {
     DType dtype = static_cast<DType>(i);
     nb::object object = nb::cast(DTypeObject{dtype});
@@ -351,7 +357,7 @@ void warn_resized(Sizes before, const Tensor& out) {
       ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
       "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
       "inplace, to zero elements with t.resize_(0).");
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw nb::python_error();
+  warn_user(text);
 }
 
 PyObject* make_size(Sizes sizes) {

@@ -87,9 +87,12 @@ DType infer_dtype(const char* op, PyObject* data, size_t depth) {
   if (PyFloat_Check(data)) return default_dtype();
   if (PyLong_Check(data)) return DType::Int64;
   if (PyComplex_Check(data)) return complex_dtype(default_dtype());
-  TAPEGRAD_CHECK_AS(TypeError, !PyUnicode_Check(data) && !PyBytes_Check(data), op,
-                    ": invalid data type '", Py_TYPE(data)->tp_name, "'");
-  TAPEGRAD_CHECK(is_sequence(data), op, ": could not infer dtype of ", Py_TYPE(data)->tp_name);
+  const bool is_text = PyUnicode_Check(data) || PyBytes_Check(data);
+  TAPEGRAD_CHECK_AS(ValueError, !is_text || depth == 0, op, ": too many dimensions '",
+                    Py_TYPE(data)->tp_name, "'");
+  TAPEGRAD_CHECK_AS(TypeError, !is_text, op, ": new(): invalid data type '", Py_TYPE(data)->tp_name,
+                    "'");
+  TAPEGRAD_CHECK(is_sequence(data), op, ": Could not infer dtype of ", Py_TYPE(data)->tp_name);
   return infer_sequence(op, data, depth);
 }
 
@@ -129,7 +132,8 @@ T to_integer(const char* op, PyObject* object) {
   int overflow = 0;
   int64_t value = PyLong_AsLongLongAndOverflow(index, &overflow);
   Py_DECREF(index);
-  TAPEGRAD_CHECK_AS(ValueError, !overflow, op, ": overflow when unpacking an int into 64 bits");
+  TAPEGRAD_CHECK_AS(ValueError, !overflow, op,
+                    ": Overflow when unpacking long long: an int does not fit into 64 bits");
   // Unsigned types take negative numbers modulo their range, as in C.
   constexpr auto kMost = static_cast<int64_t>(std::numeric_limits<T>::max());
   constexpr int64_t kLeast =

@@ -76,9 +76,10 @@ DimVector element_strides(const char* op, const Py_buffer& view) {
     // Where there is nothing to step over, NumPy's strides may be anything, and are kept if they can.
     int64_t stride = view.strides[d];
     if (view.shape[d] < 2 && (stride < 0 || stride % view.itemsize != 0)) stride = view.itemsize;
-    TAPEGRAD_CHECK_AS(ValueError, stride >= 0, op,
-                      ": at least one stride in the given numpy array is negative, and tensors "
-                      "with negative strides are not supported; copy it with array.copy()");
+    TAPEGRAD_CHECK_AS(
+        ValueError, stride >= 0, op,
+        ": At least one stride in the given numpy array is negative, and tensors with "
+        "negative strides are not currently supported; copy it with array.copy()");
     TAPEGRAD_CHECK_AS(ValueError, stride % view.itemsize == 0, op,
                       ": given numpy array strides are not a multiple of the element byte size; "
                       "copy it with array.copy()");
@@ -146,9 +147,10 @@ std::optional<DType> dtype_of_kind(std::string_view kind) {
 DType numpy_dtype(const char* op, PyObject* array) {
   nb::object dtype = nb::handle(array).attr("dtype");
   std::string text = str_of(dtype.attr("str"));  // "<f4"
-  TAPEGRAD_CHECK_AS(ValueError, text[0] != '>' || text.size() < 2, op,
-                    ": given numpy array has byte order different from the native byte order; "
-                    "convert it with array.astype(array.dtype.newbyteorder('='))");
+  TAPEGRAD_CHECK_AS(
+      ValueError, text[0] != '>' || text.size() < 2, op,
+      ": given numpy array has byte order different from the native byte order; "
+      "Conversion between byte orders is currently not supported; use array.astype(array.dtype.newbyteorder('='))");
   if (const auto found = dtype_of_kind(std::string_view(text).substr(1))) return *found;
   fail_dtype(op, array);
 }
@@ -180,7 +182,7 @@ Tensor tensor_from_numpy(const char* op, PyObject* array, ReadOnly read_only) {
 Tensor tensor_from_buffer(const char* op, PyObject* object, DType dtype, int64_t count,
                           int64_t offset) {
   TAPEGRAD_CHECK_AS(ValueError, PyObject_CheckBuffer(object), op,
-                    ": the object does not implement Python's buffer protocol");
+                    ": object does not implement Python buffer protocol");
   auto view = std::make_unique<BufferView>(object, PyBUF_SIMPLE);
   auto item = static_cast<int64_t>(itemsize(dtype)), length = static_cast<int64_t>(view->get().len);
   TAPEGRAD_CHECK_AS(ValueError, length > 0 && count != 0, op, ": both buffer length (", length,
@@ -217,8 +219,8 @@ nb::object numpy_of(const Tensor& tensor, bool force) {
                     " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                     "memory first.");
   TAPEGRAD_CHECK(force || !grad_enabled || !requires_grad(tensor),
-                 "numpy: can't call numpy() on a Tensor that requires grad; use "
-                 "tensor.detach().numpy() instead");
+                 "numpy: Can't call numpy() on Tensor that requires grad. Use "
+                 "tensor.detach().numpy() instead.");
   TAPEGRAD_CHECK_AS(TypeError, tensor.dtype() != DType::BFloat16,
                     "numpy: NumPy has no bfloat16; call .float() first");
   TAPEGRAD_CHECK_AS(TypeError, !is_float8(tensor.dtype()), "numpy: NumPy has no ",

@@ -137,15 +137,33 @@ nb::object shallow_copy(nb::handle self) {
   return result;
 }
 
+// A copy of a tensor over a copy of all its memory, which tensors that shared memory share again.
+// The memo keeps both sides: an address names a storage only while that storage lives.
+Tensor copy_with_memory(const Tensor& x, const nb::dict& memo) {
+  if (x->storage().is_batched()) return dense_copy(x);
+  const nb::str key("torch");
+  if (!memo.contains(key)) memo[key] = nb::dict();
+  nb::dict copies = nb::cast<nb::dict>(memo[key]);
+  nb::object address = nb::steal(PyLong_FromVoidPtr(&x->storage()));
+  if (!copies.contains(address)) {
+    const int64_t sizes[] = {static_cast<int64_t>(x->storage().nbytes())}, strides[] = {1};
+    Tensor bytes(TensorImpl::create(x->storage_ref(), DType::UInt8, sizes, strides, 0));
+    copies[address] = nb::make_tuple(bytes, dense_copy(bytes));
+  }
+  const Tensor copied = nb::cast<Tensor>(copies[address][1]);
+  return Tensor(
+      TensorImpl::create(copied->storage_ref(), x.dtype(), x.sizes(), x.strides(), x->offset()));
+}
+
 nb::object deepcopy(nb::handle self, nb::dict memo) {
   check_tensor("__deepcopy__", self);
   nb::object key = nb::steal(PyLong_FromVoidPtr(self.ptr()));
   if (memo.contains(key)) return memo[key];
   const Tensor& x = tensor_of(self.ptr());
   TAPEGRAD_CHECK(is_leaf(x),
-                 "deepcopy: only Tensors created explicitly by the user (graph leaves) support the "
-                 "deepcopy protocol; use .detach().clone() for the values alone");
-  Tensor copy = dense_copy(x);
+                 "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the "
+                 "deepcopy protocol at the moment; use .detach().clone() for the values alone");
+  Tensor copy = copy_with_memory(x, memo);
   if (requires_grad(x)) set_requires_grad(copy, true);
   nb::object result = nb::steal(wrap_as(Py_TYPE(self.ptr()), copy));
   memo[key] = result;

@@ -192,7 +192,7 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
     const std::string mode = PyUnicode_Check(variant) ? utf8(variant) : "";
     if (mode == "trunc") return PointwiseId::div_trunc;
     if (mode == "floor") return PointwiseId::floor_divide;
-    fail("div: expected rounding_mode to be one of None, 'trunc', or 'floor', got ",
+    fail("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found ",
          repr_of(variant));
   }
   Scalar alpha;
@@ -209,7 +209,8 @@ PointwiseId choose_variant(const PointwiseInfo& info, PyObject* variant,
       ": for integral input tensors, argument alpha must not be a floating point number");
   for (int i = 0; i < 2; ++i)
     TAPEGRAD_CHECK(!info.has(kForbidsBool) || operands[i]->dtype() != DType::Bool, info.name,
-                   ": bool tensors are not supported; use logical_xor");
+                   ": Subtraction, the `-` operator, with a bool tensor is not supported. Use the "
+                   "`^` or `logical_xor()` operator instead.");
   if (alpha.as_double() == 1) return id;
   if (id == PointwiseId::sub)
     alpha = alpha.is_float() ? Scalar(-alpha.as_double())
@@ -368,7 +369,7 @@ struct Clamp {
   int param_count = 0;
 
   Clamp(const char* op, const Tensor& x, const Bound& min, const Bound& max) {
-    TAPEGRAD_CHECK(min || max, op, ": at least one of 'min' or 'max' must not be None");
+    TAPEGRAD_CHECK(min || max, op, ": At least one of 'min' or 'max' must not be None");
     tensors[0] = x;
     arity = 1;
     Scalar low, high;

@@ -14,6 +14,7 @@
 #include "python/out.h"
 #include "python/return_types.h"
 #include "python/text.h"
+#include "python/warn.h"
 
 namespace tapegrad::python {
 
@@ -351,13 +352,26 @@ struct MomentArguments {
   }
 };
 
+// Said after the computation, which has checked the arguments.
+template <class Result>
+Result warn_of_freedom(const char* op, const Tensor& x, const Tensor& moment, double correction,
+                       Result result) {
+  const auto count = static_cast<double>(x.numel()), rows = static_cast<double>(moment.numel());
+  if (count <= correction * rows)
+    warn_user(concat(op, "(): degrees of freedom is <= 0. Correction should be strictly less than "
+                         "the reduction factor (input numel divided by output numel)."));
+  return result;
+}
+
 template <class F>
 void bind_moments(Binder& b, const char* name, F f, const char* doc) {
   b.both(name,
          [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
              nb::handle correction, const Out& out) {
     MomentArguments arguments(name, dim, unbiased, correction);
-    return into_castable_out(name, f(x, arguments.dims, arguments.correction, keepdim), out);
+    const Tensor moment = f(x, arguments.dims, arguments.correction, keepdim);
+    return warn_of_freedom(name, x, moment, arguments.correction,
+                           into_castable_out(name, moment, out));
   },
          "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(), "keepdim"_a = false,
          nb::kw_only(), "correction"_a.none() = nb::none(), "out"_a.none() = nb::none(), doc);
@@ -369,7 +383,8 @@ void bind_moment_pair(Binder& b, const char* name, F f, const char* doc) {
              [=](const Tensor& x, nb::handle dim, nb::handle unbiased, bool keepdim,
                  nb::handle correction) {
     MomentArguments arguments(name, dim, unbiased, correction);
-    return f(x, arguments.dims, arguments.correction, keepdim);
+    const auto pair = f(x, arguments.dims, arguments.correction, keepdim);
+    return warn_of_freedom(name, x, std::get<0>(pair), arguments.correction, pair);
   },
              "input"_a, "dim"_a.none() = nb::none(), "unbiased"_a.none() = nb::none(),
              "keepdim"_a = false, nb::kw_only(), "correction"_a.none() = nb::none(), doc);

@@ -150,9 +150,9 @@ Example:
 bool right_of(bool right, const std::optional<std::string>& side) {
   if (!side) return right;
   TAPEGRAD_CHECK(*side == "left" || *side == "right",
-                 "searchsorted: side can only be 'left' or 'right' but got ", *side);
+                 "torch.searchsorted(): side can only be 'left' or 'right' but got ", *side);
   TAPEGRAD_CHECK(!right || *side == "right",
-                 "searchsorted: side and right can't be set to "
+                 "torch.searchsorted(): side and right can't be set to "
                  "opposites, got side of ",
                  *side, " while right was True");
   return *side == "right";

@@ -20,6 +20,7 @@
 #include "python/exchange.h"
 #include "python/from_data.h"
 #include "python/index.h"
+#include "python/warn.h"
 
 namespace tapegrad::python {
 
@@ -156,6 +157,9 @@ class Key {
       Scalar value = element_of(tensor);
       return is_mask(tensor) ? add_flag(value.as_bool()) : subscript_.select(value.as_int());
     }
+    if (tensor.dtype() == DType::UInt8)
+      warn_user("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
+                "instead.");
     add_index(tensor);
     subscript_.keep(is_mask(tensor) ? tensor.dim() : 1);
   }

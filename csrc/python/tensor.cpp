@@ -1,6 +1,7 @@
 // Methods that every tensor has: geometry, copies, casts.
 #include "core/call.h"
 #include "core/error.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "intercept/capture.h"
@@ -221,34 +222,9 @@ void bind_formats(Binder& b) {
   }, "input"_a, "Whether results computed from the tensor shall have their channels last.");
 }
 
-// The names by which tensor types went before there were dtypes: torch.FloatTensor.
-constexpr std::pair<DType, const char*> kTypeNames[] = {{DType::Float16, "Half"},
-                                                        {DType::BFloat16, "BFloat16"},
-                                                        {DType::Float32, "Float"},
-                                                        {DType::Float64, "Double"},
-                                                        {DType::UInt8, "Byte"},
-                                                        {DType::Int8, "Char"},
-                                                        {DType::Int16, "Short"},
-                                                        {DType::Int32, "Int"},
-                                                        {DType::Int64, "Long"},
-                                                        {DType::Bool, "Bool"},
-                                                        {DType::Complex64, "ComplexFloat"},
-                                                        {DType::Complex128, "ComplexDouble"},
-                                                        {DType::Float8_e4m3fn, "Float8_e4m3fn"},
-                                                        {DType::Float8_e5m2, "Float8_e5m2"},
-                                                        {DType::Float8_e4m3fnuz, "Float8_e4m3fnuz"},
-                                                        {DType::Float8_e5m2fnuz, "Float8_e5m2fnuz"},
-                                                        {DType::Float8_e8m0fnu, "Float8_e8m0fnu"},
-                                                        {DType::UInt16, "UInt16"},
-                                                        {DType::UInt32, "UInt32"},
-                                                        {DType::UInt64, "UInt64"}};
-
-std::string type_name(DType dtype, Device device) {
-  for (auto [each, name] : kTypeNames)
-    if (each == dtype)
-      return std::string(device.type == DeviceType::CUDA ? "torch.cuda." : "torch.") + name +
-             "Tensor";
-  fail_unsupported_dtype("type", dtype);
+std::string tensor_type_name(DType dtype, Device device) {
+  return std::string(device.type == DeviceType::CUDA ? "torch.cuda." : "torch.") +
+         type_name(dtype) + "Tensor";
 }
 
 // The name of a tensor type that is given as such or by its class.
@@ -260,14 +236,14 @@ std::string given_type_name(nb::handle type) {
 }
 
 nb::object type(const Tensor& self, nb::handle dtype, bool non_blocking, nb::handle memory_format) {
-  if (dtype.is_none()) return nb::cast(type_name(self.dtype(), self->device()));
+  if (dtype.is_none()) return nb::cast(tensor_type_name(self.dtype(), self->device()));
   const MemoryFormat format = memory_format_of("type", memory_format);
   DType wanted;
   if (dtype_from_object(dtype.ptr(), &wanted)) return nb::cast(asked_cast(self, wanted, format));
   const std::string given = given_type_name(dtype);
-  for (auto [each, name] : kTypeNames)
+  for (int i = 0; i < kDTypeCount; ++i)
     for (Device device : {Device{}, Device{DeviceType::CUDA, 0}})
-      if (given == type_name(each, device))
+      if (const auto each = static_cast<DType>(i); given == tensor_type_name(each, device))
         return nb::cast(asked_cast(to_device(self, device, non_blocking, format), each, format));
   fail<ValueError>("type: invalid type: ", repr_of(dtype), "; expected a dtype or a name such as ",
                    "'torch.FloatTensor'");

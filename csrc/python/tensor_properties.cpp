@@ -12,6 +12,7 @@
 #include "python/node_object.h"
 #include "python/python_types.h"
 #include "python/sparse.h"
+#include "python/warn.h"
 
 namespace tapegrad::python {
 
@@ -67,9 +68,10 @@ void assign_grad(const Tensor& x, PyObject* value) {
     return;
   }
   TAPEGRAD_CHECK_AS(TypeError, is_any_tensor(value),
-                    "assigned grad: expected to be a Tensor or None");
+                    "assigned grad expected to be a Tensor or None but got grad of type ",
+                    Py_TYPE(value)->tp_name);
   const Tensor& grad = tensor_of(value);
-  TAPEGRAD_CHECK(!grad.is_same(x), "assigned grad: a variable can't be its own grad");
+  TAPEGRAD_CHECK(!grad.is_same(x), "assigned grad: can't assign Variable as its own grad");
   TAPEGRAD_CHECK(grad.dtype() == x.dtype(),
                  "assigned grad: has data of a different type: expected ", name(x.dtype()),
                  ", got ", name(grad.dtype()));
@@ -128,7 +130,9 @@ PyObject* get_data(PyObject* self, void*) {
 // x.data = y: x keeps its identity and takes y's memory.
 int put_data(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
-    TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value), "data: expected a Tensor");
+    TAPEGRAD_CHECK_AS(TypeError, value && is_tensor(value),
+                      "data: Variable data has to be a tensor, but got ",
+                      value ? Py_TYPE(value)->tp_name : "nothing");
     const Tensor& source = tensor_of(value);
     TAPEGRAD_CHECK(!requires_grad(tensor_of(self)) || has_gradient(source.dtype()),
                    "data: data set to a tensor that requires gradients must be of a floating point "
@@ -146,6 +150,12 @@ int put_data(PyObject* self, PyObject* value, void*) {
 PyObject* get_transposed(PyObject* self, void*) {
   return guarded([&] {
     const Tensor& x = tensor_of(self);
+    if (static bool warned = false; x.dim() != 2 && x.dim() != 0 && !std::exchange(warned, true))
+      warn_user(
+          "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+          "deprecated and it will throw an error in a future release. Consider `x.mT` to transpose "
+          "batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
+          "dimensions of a tensor.");
     DimVector dims;
     for (int64_t d = x.dim() - 1; d >= 0; --d) dims.push_back(d);
     return wrap(permute(x, dims));
@@ -156,9 +166,8 @@ PyObject* get_matrix_transposed(PyObject* self, void*) {
     const Tensor& x = tensor_of(self);
     if (x.dim() == 0) return wrap(permute(x, {}));
     TAPEGRAD_CHECK(x.dim() >= 2,
-                   "tensor.mT: only supported on matrices or batches of matrices, got "
-                   "a ",
-                   x.dim(), "-d tensor");
+                   "tensor.mT is only supported on matrices or batches of matrices. Got ", x.dim(),
+                   "-D tensor.");
     return wrap(matrix_transpose(x));
   });
 }
@@ -167,9 +176,9 @@ PyObject* get_adjoint(PyObject* self, void* of_matrix) {
   return guarded([&] {
     const Tensor& x = tensor_of(self);
     const bool fits = x.dim() == 0 || (of_matrix ? x.dim() == 2 : x.dim() >= 2);
-    TAPEGRAD_CHECK(fits, of_matrix ? "tensor.H" : "tensor.mH", ": only supported on matrices",
-                   of_matrix ? " (2-D tensors)" : " or batches of matrices", ", got a ", x.dim(),
-                   "-d tensor");
+    TAPEGRAD_CHECK(fits, of_matrix ? "tensor.H" : "tensor.mH", " is only supported on matrices",
+                   of_matrix ? " (2-D tensors)" : " or batches of matrices", ". Got ", x.dim(),
+                   "-D tensor.");
     return wrap(conj(x.dim() ? matrix_transpose(x) : x));
   });
 }

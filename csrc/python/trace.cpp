@@ -110,7 +110,7 @@ class SpentEntry final : public Entry<spent_entry> {
  public:
   void vjp(Gradients, Gradients) override {
     fail(
-        "backward: trying to backward through the graph a second time: a compiled function computed this "
+        "backward: Trying to backward through the graph a second time: a compiled function computed this "
         "tensor, went backward from it, and has freed what it saved; specify retain_graph=True in the "
         "function, which then runs eagerly");
   }

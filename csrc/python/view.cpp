@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/torch_names.h"
 #include "graph/record.h"
 #include "graph/write_log.h"
 #include "intercept/batch.h"
@@ -30,7 +31,8 @@ nb::tuple to_tuple(std::vector<Tensor> parts) {
 }
 
 DimVector equal_parts(const Tensor& x, int64_t length, int64_t dim) {
-  TAPEGRAD_CHECK(length >= 0, "split: expects split_size be non-negative, got ", length);
+  TAPEGRAD_CHECK(length >= 0,
+                 "split: split expects split_size be non-negative, but got split_size=", length);
   int64_t size = x.size(wrap_dim("split", dim, x.dim()));
   TAPEGRAD_CHECK(length > 0 || size == 0,
                  "split: split_size can only be 0 if dimension size is 0, "
@@ -52,7 +54,7 @@ nb::tuple split(const Tensor& x, const IntList& sizes, bool is_list, int64_t dim
 
 nb::tuple chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   TAPEGRAD_CHECK(x.dim() > 0, "chunk: expects at least a 1-dimensional tensor");
-  TAPEGRAD_CHECK(chunks > 0, "chunk: expects chunks to be greater than 0, got: ", chunks);
+  TAPEGRAD_CHECK(chunks > 0, "chunk: chunk expects `chunks` to be greater than 0, got: ", chunks);
   int64_t size = x.size(wrap_dim("chunk", dim, x.dim()));
   if (size == 0) {
     check_count("chunk", chunks, "tensors", kTensorBytes);
@@ -65,7 +67,7 @@ nb::tuple chunk(const Tensor& x, int64_t chunks, int64_t dim) {
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   int64_t first = wrap_dim("flatten", start_dim, x.dim());
   int64_t last = wrap_dim("flatten", end_dim, x.dim());
-  TAPEGRAD_CHECK(first <= last, "flatten: has invalid args: start_dim cannot come after end_dim");
+  TAPEGRAD_CHECK(first <= last, "flatten() has invalid args: start_dim cannot come after end_dim");
   if (x.dim() == 0) return reshape(x, DimVector{1});
   if (first == last) return x;
   DimVector sizes;
@@ -81,17 +83,31 @@ Tensor unflatten(const Tensor& x, int64_t dim, const IntList& sizes) {
   TAPEGRAD_CHECK(!sizes.values.empty(), "unflatten: sizes must be non-empty");
   DimVector all;
   for (int64_t i = 0; i < d; ++i) all.push_back(x.size(i));
+  int64_t known = 1, inferred = 0;
+  for (const int64_t size : sizes.values) size == -1 ? ++inferred : known *= size;
+  TAPEGRAD_CHECK(inferred > 0 || known == x.size(d), "unflatten: Provided sizes ", to_string(sizes),
+                 " don't multiply up to the size of dim ", d, " (", x.size(d),
+                 ") in the input tensor");
   for (int64_t size : infer_sizes("unflatten", sizes, x.size(d))) all.push_back(size);
   for (int64_t i = d + 1; i < x.dim(); ++i) all.push_back(x.size(i));
   return view(x, all);
 }
 
 Tensor movedim(const Tensor& x, const IntList& source, const IntList& destination) {
-  DimVector from = wrap_dims("movedim", source, x.dim());
-  DimVector to = wrap_dims("movedim", destination, x.dim());
-  TAPEGRAD_CHECK(from.size() == to.size(), "movedim: invalid source or destination dims: source (",
-                 to_string(from), ") should contain the same number of dims as destination (",
-                 to_string(to), ")");
+  const auto each_once = [&](const IntList& dims, const char* which) {
+    DimVector seen;
+    for (const int64_t dim : dims.values) {
+      const int64_t d = wrap_dim("movedim", dim, x.dim());
+      TAPEGRAD_CHECK(std::find(seen.begin(), seen.end(), d) == seen.end(),
+                     "movedim: repeated dim in `", which, "` (", to_string(dims), ")");
+      seen.push_back(d);
+    }
+    return seen;
+  };
+  const DimVector from = each_once(source, "source"), to = each_once(destination, "destination");
+  TAPEGRAD_CHECK(from.size() == to.size(), "movedim: Invalid source or destination dims: source (",
+                 to_string(from), " dims) should contain the same number of dims as destination (",
+                 to_string(to), " dims)");
   DimVector order(x.dim(), -1);
   for (size_t i = 0; i < from.size(); ++i) order[to[i]] = from[i];
   int64_t next = 0;
@@ -104,7 +120,7 @@ Tensor movedim(const Tensor& x, const IntList& source, const IntList& destinatio
 }
 
 Tensor t(const Tensor& x) {
-  TAPEGRAD_CHECK(x.dim() <= 2, "t: expects a tensor with <= 2 dimensions, but self is ", x.dim(),
+  TAPEGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
                  "D");
   return x.dim() < 2 ? view(x, x.sizes()) : transpose(x, 0, 1);
 }
@@ -175,8 +191,8 @@ Tensor view_as_dtype(const Tensor& x, DType dtype) {
   const auto to = static_cast<int64_t>(itemsize(dtype));
   Tensor y = detach(x);
   if (from != to) {
-    const std::string what =
-        concat(" to view ", name(x.dtype()), " as ", name(dtype), " (different element sizes)");
+    const std::string what = concat(" to view ", type_name(x.dtype()), " as ", type_name(dtype),
+                                    " (different element sizes)");
     if (is_batched(x))
       fail<NotImplementedError>("view: vmap:", what, " is not supported: view it outside");
     TAPEGRAD_CHECK(x.dim() > 0, "view: self.dim() cannot be 0", what);

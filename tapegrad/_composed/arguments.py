@@ -38,7 +38,8 @@ def wrap_dim(operation: str, dim: int, rank: int) -> int:
     rank = max(rank, 1)
     if not -rank <= dim < rank:
         raise IndexError(
-            f"{operation}: expected a dimension in the range [{-rank}, {rank - 1}], got {dim}"
+            f"{operation}: Dimension out of range (expected to be in range of "
+            f"[{-rank}, {rank - 1}], but got {dim})"
         )
     return dim % rank
 

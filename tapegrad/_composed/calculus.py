@@ -42,13 +42,15 @@ def diff(
     """
     expect_tensor("diff", "input", input)
     if input.dim() == 0:
-        raise RuntimeError("diff: expected at least 1 dimension, got a 0-d tensor")
+        raise RuntimeError("diff expects input to be at least one-dimensional, got a 0-d tensor")
     if n < 0:
-        raise RuntimeError(f"diff: expected n to be at least 0, got {n}")
+        raise RuntimeError(f"diff: order must be non-negative but got {n}")
     dim = wrap_dim("diff", dim, input.dim())
     if n == 0:
         return input.clone()
     parts = [part for part in (prepend, input, append) if part is not None]
+    if any(part.dim() != input.dim() for part in parts):
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     result = input if len(parts) == 1 else _C.cat(parts, dim=dim)
     for _ in range(min(n, result.shape[dim])):
         left, right = _neighbours(result, dim)
@@ -75,7 +77,8 @@ def _panels(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[
     expect_tensor(name, "x", x)
     if x.dim() <= 1 and x.numel() != y.shape[dim]:
         raise RuntimeError(
-            f"{name}: expected one x for each of the {y.shape[dim]} samples along dimension {dim}, "
+            f"{name}: There must be one `x` value for each sample point, {y.shape[dim]} along "
+            f"dimension {dim}, "
             f"got shape {tuple(x.shape)}"
         )
     if x.dim() <= 1:
@@ -165,14 +168,15 @@ def gradient(
             raise RuntimeError(f"gradient: dim {each} appears multiple times in the list of dims")
         if input.dim() and input.shape[each] < edge_order + 1:
             raise RuntimeError(
-                f"gradient: expected at least edge_order + 1 = {edge_order + 1} samples along "
-                f"dimension {each}, got {input.shape[each]}"
+                f"torch.gradient expected each dimension size to be at least edge_order+1 = "
+                f"{edge_order + 1}, got {input.shape[each]} in dimension {each}"
             )
     spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise RuntimeError(
-            f"gradient: expected one spacing for each of {len(dims)} dimensions, got {len(steps)}"
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+            f"{len(dims)}, but got a list of length {len(steps)}"
         )
     if not input.dtype.is_floating_point and not input.dtype.is_complex:
         input = input.to(_C.get_default_dtype())

@@ -86,15 +86,15 @@ def _check_cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: str) -> None:
             )
         if x.dim() < 2:
             raise RuntimeError(
-                f"cdist: expected {name} to have at least 2 dimensions, got {tuple(x.shape)}"
+                f"cdist only supports at least 2D tensors, {name.upper()} got: {x.dim()}D"
             )
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
-            f"cdist: expected vectors of one length, got shapes {tuple(x1.shape)} and "
-            f"{tuple(x2.shape)}"
+            "cdist: X1 and X2 must have the same number of columns. "
+            f"X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
     if not p >= 0:
-        raise RuntimeError(f"cdist: expected p to be at least 0, got {p}")
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
         raise ValueError(f"cdist: expected compute_mode to be one of {_MODES}, got {compute_mode}")
 

@@ -49,7 +49,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     first = wrap_dim("diag_embed", dim1, rank)
     second = wrap_dim("diag_embed", dim2, rank)
     if first == second:
-        raise RuntimeError(f"diag_embed: expected two different dimensions, got {dim1} and {dim2}")
+        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
     length, shift = input.shape[-1], abs(offset)
     size = length + shift
     on_diagonal = _C.eye(length, dtype=_C.bool, device=input.device)
@@ -177,8 +177,10 @@ def _read_contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], l
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.dim(), b.dim()):
             raise RuntimeError(
-                f"tensordot: expected dims between 0 and {min(a.dim(), b.dim())} for tensors of "
-                f"{a.dim()} and {b.dim()} dimensions, got {dims}"
+                f"tensordot expects dims >= 0, but got dims={dims}"
+                if dims < 0
+                else f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims} for "
+                f"{a.dim()} and {b.dim()} dimensions"
             )
         return list(range(a.dim() - dims, a.dim())), list(range(dims))
     first, second = ([x] if isinstance(x, int) else list(x) for x in dims)
@@ -284,7 +286,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         threes = [d for d, size in enumerate(input.shape) if size == 3]
         if not threes:
             raise RuntimeError(
-                f"cross: expected a dimension of size 3, got shape {tuple(input.shape)}"
+                "cross: inputs dimension -1 must have length 3, or another one, got shape "
+                f"{tuple(input.shape)}"
             )
         dim = threes[0]
     dim = wrap_dim("cross", dim, input.dim())
@@ -467,10 +470,12 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """
     expect_tensor("vander", "x", x)
     if x.dim() != 1:
-        raise RuntimeError(f"vander: expected a vector, got shape {tuple(x.shape)}")
+        raise RuntimeError(
+            f"vander: x must be a one-dimensional tensor, got shape {tuple(x.shape)}"
+        )
     columns = x.numel() if N is None else N
     if columns < 0:
-        raise RuntimeError(f"vander: expected N to be at least 0, got {columns}")
+        raise RuntimeError(f"vander: N must be non-negative, got {columns}")
     dtype = x.dtype if x.is_floating_point() or x.is_complex() else _C.int64
     ones = _C.ones((x.numel(), min(columns, 1)), dtype=dtype, device=x.device)
     repeated = x.to(dtype).unsqueeze(1).expand(x.numel(), max(columns - 1, 0))

@@ -43,7 +43,7 @@ def bucketize(
     expect_tensor("bucketize", "boundaries", boundaries)
     if boundaries.dim() != 1:
         raise RuntimeError(
-            f"bucketize: expected boundaries to be a vector, got shape {tuple(boundaries.shape)}"
+            f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
         )
     return _C.searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
@@ -73,7 +73,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
             f"histc: expected a floating dtype, got {input.dtype}; call .float() first"
         )
     if bins <= 0:
-        raise RuntimeError(f"histc: expected at least 1 bin, got {bins}")
+        raise RuntimeError(f"histc: bins must be > 0, got {bins}")
     values = input.detach().reshape(-1)
     low, high = float(min), float(max)
     if low == high and values.numel():
@@ -82,7 +82,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         low, high = low - 1, high + 1
     if not -float("inf") < low < high < float("inf"):
         raise RuntimeError(
-            f"histc: expected finite limits with min below max, got min {low} and max {high}"
+            f"histc: range of [{low:g}, {high:g}] is not finite, or max must be larger than min"
         )
     inside = values[values.ge(low).logical_and(values.le(high))]
     index = ((inside - low) * (bins / (high - low))).long().clamp(max=bins - 1)
@@ -132,7 +132,8 @@ def _triangle(
     name: str, row: int, col: int, offset: int, dtype: Any, device: Any, options: dict[str, Any]
 ) -> Tensor:
     if row < 0 or col < 0:
-        raise RuntimeError(f"{name}: expected sizes that are not negative, got {row} and {col}")
+        which, size = ("row", row) if row < 0 else ("col", col)
+        raise RuntimeError(f"{name}: {which} must be non-negative, got {size}")
     cut = _C.tril if name == "tril_indices" else _C.triu
     inside = cut(_C.ones((row, col), dtype=_C.bool, device=device), offset)
     found = _C.nonzero(inside).transpose(0, 1).contiguous().to(dtype or _C.int64)

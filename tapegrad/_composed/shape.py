@@ -52,8 +52,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
                 continue
             if result[-offset] != 1:
                 raise RuntimeError(
-                    f"broadcast_shapes: expected sizes that are equal or 1 in dimension {-offset}, "
-                    f"got {result[-offset]} and {size} in the shapes {given}"
+                    "broadcast_shapes: Shape mismatch: objects cannot be broadcast to a single "
+                    f"shape: dimension {-offset} has {result[-offset]} and {size} in {given}"
                 )
             result[-offset] = size
     return Size(result)
@@ -104,19 +104,21 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """
     axes = as_sequence("meshgrid", tensors)
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f"meshgrid: expected indexing to be 'ij' or 'xy', got {indexing!r}")
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
     if not axes:
         raise RuntimeError("meshgrid: expected at least one tensor, got none")
     for index, axis in enumerate(axes):
         if axis.dim() > 1:
             raise RuntimeError(
-                f"meshgrid: expected tensors of at most 1 dimension, got shape "
+                "meshgrid: Expected 0D or 1D tensor in the tensor list but got shape "
                 f"{tuple(axis.shape)} for tensors[{index}]"
             )
         if axis.dtype != axes[0].dtype:
             raise RuntimeError(
-                f"meshgrid: expected all tensors to have one dtype, got {axes[0].dtype} and "
-                f"{axis.dtype}"
+                "torch.meshgrid expects all tensors to have the same dtype, but got "
+                f"{axes[0].dtype} and {axis.dtype}"
             )
     swap = indexing == "xy" and len(axes) >= 2
     if swap:
@@ -155,8 +157,8 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     for index, tensor in enumerate(sequence):
         if tensor.dim() != 1:
             raise RuntimeError(
-                f"cartesian_prod: expected 1-d tensors, got shape {tuple(tensor.shape)} for "
-                f"tensors[{index}]"
+                "cartesian_prod: Expect a 1D vector, but got shape "
+                f"{list(tensor.shape)} for tensors[{index}]"
             )
     if len(sequence) == 1:
         return sequence[0]
@@ -183,9 +185,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """
     expect_tensor("combinations", "input", input)
     if input.dim() != 1:
-        raise RuntimeError(f"combinations: expected a 1-d tensor, got shape {tuple(input.shape)}")
+        raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:
-        raise RuntimeError(f"combinations: expected r to be at least 0, got {r}")
+        raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty((0,))
     if r == 1:
@@ -286,14 +288,16 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
                 [0, 2]])
     """
     expect_tensor("rot90", "input", input)
-    if len(dims) != 2 or input.dim() < 2:
-        raise RuntimeError(
-            f"rot90: expected two dims of a tensor of at least 2 dimensions, got dims "
-            f"{tuple(dims)} of shape {tuple(input.shape)}"
-        )
+    if len(dims) != 2:
+        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.dim() < 2:
+        raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {input.dim()}")
     first, second = (wrap_dim("rot90", dim, input.dim()) for dim in dims)
     if first == second:
-        raise RuntimeError(f"rot90: expected two different dims, got {tuple(dims)}")
+        raise RuntimeError(
+            "rot90: expected rotation dims to be different, but got "
+            f"dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
     turns = k % 4
     if turns == 0:
         return input.clone()

@@ -138,8 +138,8 @@ def block_diag(*tensors: Any) -> Tensor:
     for index, tensor in enumerate(sequence):
         if tensor.dim() > 2:
             raise RuntimeError(
-                f"block_diag: expected tensors of at most 2 dimensions, got shape "
-                f"{tuple(tensor.shape)} for tensors[{index}]"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {index} "
+                f"has {tensor.dim()} dimensions"
             )
     if not sequence:
         return _C.zeros((1, 0))

@@ -108,7 +108,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         dim = wrap_dim("aminmax", operator.index(dim), input.dim())
     if input.numel() == 0 and (dim is None or input.shape[dim] == 0):
         raise RuntimeError(
-            f"aminmax: expected at least one element to reduce, got shape {tuple(input.shape)}"
+            "aminmax: cannot compute aminmax over an empty dimension as the operation has no "
+            f"identity, got shape {tuple(input.shape)}"
         )
     dims = () if dim is None else dim
     return return_types.aminmax(
@@ -177,12 +178,15 @@ def _quantile(
 ) -> Tensor:
     expect_tensor(name, "input", input)
     if input.dtype not in (_C.float32, _C.float64):
-        raise RuntimeError(f"{name}: expected float32 or float64, got {input.dtype}")
+        raise RuntimeError(
+            f"{name}() input tensor must be either float or double dtype, got {input.dtype}"
+        )
     if input.numel() == 0:
-        raise RuntimeError(f"{name}: expected at least one element, got none")
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            f"{name}: expected interpolation to be one of {_INTERPOLATIONS}, got {interpolation!r}"
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
         )
     ratio = _read_ratio(name, input, q)
     rank = input.dim()
@@ -203,12 +207,13 @@ def _read_ratio(name: str, input: Tensor, q: Any) -> Tensor:
     ratio = q if isinstance(q, Tensor) else _C.tensor(q, dtype=input.dtype, device=input.device)
     if ratio.dtype != input.dtype:
         raise RuntimeError(
-            f"{name}: expected q to have the dtype of the input, {input.dtype}, got {ratio.dtype}"
+            f"{name}() q tensor must be same dtype as the input tensor, {input.dtype}, got "
+            f"{ratio.dtype}"
         )
     if ratio.dim() > 1:
-        raise RuntimeError(f"{name}: expected q to be 0-d or 1-d, got {tuple(ratio.shape)}")
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, got {tuple(ratio.shape)}")
     if not bool(((ratio >= 0) & (ratio <= 1)).all()):
-        raise RuntimeError(f"{name}: expected q in the range [0, 1], got {ratio.tolist()}")
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1], got {ratio.tolist()}")
     return ratio
 
 

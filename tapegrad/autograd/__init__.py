@@ -256,7 +256,7 @@ def _without_edges(inputs: Any) -> Any:
 def _as_targets(operation: str, inputs: Any) -> tuple[Tensor, ...]:
     targets = _as_tensors(operation, "inputs", inputs)
     if not targets:
-        raise RuntimeError(f"{operation}: expected at least one tensor in inputs, got none")
+        raise RuntimeError(f"`inputs` argument to `{operation}()` cannot be empty.")
     for index, target in enumerate(targets):
         if not target.requires_grad:
             raise RuntimeError(

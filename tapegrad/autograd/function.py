@@ -12,7 +12,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 
-__all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -20,6 +20,8 @@ class FunctionCtx:
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
+    # With False, backward gets None for outputs that were marked as not differentiable.
+    _materialize_non_diff_grads = True
     _saves_sparse = False
     _to_save: tuple[Tensor | None, ...] = ()
     _to_save_forward: tuple[Tensor | None, ...] = ()
@@ -36,7 +38,7 @@ class FunctionCtx:
                 continue
             if not isinstance(tensor, Tensor):
                 raise TypeError(
-                    "save_for_backward: can only save variables, but argument "
+                    "save_for_backward can only save variables, but argument "
                     f"{index} is of type {type(tensor).__name__}; keep it as an attribute of ctx"
                 )
             if isinstance(tensor, _C._SparseBase):
@@ -49,10 +51,22 @@ class FunctionCtx:
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Say which inputs forward wrote to in place. They must be returned as outputs."""
+        for index, value in enumerate(args):
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"mark_dirty can only accept variables, but argument {index} is of type "
+                    f"{type(value).__name__}"
+                )
         self._dirty = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
         """Say which outputs have no gradient."""
+        for value in args:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    "mark_non_differentiable only accepts variable arguments, but got "
+                    f"{type(value).__name__}"
+                )
         self._non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -63,7 +77,8 @@ class FunctionCtx:
 class _Context(FunctionCtx):
     """The ctx of one call, made by Function.apply."""
 
-    _outputs: list[tuple[Any, Any, Any]]  # shape, dtype and device of each
+    # Shape, dtype and device of each; no shape where zeros shall not stand for no gradient.
+    _outputs: list[tuple[Any, Any, Any]]
     _output_places: list[int]  # where the tensors are among all that forward returned
     _output_count: int
     _is_tensor: tuple[bool, ...]
@@ -145,7 +160,7 @@ class _Context(FunctionCtx):
             results = results[:expected]
         if len(results) != expected:
             raise RuntimeError(
-                f"{self._name}: function returned an incorrect number of gradients "
+                f"function {self._name} returned an incorrect number of gradients "
                 f"(expected {expected}, got {len(results)}): backward must return one for each "
                 "argument of forward, None for those that need none"
             )
@@ -159,7 +174,7 @@ class _Context(FunctionCtx):
             if not is_tensor:
                 if result is not None:
                     raise RuntimeError(
-                        f"{self._name}: function returned a gradient different from None at "
+                        f"function {self._name} returned a gradient different than None at "
                         f"position {index + 1}, but the corresponding forward input was not a "
                         "Variable"
                     )
@@ -183,9 +198,9 @@ class _Context(FunctionCtx):
         fits = lead >= 0 and all(size in (1, grad.shape[lead + d]) for d, size in enumerate(shape))
         if not fits:
             raise RuntimeError(
-                f"{self._name}: function returned an invalid gradient at index {index} (argument "
-                f"'{self._argument_name(index)}') - got {list(grad.shape)} but expected shape "
-                f"compatible with {list(shape)}"
+                f"Function {self._name} returned an invalid gradient at index {index} - got "
+                f"{list(grad.shape)} but expected shape compatible with {list(shape)}, that of "
+                f"'{self._argument_name(index)}'"
             )
 
 
@@ -223,9 +238,22 @@ class Function:
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make an object that carries attributes alone: the methods are static."""
+        import warnings
+
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: an object is not called, its class has `apply`."""
         raise RuntimeError(
-            f"{type(self).__name__}: an autograd.Function is not instantiated; call "
-            f"{type(self).__name__}.apply(...)"
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            f"new-style autograd function with static forward method: {type(self).__name__}.apply"
         )
 
     @staticmethod
@@ -267,7 +295,7 @@ class Function:
     def _backward(cls) -> Callable[..., Any]:
         if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
             raise RuntimeError(
-                f"{cls.__name__}: implementing both 'backward' and 'vjp' for a custom Function is "
+                f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is "
                 "not allowed; keep one of them"
             )
         return cls.vjp if cls.backward is Function.backward else cls.backward
@@ -277,6 +305,8 @@ class Function:
         """Run forward and record the call as one entry of the tape."""
         if cls.setup_context is not Function.setup_context:
             args, kwargs = _with_defaults(cls.forward, args, kwargs)
+        elif kwargs:
+            args, kwargs = _by_position(cls.forward, args, kwargs)
         if cls.vmap is not Function.vmap and _C._running_vmaps():
             from tapegrad.func.custom_vmap import apply_vmap_rule
 
@@ -318,6 +348,13 @@ class Function:
             _C._show_dual_levels(shown)
 
 
+class InplaceFunction(Function):
+    """A `Function` that keeps whether it shall write to its input, for programs that name it."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
+
+
 class NestedIOFunction(Function):
     """Kept for programs that name it; a `Function` today."""
 
@@ -334,6 +371,25 @@ def _with_defaults(
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.args, bound.kwargs
+
+
+def _by_position(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments that were given by name in their places, where gradients are counted."""
+    import inspect  # Slow to load, and rarely needed.
+
+    signature = inspect.signature(forward)
+    bound = signature.bind(None, *args, **kwargs)
+    places = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    last = max(place for place, each in enumerate(places) if each.name in bound.arguments)
+    for parameter in places[:last]:  # a gap in front of what was given takes its default
+        bound.arguments.setdefault(parameter.name, parameter.default)
+    return bound.args[1:], bound.kwargs
 
 
 def _record(
@@ -357,7 +413,11 @@ def _record(
     differentiable = [
         not any(result is other for other in context._non_differentiable) for result in results
     ]
-    context._outputs = [(result.shape, result.dtype, result.device) for result in results]
+    fill = context._materialize_non_diff_grads
+    context._outputs = [
+        (result.shape if fill or has_gradient else None, result.dtype, result.device)
+        for result, has_gradient in zip(results, differentiable, strict=True)
+    ]
     context._output_places = places
     context._output_count = len(outputs)
     tangents = _tangents(context, args) if cls.jvp is not Function.jvp else {}
@@ -371,7 +431,10 @@ def _record(
     finally:
         if shown is not None:
             _C._show_dual_levels(shown)
-    for place, result in zip(places, recorded, strict=True):
+    written = set(map(id, context._dirty))
+    for place, result, has_gradient in zip(places, recorded, differentiable, strict=True):
+        if not has_gradient and result.requires_grad:  # an input as it is, or written to
+            result = result.detach_() if id(result) in written else result.detach()
         outputs[place] = result
     if tangents:
         _apply_jvp(cls, context, outputs, tangents)

@@ -55,8 +55,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """
     if not tensor.requires_grad:
         raise RuntimeError(
-            "get_gradient_edge: expected a tensor that requires grad; it is not possible to get "
-            "the gradient edge of one that does not"
+            "get_gradient_edge: It is not possible to get the gradient edge for a Tensor that does "
+            "not require gradients"
         )
     return GradientEdge(*_C._gradient_edge(tensor))
 

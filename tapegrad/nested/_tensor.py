@@ -112,7 +112,7 @@ class NestedTensor:
         """The sizes; that of the ragged dimension has a name instead of a number."""
         sizes: list[Any] = [self._structure.batch, *self._packed.shape[1:]]
         sizes.insert(self._ragged, self._structure.size)
-        return Size(sizes)
+        return tuple.__new__(Size, sizes)  # with a name among the numbers
 
     def size(self, dim: int | None = None) -> Any:
         """Return the sizes, or one of them."""

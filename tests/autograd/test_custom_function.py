@@ -1,5 +1,6 @@
 """autograd.Function in both styles, and everything its context can say."""
 
+import contextlib
 import gc
 import weakref
 
@@ -849,3 +850,140 @@ def test_backward_records_with_what_was_saved(torch):
     x = leaf(torch, [2.0])
     Cube.apply(x * 1).sum().backward()
     assert x.grad.tolist() == [12.0]
+
+
+class Given:
+    """A custom function with an optional argument, and what its backward was told."""
+
+    def __init__(self, torch):
+        self.needs = []
+        needs = self.needs
+
+        class Product(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y=2.0, z=3.0):
+                ctx.factors = y, z
+                return x * y * z
+
+            @staticmethod
+            def backward(ctx, grad):
+                needs.append(ctx.needs_input_grad)
+                y, z = ctx.factors
+                return (grad * y * z, grad * z, None)[: len(ctx.needs_input_grad)]
+
+        self.function = Product
+
+
+def test_arguments_by_name_have_gradients(torch):
+    given = Given(torch)
+    x, y = leaf(torch, [1.0, 2.0]), leaf(torch, [3.0, 4.0])
+    given.function.apply(x=x).sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+    x.grad = None
+    given.function.apply(y=y, x=x).sum().backward()
+    assert (x.grad.tolist(), y.grad.tolist()) == ([9.0, 12.0], [3.0, 3.0])
+    given.function.apply(x, y=y).sum().backward()
+    assert y.grad.tolist() == [6.0, 6.0]
+    assert given.needs == [(True,), (True, True), (True, True)]
+    with pytest.raises(TypeError):
+        given.function.apply(x, other=1)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_an_input_that_is_returned_as_a_constant_has_no_history(torch, writes):
+    class Constant(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            if writes:
+                ctx.mark_dirty(x.mul_(2))
+            ctx.mark_non_differentiable(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise AssertionError("nothing to differentiate")
+
+    for x in [leaf(torch, [1.0]).clone()] + ([] if writes else [leaf(torch, [1.0])]):
+        y = Constant.apply(x)
+        assert (y.requires_grad, y.grad_fn, y.is_leaf) == (False, None, True)
+        assert y.tolist() == ([2.0] if writes else [1.0])
+        assert x.requires_grad or writes
+
+
+def test_gradients_of_constants_need_not_be_made(torch):
+    seen = []
+
+    class Pair(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            outputs = x.clone(), x.clone()
+            ctx.mark_non_differentiable(outputs[1])
+            ctx._materialize_non_diff_grads = False
+            return outputs
+
+        @staticmethod
+        def backward(ctx, grad, nothing):
+            seen.append(nothing)
+            return grad
+
+    Pair.apply(leaf(torch, [1.0]))[0].sum().backward()
+    assert seen == [None]
+
+
+def test_what_is_marked_must_be_tensors(torch):
+    class Marks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, mark):
+            getattr(ctx, mark)(3)
+            return x.clone()
+
+    x = leaf(torch, [1.0])
+    words = {
+        "mark_dirty": "mark_dirty can only accept variables",
+        "save_for_backward": (
+            "save_for_backward can only save variables, but argument 0 is of type int"
+        ),
+        "mark_non_differentiable": "mark_non_differentiable only accepts variable arguments",
+    }
+    for mark, text in words.items():
+        with pytest.raises((TypeError, RuntimeError), match=text):
+            Marks.apply(x, mark)
+
+
+def test_functions_of_the_old_style(torch):
+    class Old(torch.autograd.Function):
+        def forward(self, x):
+            return x
+
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        old = Old()
+    with pytest.raises(RuntimeError, match="Legacy autograd function with non-static forward"):
+        old(torch.ones(1))
+    assert torch.autograd.function.InplaceFunction.apply is not None
+    with (
+        pytest.warns(DeprecationWarning) if torch.__name__ == "torch" else contextlib.nullcontext()
+    ):
+        assert torch.autograd.function.InplaceFunction(True).inplace
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (lambda torch, g: (g, g), r"function BadBackward returned an incorrect number of "
+         r"gradients \(expected 1, got 2\)"),
+        (lambda torch, g: torch.ones(3), r"Function BadBackward returned an invalid gradient at "
+         r"index 0 - got \[3\] but expected shape compatible with \[2\]"),
+    ],
+)  # fmt: skip
+def test_words_about_what_backward_returns(torch, result, words):
+    class Bad(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return result(torch, grad)
+
+    with pytest.raises(RuntimeError, match=words):
+        Bad.apply(leaf(torch, [1.0, 2.0])).sum().backward()

@@ -283,4 +283,11 @@ def _implicit_dim(name: str, input: Tensor, dim: int | None) -> int:
     """PyTorch's old choice of a dimension, kept for code that leaves it out."""
     if dim is not None:
         return dim
+    import warnings
+
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=3,
+    )
     return 0 if input.dim() in (0, 1, 3) else 1

@@ -122,7 +122,7 @@ def margin_ranking_loss(
     """
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
-            "margin_ranking_loss: All input tensors should have same dimension but got sizes: "
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape}"
         )
     loss = (-target * (input1 - input2) + margin).clamp_min(0)

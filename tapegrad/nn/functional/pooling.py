@@ -662,7 +662,7 @@ def _fractional_sizes(
     if output_size is not None:
         return _each(output_size, rank)
     if output_ratio is None:
-        raise ValueError(f"{name}: requires specifying either an output_size or an output_ratio")
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     ratios = [output_ratio] * rank if isinstance(output_ratio, int | float) else output_ratio
     return [int(size * ratio) for size, ratio in zip(input.shape[-rank:], ratios, strict=True)]
 

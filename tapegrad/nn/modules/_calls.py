@@ -259,7 +259,7 @@ class Hooked(Stateful):
         """
         if self._is_full_backward_hook is False and self._backward_hooks:
             raise RuntimeError(
-                "register_full_backward_hook: cannot use both regular backward hooks and full "
+                "register_full_backward_hook: Cannot use both regular backward hooks and full "
                 "backward hooks on a single Module; use full ones only"
             )
         self._is_full_backward_hook = True
@@ -277,7 +277,7 @@ class Hooked(Stateful):
         """
         if self._is_full_backward_hook is True and self._backward_hooks:
             raise RuntimeError(
-                "register_backward_hook: cannot use both regular backward hooks and full backward "
+                "register_backward_hook: Cannot use both regular backward hooks and full backward "
                 "hooks on a single Module; use full ones only"
             )
         self._is_full_backward_hook = False

@@ -135,7 +135,7 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
 def _expect_one_kind(is_full: bool) -> None:
     if GLOBAL.backward and GLOBAL.backward_is_full is not is_full:
         raise RuntimeError(
-            "register_module_backward_hook: cannot use both regular backward hooks and full "
+            "register_module_backward_hook: Cannot use both regular backward hooks and full "
             "backward hooks as a global Module hook; use full ones only"
         )
     GLOBAL.backward_is_full = is_full

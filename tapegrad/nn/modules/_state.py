@@ -45,8 +45,8 @@ class Stateful:
     def get_extra_state(self) -> Any:
         """Return what state_dict() shall hold beyond tensors. A subclass defines it."""
         raise RuntimeError(
-            f"{type(self).__name__}: get_extra_state() is not defined; define it together with "
-            "set_extra_state()"
+            "Reached a code path in Module.get_extra_state() that should never be called: "
+            f"{type(self).__name__} defines set_extra_state() alone; define both"
         )
 
     def set_extra_state(self, state: Any) -> None:
@@ -103,8 +103,8 @@ class Stateful:
             if getattr(hook, "_from_public_api", False):
                 if returned is not None:
                     raise RuntimeError(
-                        "state_dict: a post-hook must return None and change the mapping in "
-                        f"place, got {type(returned).__name__}"
+                        "state_dict: state_dict post-hook must return None and change the mapping "
+                        f"in place, got {type(returned).__name__}"
                     )
             elif returned is not None:
                 destination = returned
@@ -193,8 +193,9 @@ class Stateful:
         for hook in self._load_state_dict_post_hooks.values():
             if hook(self, incompatible) is not None:
                 raise RuntimeError(
-                    "load_state_dict: a post-hook must return None and change the incompatible "
-                    "keys in place"
+                    "load_state_dict: Hooks registered with ``register_load_state_dict_post_hook`` "
+                    "are not expected to return new values, if incompatible_keys need to be "
+                    "modified, it should be done inplace."
                 )
 
     def _load_from_state_dict(

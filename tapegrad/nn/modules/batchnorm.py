@@ -312,15 +312,19 @@ class _InstanceNorm(_NormBase):
         is_batched = input.dim() == self._batched_dims
         channels = input.shape[1 if is_batched else 0]
         if channels != self.num_features:
-            message = (
-                f"expected input's size at dim={1 if is_batched else 0} to match num_features "
-                f"({self.num_features}), but got: {channels}."
-            )
+            place = 1 if is_batched else 0
             if self.affine:
-                raise ValueError(message)
+                raise ValueError(
+                    f"expected input's size at dim={place} to match num_features "
+                    f"({self.num_features}), but got: {channels}."
+                )
             import warnings
 
-            warnings.warn(f"{message} num_features is not used when affine=False.", stacklevel=2)
+            warnings.warn(
+                f"input's size at dim={place} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
         result = F.instance_norm(
             input if is_batched else input.unsqueeze(0),
             self.running_mean,

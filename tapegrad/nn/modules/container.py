@@ -157,14 +157,19 @@ class Sequential(_Listed):
 
 def _expect_sequential(sign: str, other: Any) -> None:
     if not isinstance(other, Sequential):
-        raise ValueError(f"Sequential: {sign} takes another Sequential, got {type(other).__name__}")
+        raise ValueError(
+            f"Sequential: {sign}: add operator supports only objects of Sequential class, but got "
+            f"{type(other).__name__}"
+        )
 
 
 def _expect_count(other: Any, modules: "Sequential") -> None:
     if not isinstance(other, int):
-        raise TypeError(f"Sequential: * takes an int, got {type(other).__name__}")
+        raise TypeError(
+            f"Sequential: unsupported operand type(s) for *: Sequential and {type(other).__name__}"
+        )
     if other <= 0:
-        raise ValueError(f"Sequential: * takes a positive int, got {other}")
+        raise ValueError(f"Sequential: Non-positive multiplication factor {other}")
     expect_count("Sequential", other * len(modules), "modules", bytes_each=128)
 
 

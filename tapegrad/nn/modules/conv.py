@@ -266,7 +266,7 @@ class _Transpose(_ConvNd):
             wanted = wanted[leading:]
         if len(wanted) != rank:
             raise ValueError(
-                f"{name}: for {input.dim()}D input, output_size must have {rank} or "
+                f"{name[:-1]}D: for {input.dim()}D input, output_size must have {rank} or "
                 f"{leading + rank} elements (got {len(wanted)})"
             )
         padding: Any = self.padding

@@ -202,7 +202,7 @@ class Module(Hooked):
             strict: whether a module must be there already.
         """
         if target == "":
-            raise ValueError("set_submodule: cannot set the submodule without a target name")
+            raise ValueError("set_submodule: Cannot set the submodule without a target name")
         if not isinstance(module, Module):
             raise ValueError(f"set_submodule: expected a Module, got {type(module).__name__}")
         path, _, name = target.rpartition(".")

@@ -543,7 +543,14 @@ class _FractionalMaxPool(Module):
         super().__init__()
         name = type(self).__name__
         if (output_size is None) == (output_ratio is None):
-            raise ValueError(f"{name}: expected one of output_size and output_ratio")
+            raise ValueError(
+                f"{name}: "
+                + (
+                    f"{name} requires specifying either an output size, or a pooling ratio"
+                    if output_size is None
+                    else "only one of output_size and output_ratio may be specified"
+                )
+            )
         ratios: Any = output_ratio
         if ratios is not None:
             ratios = (ratios,) * self._rank if isinstance(ratios, int | float) else tuple(ratios)

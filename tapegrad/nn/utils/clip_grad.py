@@ -1,6 +1,7 @@
 """Gradients that are too large, made smaller."""
 
 from collections.abc import Iterable
+from types import GeneratorType
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -110,6 +111,12 @@ def clip_grad_norm_(
         tensor([0.6000, 0.8000])
     """
     several = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not several and isinstance(parameters, GeneratorType):
+        import warnings
+
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
+        )
     total = get_total_norm(_gradients(several), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(several, max_norm, total, foreach)
     return total
