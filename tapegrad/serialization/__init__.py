@@ -1,10 +1,12 @@
 """Checkpoints: `save` writes nested state to one file, `load` reads it back.
 
 A file is a safetensors file: other libraries read its tensors, and `load` reads theirs. It reads
-PyTorch's zip checkpoints too. No path through `load` runs code from a file.
+PyTorch's zip checkpoints too, and writes one where a state holds objects of other classes. No path
+through `load` runs code from a file, unless the caller says ``weights_only=False``.
 """
 
 import os
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -62,16 +64,18 @@ def save(
 ) -> None:
     """Write an object to a file that `load` and readers of safetensors understand.
 
-    The object may hold tensors and parameters, numbers, strings, bytes, None, dtypes, devices,
-    NumPy arrays and numbers, in dicts, lists, tuples and sets. Tensors that share memory share it
+    That holds for tensors and parameters, numbers, strings, bytes, None, dtypes, devices, NumPy
+    arrays and numbers, in dicts, lists, tuples and sets. Where there is anything else, a module
+    perhaps, the file is a zip archive with a pickle, as PyTorch writes it; `load` then wants to
+    hear which classes are allowed, or ``weights_only=False``. Tensors that share memory share it
     after loading. A path is replaced in one step by the complete new file, on the disk when this
     returns; if anything fails, the former file stays.
 
     Args:
         obj: what to save, such as a state_dict.
         f: a path, or a file opened for writing bytes.
-        pickle_module: accepted; nothing is pickled.
-        pickle_protocol: accepted; nothing is pickled.
+        pickle_module: accepted; it is never used.
+        pickle_protocol: accepted; pickles have protocol 2.
 
     Raises:
         UnsupportedObjectError: a TypeError that says what cannot be saved and where in obj it is.
@@ -93,7 +97,15 @@ def save(
             f"{type(f).__name__}"
         )
     layout = Layout()
-    document = encode(obj, layout)
+    try:
+        document = encode(obj, layout)
+    except UnsupportedObjectError as error:
+        chunks = _object_chunks(obj, error)
+        if is_path:
+            write_file(os.fsdecode(f), chunks)
+        else:
+            write_stream(f, chunks)
+        return
     metadata = {"format": "pt"}
     if len(document) > LONG_DOCUMENT:  # Headers have a limit, and others read them whole.
         name = layout.add_bytes(Code("U8"), [len(document)], document, "tapegrad.document")
@@ -118,15 +130,16 @@ def load(
 ) -> Any:
     """Read what `save` wrote, a plain safetensors file, or a zip checkpoint of PyTorch.
 
-    Nothing in a file is ever run. A checkpoint of PyTorch may hold tensors and plain containers,
-    and what `add_safe_globals` allows; anything else is refused by name.
+    Nothing in a file is run. A zip checkpoint may hold tensors and plain containers, and what
+    `add_safe_globals` allows; anything else is refused by name, unless the caller trusts it.
 
     Args:
         f: a path, or a file opened for reading bytes that can seek.
         map_location: where tensors go that were saved from another device: a device or its name, a
             dict from names to names, or a function of a storage and a name.
         pickle_module: accepted; nothing is unpickled by a module.
-        weights_only: accepted; loading is always as safe as with True.
+        weights_only: False makes whatever objects the file says, by calling whatever it says: only
+            for files from somebody you trust.
         mmap: whether tensors lie on the mapped file. Pages come in when they are touched, and what
             is written to them stays in this process.
 
@@ -150,7 +163,8 @@ def load(
         raise ValueError("load: f must be a string or os.PathLike object in order to use mmap")
     source = open_path(os.fsdecode(f)) if is_path else open_stream(f)
     try:
-        return _load(source, map_location, bool(mmap), to_the_end=is_path)
+        files = Files(source, map_location, bool(mmap))
+        return _load(source, files, to_the_end=is_path, trusted=weights_only is False)
     except FunctionError as failure:
         raise failure.error from None
     finally:
@@ -158,14 +172,24 @@ def load(
             source.file.close()
 
 
-def _load(source: Source, map_location: Any, mapped: bool, to_the_end: bool) -> Any:
+def _object_chunks(obj: Any, refusal: UnsupportedObjectError) -> Any:
+    """Return what writes an object of more than plain state, or raise the error that refused it."""
+    from tapegrad.serialization._objects import object_chunks
+
+    try:
+        return object_chunks(obj)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        raise refusal from error
+
+
+def _load(source: Source, files: Files, to_the_end: bool, trusted: bool) -> Any:
     if source.size == 0:
         raise source.fail("the file is empty")
     beginning = source.read(0, min(source.size, 512), "the beginning")
     if beginning.startswith(ZIP):
         from tapegrad.serialization._torch_zip import load_zip
 
-        return load_zip(Files(source, map_location, mapped))
+        return load_zip(files, trusted)
     if beginning.startswith(LEGACY) or beginning[257:262] == b"ustar":
         raise source.fail(
             "it has PyTorch's format from before release 1.6; load it in PyTorch and write it with "
@@ -174,7 +198,7 @@ def _load(source: Source, map_location: Any, mapped: bool, to_the_end: bool) -> 
     if beginning[:1] == b"\x80" and beginning[8:9] != b"{":
         raise source.fail("a bare pickle, which could run code; save it with torch.save()")
     entries, metadata = read_header(source, to_the_end)
-    found = Entries(Files(source, map_location, mapped), entries)
+    found = Entries(files, entries)
     result = _restore(found, metadata)
     if not to_the_end:  # The next checkpoint in the stream begins here.
         end = max((entry.end for entry in entries.values()), default=None)

@@ -99,8 +99,14 @@ def _name_of(entry: Any) -> str:
 
 
 def allowed_globals() -> dict[str, Any]:
-    """Return what is allowed, by the names that files have for it."""
-    return {_name_of(each): each[0] if isinstance(each, tuple) else each for each in _allowed}
+    """Return what is allowed, by the names that files have for it: of tapegrad's, PyTorch's too."""
+    found: dict[str, Any] = {}
+    for each in _allowed:
+        name = _name_of(each)
+        found[name] = each[0] if isinstance(each, tuple) else each
+        if name.startswith("tapegrad."):
+            found["torch" + name.removeprefix("tapegrad")] = found[name]
+    return found
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str]) -> list[str]:

@@ -5,11 +5,13 @@ become larger by being read.
 """
 
 import struct
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tapegrad.serialization._source import Source
 
-__all__ = ["Archive", "Member"]
+__all__ = ["Archive", "Member", "archive_chunks"]
 
 LOCAL = struct.Struct("<4s5H3I2H")
 CENTRAL = struct.Struct("<4s6H3I5H2I")
@@ -18,6 +20,11 @@ END64 = struct.Struct("<4sQ2H2I4Q")
 LOCATOR64 = struct.Struct("<4sIQI")
 LONGEST_COMMENT = 65535
 ENCRYPTED = 0x1 | 0x40 | 0x2000
+UTF8 = 0x800  # of names
+ALIGNMENT = 64  # of the bytes of entries, so that they can be mapped
+LARGEST = 0xFFFFFFFF
+DATE = 0x21  # the first of January 1980: equal states are equal files
+VERSION = 45  # of the format, which has 64-bit numbers
 
 
 class Member(NamedTuple):
@@ -108,10 +115,9 @@ class Archive:
                 f"the archive's entry {name!r:.80} is compressed or encrypted; torch.save() stores "
                 "entries as they are: save it again"
             )
-        largest = 0xFFFFFFFF
         wide = _wide_numbers(extra)
         numbers = [
-            wide.pop(0) if number == largest and wide else number
+            wide.pop(0) if number == LARGEST and wide else number
             for number in (nbytes, packed, header)
         ]
         if numbers[0] != numbers[1]:
@@ -143,3 +149,41 @@ def _wide_numbers(extra: bytes) -> list[int]:
             return [number for (number,) in struct.iter_unpack("<Q", data[:whole])]
         place += 4 + size
     return []
+
+
+# ---- writing
+
+
+def archive_chunks(members: Sequence[tuple[str, memoryview]]) -> Iterator[memoryview]:
+    """Yield the bytes of an archive that stores entries as they are."""
+    place, directory = 0, b""
+    for name, data in members:
+        text, checksum, nbytes = name.encode("utf-8"), zlib.crc32(data), data.nbytes
+        extra = _wide(nbytes, nbytes) if nbytes >= LARGEST else b""
+        extra += _padding(place + LOCAL.size + len(text) + len(extra))
+        fields = VERSION, UTF8, 0, 0, DATE, checksum, min(nbytes, LARGEST), min(nbytes, LARGEST)
+        yield memoryview(LOCAL.pack(b"PK\x03\x04", *fields, len(text), len(extra)) + text + extra)
+        yield data
+        wide = _wide(*(number for number in (nbytes, nbytes, place) if number >= LARGEST))
+        sizes = len(text), len(wide), 0, 0, 0, 0, min(place, LARGEST)
+        directory += CENTRAL.pack(b"PK\x01\x02", VERSION, *fields, *sizes) + text + wide
+        place += LOCAL.size + len(text) + len(extra) + nbytes
+    count, nbytes, end = len(members), len(directory), place + len(directory)
+    rest = END64.size - 12, VERSION, VERSION, 0, 0, count, count, nbytes, place
+    directory += END64.pack(b"PK\x06\x06", *rest) + LOCATOR64.pack(b"PK\x06\x07", 0, end, 1)
+    few, short = min(count, 0xFFFF), min(nbytes, LARGEST)
+    directory += END.pack(b"PK\x05\x06", 0, 0, few, few, short, min(place, LARGEST), 0)
+    yield memoryview(directory)
+
+
+def _wide(*numbers: int) -> bytes:
+    """Return the extra field that holds numbers of 64 bits."""
+    if not numbers:
+        return b""
+    return struct.pack(f"<2H{len(numbers)}Q", 1, 8 * len(numbers), *numbers)
+
+
+def _padding(place: int) -> bytes:
+    """Return an extra field after which the bytes of an entry are aligned."""
+    size = -(place + 4) % ALIGNMENT
+    return struct.pack("<2s H", b"FB", size) + b"Z" * size
