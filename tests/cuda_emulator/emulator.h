@@ -29,7 +29,6 @@ enum : Result {
   kInvalidValue = 1,
   kNotInitialized = 3,
   kNoDevice = 100,
-  kInvalidDevice = 101,
   kInvalidImage = 200,
   kInvalidContext = 201,
   kAlreadyRegistered = 712,
