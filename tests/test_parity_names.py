@@ -5,7 +5,6 @@ and shapes, or raise exceptions of one type.
 """
 
 import copy
-import sys
 
 import numpy as np
 import pytest
@@ -441,9 +440,7 @@ def fail(number):
         raise ValueError("one fails")
 
 
-def test_spawned_processes(monkeypatch):
-    # Programs that other tests ran as `__main__` may have left it without.
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None, raising=False)
+def test_spawned_processes():
     context = torch.multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
     torch.multiprocessing.spawn(add_one, (queue, torch.ones(2)), nprocs=2)

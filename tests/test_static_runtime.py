@@ -23,7 +23,7 @@ PROBE = Path(__file__).parent / "native" / "static_runtime.cpp"
 COMPILER = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
 
 TEXTS = [
-    "probe: sizes must not be negative, got [2, -3]",
+    "probe: Trying to create tensor with negative dimension -3: [2, -3]",
     "probe: 0.1 1e+300 2.5 -0.333333 1e-05 100000",
     "probe: -9223372036854775808 18446744073709551615",
     "probe: c 1 7 -7",

@@ -50,8 +50,8 @@ CALLS = {
         RuntimeError,
         r"expected all probabilities to be in \[0, 1\]",
     ),
-    "poisson": (lambda y: torch.poisson(-y), RuntimeError, "expected all rates"),
-    "multinomial": (lambda y: torch.multinomial(y - 0.5, 2), RuntimeError, "contains either inf"),
+    "poisson": (lambda y: torch.poisson(-y), RuntimeError, "expected rate to be non-negative"),
+    "multinomial": (lambda y: torch.multinomial(y - 0.5, 2), RuntimeError, "either `inf`, `nan`"),
     "multinomial.zero": (
         lambda y: torch.multinomial(y * 0, 2, replacement=True),
         RuntimeError,

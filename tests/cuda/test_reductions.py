@@ -97,6 +97,7 @@ ALONG_ONE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0")
 @pytest.mark.parametrize(("sizes", "dims"), GEOMETRIES, ids=str)
 def test_geometries(sizes, dims):
     x = drawn(sizes, torch.float32)

@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 
 import pytest
 from library import IS_TORCH, torch
@@ -22,6 +23,8 @@ y.backward()
 def shell(tmp_path, monkeypatch):
     """Give a shell with the extension, which displays into a list."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    # The shell puts a module of its own there.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
