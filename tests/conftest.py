@@ -22,11 +22,11 @@ def fresh_state():
     assert torch.get_default_dtype() is torch.float32, "a test left another default dtype"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session):
-    """Put what was collected out of the collector's reach: a million objects, of which none dies.
+@pytest.fixture(autouse=True, scope="module")
+def quick_collections():
+    """Put what pytest holds out of the collector's reach: tests, and a report of each that has run.
 
-    Many tests collect garbage, and each collection would look at all of them for a second.
+    Many tests collect garbage, and each collection would look at a million objects for a second.
     """
     gc.collect()
     gc.freeze()
