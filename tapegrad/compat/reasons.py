@@ -40,8 +40,6 @@ ONLY_REFUSES = frozenset(
         "torch.distributed.rpc.rpc_async",
         "torch.distributed.rpc.rpc_sync",
         "torch.distributed.rpc.shutdown",
-        "torch.distributed.tensor.DTensor",
-        "torch.distributed.tensor.distribute_tensor",
         "torch.distributed.tensor.parallel.ColwiseParallel",
         "torch.distributed.tensor.parallel.PrepareModuleInput",
         "torch.distributed.tensor.parallel.RowwiseParallel",
