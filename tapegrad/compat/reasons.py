@@ -12,22 +12,11 @@ __all__ = ["LIMITS", "ONLY_REFUSES", "REASONS", "limit_of", "read", "reason_of"]
 # Names that are there to refuse in words.
 ONLY_REFUSES = frozenset(
     {
-        "torch.distributed._composable.fsdp.fully_shard",
         "torch.distributed.autograd",
         "torch.distributed.autograd.backward",
         "torch.distributed.autograd.context",
         "torch.distributed.autograd.get_gradients",
         "torch.distributed.checkpoint.optimizer.load_sharded_optimizer_state_dict",
-        "torch.distributed.fsdp.FSDPModule",
-        "torch.distributed.fsdp.FullyShardedDataParallel",
-        "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict_to_load",
-        "torch.distributed.fsdp.FullyShardedDataParallel.rekey_optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.scatter_full_optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.state_dict_type",
-        "torch.distributed.fsdp.fully_shard",
-        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
         "torch.distributed.nn.RemoteModule",
         "torch.distributed.optim.DistributedOptimizer",
         "torch.distributed.rpc",
