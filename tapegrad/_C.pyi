@@ -5394,6 +5394,9 @@ def _budget_stats() -> dict:
 def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str, str]:
     """Ends a budget; returns the most bytes saved at a time on a device, by how many the limit was passed there, what was irreducible then, and the device."""
 
+def _call_after_sweeps(function: Callable) -> None:
+    """Calls a function when the outermost backward of this thread is over, unless it fails."""
+
 def _call_cast(rule: builtins.int, function: object, arguments: tuple, options: dict) -> Any:
     """Calls a function as autocast does, by the number of its rule."""
 
@@ -6504,6 +6507,9 @@ def _unpack_dual(tensor: Tensor, level: builtins.int) -> tuple[Tensor, Tensor]:
 
 def _walked_entries() -> builtins.int:
     """How many tape entries the collector of cycles has gone through so far."""
+
+def _want_early_leaves(wanted: builtins.bool) -> None:
+    """Lets leaves get their gradients as soon as they can, or ends one such wish."""
 
 def _was_left(x: Tensor) -> builtins.bool:
     """Whether a tensor that showed the same memory was given other memory."""

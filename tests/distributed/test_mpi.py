@@ -48,7 +48,11 @@ def run(processes, *words):
 
 @pytest.mark.parametrize("processes", [3, 4])
 def test_ranks_that_are_processes(processes):
-    files = HERE / "test_ranks.py", f"{HERE / 'test_parallel.py'}::TestSeveralRanks"
+    files = (
+        HERE / "test_ranks.py",
+        HERE / "test_ddp.py",
+        f"{HERE / 'test_parallel.py'}::TestSeveralRanks",
+    )
     options = "-p", "no:cacheprovider", "-x", "-k", LEFT_OUT
     printed = run(processes, "-m", "pytest", *options, *files)
     assert printed.count(" passed") == processes
