@@ -460,6 +460,14 @@ class Tensor:
     def _nnz(self, *args: Any, **kwargs: Any) -> Any:
         """`_nnz` of a sparse tensor; a dense one has none."""
 
+    def _typed_storage(self) -> Any:
+        """Return the memory under a tensor as elements of its dtype; `untyped_storage` has the bytes.
+
+        Example:
+            >>> torch.tensor([1.0, 2.0]).storage().tolist()
+            [1.0, 2.0]
+        """
+
     def _values(self, *args: Any, **kwargs: Any) -> Any:
         """`_values` of a sparse tensor; a dense one has none."""
 

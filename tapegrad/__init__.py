@@ -171,6 +171,7 @@ if _TYPE_CHECKING:
         _utils,
         accelerator,
         amp,
+        ao,
         backends,
         compiler,
         cpu,
@@ -219,9 +220,9 @@ if _TYPE_CHECKING:
     from tapegrad.sparse._products import mm as spmm
 else:
     _LATER = frozenset(
-        ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
-         "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
-         "library", "masked", "mps", "mtia", "multiprocessing", "nested", "onnx", "optim",
+        ("__future__", "_dynamo", "_utils", "accelerator", "amp", "ao", "backends", "compiler",
+         "cpu", "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit",
+         "linalg", "library", "masked", "mps", "mtia", "multiprocessing", "nested", "onnx", "optim",
          "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "sparse",
          "special", "tape", "testing", "torch_version", "types", "version", "xpu")
     )  # fmt: skip
@@ -238,6 +239,8 @@ else:
         "Future": "tapegrad.futures",
         "GradScaler": "tapegrad.amp",
         "dsmm": "tapegrad.sparse._products",
+        "PyTorchFileReader": "tapegrad.serialization._reader",
+        "ScriptModule": "tapegrad.jit",
         "Storage": "tapegrad.storage",
         "TypedStorage": "tapegrad.storage",
         "fork": "tapegrad.jit",

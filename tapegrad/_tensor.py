@@ -70,5 +70,6 @@ def install() -> None:
     Tensor._make_subclass = staticmethod(_C._make_subclass)
     Tensor.new = new
     Tensor.storage = storage
+    Tensor._typed_storage = storage
     Tensor.storage_type = tensor_storage_type
     Tensor.__module__ = "tapegrad"

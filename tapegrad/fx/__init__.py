@@ -4,6 +4,7 @@ Graphs of modules as Python code are not made here; `tapegrad.tape.record` gives
 ask whether a module is a `GraphModule`: none is.
 """
 
+from importlib import import_module
 from typing import Any
 
 from tapegrad._refused import Refused
@@ -14,9 +15,8 @@ _WHY = (
     "modules are not rewritten as Python code here; torch.jit.trace gives a program that is saved, "
     "torch.compile one that is replayed"
 )
-_REFUSED = (
-    *("replace_pattern", "symbolic_trace", "node", "proxy", "graph", "graph_module", "passes"),
-)
+_REFUSED = ("replace_pattern", "symbolic_trace", "graph", "passes")
+_MODULES = ("graph_module", "node", "proxy")
 
 
 class Graph(Refused):
@@ -75,6 +75,8 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tapegrad.fx.{name}")
     if name in _REFUSED:
         raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}: {_WHY}")
     raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}")

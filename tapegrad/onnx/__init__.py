@@ -6,6 +6,7 @@ from tapegrad.onnx._export import (
     TrainingMode,
     export,
     is_in_onnx_export,
+    register_custom_op_symbolic,
 )
 from tapegrad.onnx._program import ONNXProgram
 from tapegrad.onnx.errors import OnnxExporterError
@@ -19,4 +20,5 @@ __all__ = [
     "export",
     "is_in_onnx_export",
     "operators",
+    "register_custom_op_symbolic",
 ]
