@@ -298,6 +298,8 @@ class Tensor:
     def __array__(self, dtype: object | None = None, *, copy: builtins.bool | None = None) -> Any:
         """What numpy.asarray(tensor) calls."""
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
+
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
         """Makes the result of numpy.sin(tensor) and its like a tensor."""
 

@@ -59,6 +59,17 @@ def _dir(self: Tensor) -> list[str]:
     return sorted({*dir(type(self)), *getattr(self, "__dict__", {})})
 
 
+def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    from tapegrad.compat import array_api
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(
+            f"__array_namespace__: expected an api_version up to {array_api.__array_api_version__}"
+            f", got {api_version!r}"
+        )
+    return array_api
+
+
 def install() -> None:
     """Give the native class its Python methods."""
     Tensor.__iter__ = _iterate
@@ -67,6 +78,7 @@ def install() -> None:
     Tensor.__contains__ = _contains
     Tensor.__reversed__ = _reversed
     Tensor.__dir__ = _dir
+    Tensor.__array_namespace__ = _array_namespace
     Tensor._make_subclass = staticmethod(_C._make_subclass)
     Tensor.new = new
     Tensor.storage = storage
