@@ -5,7 +5,7 @@ import the package. Where no device can be used, `is_available` returns False, a
 raises RuntimeError that says what is missing.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad import _typed, storage
 from tapegrad.cuda import amp, graphs, memory, nvtx, profiler, random
@@ -156,10 +156,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Make the classes for one dtype on a GPU when they are first asked for."""
-    if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
-        return _typed.tensor_type(name, "cuda")
-    if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
-        return storage.storage_type(name, "cuda")
-    raise AttributeError(f"module 'tapegrad.cuda' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Make the classes for one dtype on a GPU when they are first asked for."""
+        if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
+            return _typed.tensor_type(name, "cuda")
+        if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
+            return storage.storage_type(name, "cuda")
+        raise AttributeError(f"module 'tapegrad.cuda' has no attribute {name!r}")

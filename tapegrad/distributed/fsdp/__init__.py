@@ -4,7 +4,7 @@ Settings and wrapping policies are there, so that programs that import them, and
 there are several processes, run.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tapegrad._refused import Refused, refused
 from tapegrad.distributed.fsdp import api, wrap
@@ -96,7 +96,7 @@ class FSDPModule(Refused):
 
 fully_shard = refused("fully_shard", _WHY)
 
-if not _TYPE_CHECKING:
+if not TYPE_CHECKING:
 
     def __getattr__(name):
         """Load what stands on the names above when it is first asked for."""

@@ -86,7 +86,7 @@ class Module(Hooked):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *input: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the result of a call. Every subclass defines it."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
