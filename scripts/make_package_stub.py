@@ -85,7 +85,9 @@ def definition(name: str) -> str:
     value = getattr(tapegrad, name)
     if found := place(name, value):
         module, known_as = found
-        return f"from {module} import {known_as} as {name}\n"
+        if known_as == name:
+            return f"from {module} import {name} as {name}\n"
+        return f"from {module} import {known_as} as _{name}\n{name} = _{name}\n"
     if name in vars(tapegrad.Tensor):
         return f"{name} = Tensor.{name}\n"
     if inspect.isclass(value) and issubclass(value, tapegrad.Tensor):

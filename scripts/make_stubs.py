@@ -239,7 +239,8 @@ def from_python(name: str, function: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in "".join(typed):
             typed.append("*")
         typed.append("self" if i == 0 else text)
-    result = inspect.formatannotation(signature.return_annotation)
+    result = inspect.formatannotation(signature.return_annotation).strip("'")
+    result = re.sub(r"(tapegrad\._composed\.)?\breturn_types\.", "_return_types.", result)
     result = "Any" if signature.return_annotation is signature.empty else qualified(result)
     result = result_type(name, result)
     return definition(f"def {name}({', '.join(typed)}) -> {result}", inspect.getdoc(function))

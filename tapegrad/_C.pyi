@@ -3299,7 +3299,7 @@ class Tensor:
             tensor(1.5000)
         """
 
-    def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> _return_types.nanmedian:
+    def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
         """Median of the elements that are not nan.
 
         Args:

@@ -64,14 +64,17 @@ from tapegrad._C import Tensor as Tensor
 from tapegrad._C import UntypedStorage as UntypedStorage
 from tapegrad._C import _amp_foreach_non_finite_check_and_unscale_ as _amp_foreach_non_finite_check_and_unscale_
 from tapegrad._C import _amp_update_scale_ as _amp_update_scale_
+from tapegrad._C import abs as _absolute
+absolute = _absolute
 from tapegrad._C import abs as abs
-from tapegrad._C import abs as absolute
 from tapegrad._C import abs_ as abs_
+from tapegrad._C import acos as _arccos
+arccos = _arccos
 from tapegrad._C import acos as acos
-from tapegrad._C import acos as arccos
 from tapegrad._C import acos_ as acos_
+from tapegrad._C import acosh as _arccosh
+arccosh = _arccosh
 from tapegrad._C import acosh as acosh
-from tapegrad._C import acosh as arccosh
 from tapegrad._C import acosh_ as acosh_
 from tapegrad._C import add as add
 from tapegrad._C import addcdiv as addcdiv
@@ -91,18 +94,23 @@ from tapegrad._C import argsort as argsort
 from tapegrad._C import as_strided as as_strided
 from tapegrad._C import as_tensor as as_tensor
 from tapegrad._C import asarray as asarray
-from tapegrad._C import asin as arcsin
+from tapegrad._C import asin as _arcsin
+arcsin = _arcsin
 from tapegrad._C import asin as asin
 from tapegrad._C import asin_ as asin_
-from tapegrad._C import asinh as arcsinh
+from tapegrad._C import asinh as _arcsinh
+arcsinh = _arcsinh
 from tapegrad._C import asinh as asinh
 from tapegrad._C import asinh_ as asinh_
-from tapegrad._C import atan as arctan
+from tapegrad._C import atan as _arctan
+arctan = _arctan
 from tapegrad._C import atan as atan
-from tapegrad._C import atan2 as arctan2
+from tapegrad._C import atan2 as _arctan2
+arctan2 = _arctan2
 from tapegrad._C import atan2 as atan2
 from tapegrad._C import atan_ as atan_
-from tapegrad._C import atanh as arctanh
+from tapegrad._C import atanh as _arctanh
+arctanh = _arctanh
 from tapegrad._C import atanh as atanh
 from tapegrad._C import atanh_ as atanh_
 from tapegrad._C import autocast_decrement_nesting as autocast_decrement_nesting
@@ -121,19 +129,23 @@ from tapegrad._C import bitwise_xor as bitwise_xor
 from tapegrad._C import bmm as bmm
 from tapegrad._C import bool as bool
 from tapegrad._C import broadcast_to as broadcast_to
+from tapegrad._C import cat as _concat
+concat = _concat
+from tapegrad._C import cat as _concatenate
+concatenate = _concatenate
 from tapegrad._C import cat as cat
-from tapegrad._C import cat as concat
-from tapegrad._C import cat as concatenate
 from tapegrad._C import cdouble as cdouble
 from tapegrad._C import ceil as ceil
 from tapegrad._C import ceil_ as ceil_
 from tapegrad._C import celu as celu
 from tapegrad._C import celu_ as celu_
 from tapegrad._C import cfloat as cfloat
+from tapegrad._C import chunk as _unsafe_chunk
+unsafe_chunk = _unsafe_chunk
 from tapegrad._C import chunk as chunk
-from tapegrad._C import chunk as unsafe_chunk
+from tapegrad._C import clamp as _clip
+clip = _clip
 from tapegrad._C import clamp as clamp
-from tapegrad._C import clamp as clip
 from tapegrad._C import clamp_max as clamp_max
 from tapegrad._C import clamp_min as clamp_min
 from tapegrad._C import clear_autocast_cache as clear_autocast_cache
@@ -161,9 +173,11 @@ from tapegrad._C import diag as diag
 from tapegrad._C import diagonal as diagonal
 from tapegrad._C import digamma as digamma
 from tapegrad._C import digamma_ as digamma_
+from tapegrad._C import div as _divide
+divide = _divide
+from tapegrad._C import div as _true_divide
+true_divide = _true_divide
 from tapegrad._C import div as div
-from tapegrad._C import div as divide
-from tapegrad._C import div as true_divide
 from tapegrad._C import dot as dot
 from tapegrad._C import double as double
 from tapegrad._C import dtype as dtype
@@ -211,15 +225,17 @@ from tapegrad._C import full as full
 from tapegrad._C import full_like as full_like
 from tapegrad._C import gather as gather
 from tapegrad._C import gcd as gcd
+from tapegrad._C import ge as _greater_equal
+greater_equal = _greater_equal
 from tapegrad._C import ge as ge
-from tapegrad._C import ge as greater_equal
 from tapegrad._C import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from tapegrad._C import get_autocast_dtype as get_autocast_dtype
 from tapegrad._C import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from tapegrad._C import get_default_dtype as get_default_dtype
 from tapegrad._C import get_num_threads as get_num_threads
 from tapegrad._C import get_rng_state as get_rng_state
-from tapegrad._C import gt as greater
+from tapegrad._C import gt as _greater
+greater = _greater
 from tapegrad._C import gt as gt
 from tapegrad._C import half as half
 from tapegrad._C import hardshrink as hardshrink
@@ -258,8 +274,9 @@ from tapegrad._C import isneginf as isneginf
 from tapegrad._C import isposinf as isposinf
 from tapegrad._C import kthvalue as kthvalue
 from tapegrad._C import lcm as lcm
+from tapegrad._C import le as _less_equal
+less_equal = _less_equal
 from tapegrad._C import le as le
-from tapegrad._C import le as less_equal
 from tapegrad._C import lerp as lerp
 from tapegrad._C import lgamma as lgamma
 from tapegrad._C import lgamma_ as lgamma_
@@ -287,7 +304,8 @@ from tapegrad._C import logit_ as logit_
 from tapegrad._C import logspace as logspace
 from tapegrad._C import logsumexp as logsumexp
 from tapegrad._C import long as long
-from tapegrad._C import lt as less
+from tapegrad._C import lt as _less
+less = _less
 from tapegrad._C import lt as lt
 from tapegrad._C import manual_seed as manual_seed
 from tapegrad._C import masked_fill as masked_fill
@@ -303,19 +321,23 @@ from tapegrad._C import min as min
 from tapegrad._C import minimum as minimum
 from tapegrad._C import mm as mm
 from tapegrad._C import mode as mode
-from tapegrad._C import movedim as moveaxis
+from tapegrad._C import movedim as _moveaxis
+moveaxis = _moveaxis
 from tapegrad._C import movedim as movedim
+from tapegrad._C import mul as _multiply
+multiply = _multiply
 from tapegrad._C import mul as mul
-from tapegrad._C import mul as multiply
 from tapegrad._C import multinomial as multinomial
 from tapegrad._C import mv as mv
 from tapegrad._C import mvlgamma as mvlgamma
 from tapegrad._C import nan_to_num as nan_to_num
 from tapegrad._C import narrow as narrow
+from tapegrad._C import ne as _not_equal
+not_equal = _not_equal
 from tapegrad._C import ne as ne
-from tapegrad._C import ne as not_equal
+from tapegrad._C import neg as _negative
+negative = _negative
 from tapegrad._C import neg as neg
-from tapegrad._C import neg as negative
 from tapegrad._C import neg_ as neg_
 from tapegrad._C import nextafter as nextafter
 from tapegrad._C import nonzero as nonzero
@@ -324,7 +346,8 @@ from tapegrad._C import normal as normal
 from tapegrad._C import numel as numel
 from tapegrad._C import ones as ones
 from tapegrad._C import ones_like as ones_like
-from tapegrad._C import outer as ger
+from tapegrad._C import outer as _ger
+ger = _ger
 from tapegrad._C import outer as outer
 from tapegrad._C import permute as permute
 from tapegrad._C import poisson as poisson
@@ -393,10 +416,13 @@ from tapegrad._C import sinh as sinh
 from tapegrad._C import sinh_ as sinh_
 from tapegrad._C import softmax as softmax
 from tapegrad._C import sort as sort
+from tapegrad._C import split as _split_with_sizes
+split_with_sizes = _split_with_sizes
+from tapegrad._C import split as _unsafe_split
+unsafe_split = _unsafe_split
+from tapegrad._C import split as _unsafe_split_with_sizes
+unsafe_split_with_sizes = _unsafe_split_with_sizes
 from tapegrad._C import split as split
-from tapegrad._C import split as split_with_sizes
-from tapegrad._C import split as unsafe_split
-from tapegrad._C import split as unsafe_split_with_sizes
 from tapegrad._C import sqrt as sqrt
 from tapegrad._C import sqrt_ as sqrt_
 from tapegrad._C import square as square
@@ -405,8 +431,9 @@ from tapegrad._C import squeeze as squeeze
 from tapegrad._C import stack as stack
 from tapegrad._C import std as std
 from tapegrad._C import std_mean as std_mean
+from tapegrad._C import sub as _subtract
+subtract = _subtract
 from tapegrad._C import sub as sub
-from tapegrad._C import sub as subtract
 from tapegrad._C import sum as sum
 from tapegrad._C import swapaxes as swapaxes
 from tapegrad._C import t as t
@@ -420,11 +447,13 @@ from tapegrad._C import tensor as tensor
 from tapegrad._C import tile as tile
 from tapegrad._C import to_dlpack as to_dlpack
 from tapegrad._C import topk as topk
-from tapegrad._C import transpose as swapdims
+from tapegrad._C import transpose as _swapdims
+swapdims = _swapdims
 from tapegrad._C import transpose as transpose
 from tapegrad._C import tril as tril
 from tapegrad._C import triu as triu
-from tapegrad._C import trunc as fix
+from tapegrad._C import trunc as _fix
+fix = _fix
 from tapegrad._C import trunc as trunc
 from tapegrad._C import trunc_ as trunc_
 from tapegrad._C import uint16 as uint16
@@ -448,8 +477,9 @@ from tapegrad._attention_backends import _fused_sdp_choice as _fused_sdp_choice
 from tapegrad._composed.calculus import cumulative_trapezoid as cumulative_trapezoid
 from tapegrad._composed.calculus import diff as diff
 from tapegrad._composed.calculus import gradient as gradient
+from tapegrad._composed.calculus import trapezoid as _trapz
+trapz = _trapz
 from tapegrad._composed.calculus import trapezoid as trapezoid
-from tapegrad._composed.calculus import trapezoid as trapz
 from tapegrad._composed.compare import allclose as allclose
 from tapegrad._composed.compare import equal as equal
 from tapegrad._composed.compare import is_nonzero as is_nonzero
@@ -515,7 +545,8 @@ from tapegrad._composed.scaling import frexp as frexp
 from tapegrad._composed.scaling import ldexp as ldexp
 from tapegrad._composed.scaling import renorm as renorm
 from tapegrad._composed.segments import nonzero_static as nonzero_static
-from tapegrad._composed.segments import segment_reduce as _segment_reduce
+from tapegrad._composed.segments import segment_reduce as __segment_reduce
+_segment_reduce = __segment_reduce
 from tapegrad._composed.segments import segment_reduce as segment_reduce
 from tapegrad._composed.segments import unravel_index as unravel_index
 from tapegrad._composed.selection import argwhere as argwhere
@@ -551,7 +582,8 @@ from tapegrad._composed.split_and_join import hsplit as hsplit
 from tapegrad._composed.split_and_join import hstack as hstack
 from tapegrad._composed.split_and_join import tensor_split as tensor_split
 from tapegrad._composed.split_and_join import vsplit as vsplit
-from tapegrad._composed.split_and_join import vstack as row_stack
+from tapegrad._composed.split_and_join import vstack as _row_stack
+row_stack = _row_stack
 from tapegrad._composed.split_and_join import vstack as vstack
 from tapegrad._composed.statistics import aminmax as aminmax
 from tapegrad._composed.statistics import corrcoef as corrcoef
@@ -615,8 +647,9 @@ from tapegrad._typed import set_default_tensor_type as set_default_tensor_type
 from tapegrad._types import Size as Size
 from tapegrad._types import channels_last as channels_last
 from tapegrad._types import channels_last_3d as channels_last_3d
+from tapegrad._types import contiguous_format as _legacy_contiguous_format
+legacy_contiguous_format = _legacy_contiguous_format
 from tapegrad._types import contiguous_format as contiguous_format
-from tapegrad._types import contiguous_format as legacy_contiguous_format
 from tapegrad._types import device as device
 from tapegrad._types import finfo as finfo
 from tapegrad._types import iinfo as iinfo
@@ -643,10 +676,14 @@ from tapegrad.compiler._compile import compile as compile
 from tapegrad.cuda.streams import Event as Event
 from tapegrad.cuda.streams import Stream as Stream
 from tapegrad.distributions._sampling import binomial as binomial
-from tapegrad.distributions._sampling import dirichlet_grad as _dirichlet_grad
-from tapegrad.distributions._sampling import sample_dirichlet as _sample_dirichlet
-from tapegrad.distributions._sampling import standard_gamma as _standard_gamma
-from tapegrad.distributions._sampling import standard_gamma_grad as _standard_gamma_grad
+from tapegrad.distributions._sampling import dirichlet_grad as __dirichlet_grad
+_dirichlet_grad = __dirichlet_grad
+from tapegrad.distributions._sampling import sample_dirichlet as __sample_dirichlet
+_sample_dirichlet = __sample_dirichlet
+from tapegrad.distributions._sampling import standard_gamma as __standard_gamma
+_standard_gamma = __standard_gamma
+from tapegrad.distributions._sampling import standard_gamma_grad as __standard_gamma_grad
+_standard_gamma_grad = __standard_gamma_grad
 from tapegrad.func.vmapping import vmap as vmap
 from tapegrad.futures import Future as Future
 from tapegrad.jit import fork as fork
@@ -667,8 +704,9 @@ from tapegrad.nn.functional._by_torch_order import rrelu_ as rrelu_
 from tapegrad.nn.functional._by_torch_order import threshold as threshold
 from tapegrad.nn.functional._by_torch_order import threshold_ as threshold_
 from tapegrad.nn.functional.activations import prelu as prelu
+from tapegrad.nn.functional.blocks import channel_shuffle as _native_channel_shuffle
+native_channel_shuffle = _native_channel_shuffle
 from tapegrad.nn.functional.blocks import channel_shuffle as channel_shuffle
-from tapegrad.nn.functional.blocks import channel_shuffle as native_channel_shuffle
 from tapegrad.nn.functional.blocks import pixel_shuffle as pixel_shuffle
 from tapegrad.nn.functional.blocks import pixel_unshuffle as pixel_unshuffle
 from tapegrad.nn.functional.convolutions import conv1d as conv1d

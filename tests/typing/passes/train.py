@@ -1,4 +1,5 @@
 """A training script as a user would write it, with types."""
+
 from __future__ import annotations
 
 import tapegrad as torch
