@@ -49,7 +49,7 @@ def names() -> set[str]:
     }
     more = {"Event", "Stream", "autocast", "compile", "empty_permuted", "load", "save"}
     public = here | later | made | more | set(_copies.__all__)
-    return public - {"_OpRegistry", "__getattr__"}
+    return public - {"_OpRegistry", "_missing", "__getattr__"}
 
 
 def place(name: str, value: Any) -> tuple[str, str] | None:

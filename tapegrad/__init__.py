@@ -88,6 +88,7 @@ from tapegrad._internal_names import (
     from_file,
 )
 from tapegrad._method_functions import *
+from tapegrad._missing import missing as _missing
 from tapegrad._names import *
 from tapegrad._ops import OpRegistry as _OpRegistry
 from tapegrad._precision import get_float32_matmul_precision, set_float32_matmul_precision
@@ -228,4 +229,4 @@ def __getattr__(name):
         return _typed.tensor_type(name)
     if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
         return storage.storage_type(name)
-    raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
+    raise _missing(__name__, name)

@@ -8,6 +8,7 @@ raises RuntimeError that says what is missing.
 from typing import TYPE_CHECKING, Any
 
 from tapegrad import _typed, storage
+from tapegrad._missing import missing as _missing
 from tapegrad.cuda import amp, graphs, memory, nvtx, profiler, random
 from tapegrad.cuda.devices import (
     can_device_access_peer,
@@ -164,4 +165,4 @@ if not TYPE_CHECKING:
             return _typed.tensor_type(name, "cuda")
         if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
             return storage.storage_type(name, "cuda")
-        raise AttributeError(f"module 'tapegrad.cuda' has no attribute {name!r}")
+        raise _missing(__name__, name)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tapegrad._missing import missing as _missing
 from tapegrad.nn import attention, functional, init, modules, parameter, utils
 from tapegrad.nn.modules import *  # noqa: F403
 from tapegrad.nn.parameter import (
@@ -65,4 +66,4 @@ else:
             return import_module(f"tapegrad.nn.{name}")
         if name == "DataParallel":
             return import_module("tapegrad.nn.parallel").DataParallel
-        raise AttributeError(f"module 'tapegrad.nn' has no attribute {name!r}")
+        raise _missing(__name__, name)

@@ -1,5 +1,8 @@
 """Export of models to ONNX, as ``torch.onnx``: docs/onnx.md."""
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.onnx import errors, operators
 from tapegrad.onnx._export import (
     OperatorExportTypes,
@@ -20,3 +23,6 @@ __all__ = [
     "is_in_onnx_export",
     "operators",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

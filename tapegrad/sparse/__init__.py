@@ -9,6 +9,7 @@ tensor([[3.],
 
 from typing import TYPE_CHECKING, Any
 
+from tapegrad._missing import missing as _missing
 from tapegrad.sparse import _tensor  # noqa: F401
 from tapegrad.sparse._construct import check_sparse_tensor_invariants
 from tapegrad.sparse._diagonals import spdiags
@@ -92,4 +93,4 @@ if not TYPE_CHECKING:
             from tapegrad.sparse._legacy import tensor_type
 
             return tensor_type(name)
-        raise AttributeError(f"module 'tapegrad.sparse' has no attribute {name!r}")
+        raise _missing(__name__, name)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tapegrad._missing import missing as _missing
 from tapegrad.utils import hooks
 
 if TYPE_CHECKING:
@@ -40,4 +41,4 @@ if not TYPE_CHECKING:
             return import_module(f"{__name__}.model_summary").summary
         if name in _LOADED_ON_USE:
             return import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        raise _missing(__name__, name)
