@@ -32,7 +32,7 @@ $(TEST_STAMP): pyproject.toml | $(STAMP)
 	@touch $@
 
 $(LINT_STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'clang-format>=18'
+	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'basedpyright>=1.30' 'clang-format>=18' numpy
 	@touch $@
 
 define SAY_NEXT
@@ -73,6 +73,7 @@ lint: $(LINT_STAMP)   ## style, types, include direction, notes
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/cuda_emulator/*.cpp' 'tests/cuda_emulator/*.h' 'examples/cpp/*.cpp')
 	$(BIN)/python scripts/check_includes.py
 	$(BIN)/python scripts/check_notes.py
+	$(BIN)/python scripts/check_types.py
 
 format: $(LINT_STAMP)  ## apply the style
 	$(BIN)/ruff check --fix .
@@ -82,8 +83,9 @@ format: $(LINT_STAMP)  ## apply the style
 names: $(STAMP)   ## write tapegrad/_names.py anew
 	$(BIN)/python scripts/make_names.py
 
-stubs: $(STAMP)   ## write tapegrad/_C.pyi anew
+stubs: $(STAMP)   ## write tapegrad/_C.pyi and tapegrad/__init__.pyi anew
 	$(BIN)/python scripts/make_stubs.py
+	$(BIN)/python scripts/make_package_stub.py
 
 ops: $(STAMP)     ## write docs/ops.md anew
 	$(BIN)/python scripts/make_ops_page.py

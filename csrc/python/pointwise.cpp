@@ -105,7 +105,7 @@ bool takes_number(const PointwiseInfo& info, int operand) {
 
 [[noreturn]] void fail_operand(const PointwiseInfo& info, int i, PyObject* object) {
   if (!object)
-    fail<TypeError>(info.name, "() missing required argument '", info.operands.names[i], "'");
+    fail<TypeError>(info.name, "(): missing required argument \"", info.operands.names[i], "\"");
   fail<TypeError>(info.name, "(): argument '", info.operands.names[i], "' must be Tensor",
                   info.arity > 1 && takes_number(info, i) ? " or Number" : "", ", not ",
                   Py_TYPE(object)->tp_name);

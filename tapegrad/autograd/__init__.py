@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._missing import missing as _missing
 from tapegrad.autograd import forward_ad, function, functional, graph
 from tapegrad.autograd._vmap_numbers import enter_vmap
 from tapegrad.autograd.anomaly_mode import (
@@ -61,7 +62,7 @@ else:
     def __getattr__(name):
         """Load the profiler when it is first asked for."""
         if name != "profiler":
-            raise AttributeError(f"module 'tapegrad.autograd' has no attribute {name!r}")
+            raise _missing(__name__, name)
         from importlib import import_module
 
         return import_module("tapegrad.autograd.profiler")

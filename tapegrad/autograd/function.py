@@ -7,7 +7,7 @@ context.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -27,6 +27,15 @@ class FunctionCtx:
     _to_save_forward: tuple[Tensor | None, ...] = ()
     _dirty: tuple[Tensor, ...] = ()
     _non_differentiable: tuple[Tensor, ...] = ()
+
+    if TYPE_CHECKING:  # what the ctx of a call has, and the attributes that forward may give it
+
+        @property
+        def saved_tensors(self) -> tuple[Tensor, ...]: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save tensors for backward, where ``ctx.saved_tensors`` gives them back.
@@ -92,7 +101,7 @@ class _Context(FunctionCtx):
         self._in_jvp = False
 
     @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+    def saved_tensors(self) -> Any:
         """What save_for_backward() was given, after the check that nothing wrote to it."""
         if self._in_jvp:
             return self._to_save_forward or self._to_save
@@ -269,7 +278,7 @@ class Function:
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         """Turn gradients of the outputs into gradients of the arguments."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
@@ -279,7 +288,7 @@ class Function:
     vjp = backward
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         """Turn tangents of the arguments into tangents of the outputs."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
@@ -287,7 +296,7 @@ class Function:
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+    def vmap(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the function on batched arguments; see `torch.func.vmap`."""
         raise NotImplementedError("vmap is not implemented.")
 

@@ -5,7 +5,7 @@ ask whether a module is a `GraphModule`: none is.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad._refused import Refused
 
@@ -74,9 +74,11 @@ def wrap(fn_or_name: Any) -> Any:
     return fn_or_name
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"tapegrad.fx.{name}")
-    if name in _REFUSED:
-        raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}: {_WHY}")
-    raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"tapegrad.fx.{name}")
+        if name in _REFUSED:
+            raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}: {_WHY}")
+        raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}")

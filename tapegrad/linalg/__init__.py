@@ -9,7 +9,10 @@ Example:
     tensor([0.5000, 0.0000])
 """
 
+from typing import TYPE_CHECKING
+
 from tapegrad._C import _LinAlgError as LinAlgError
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.linalg._factor import (
     cholesky,
     cholesky_ex,
@@ -93,3 +96,6 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

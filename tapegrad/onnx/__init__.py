@@ -1,5 +1,8 @@
 """Export of models to ONNX, as ``torch.onnx``: docs/onnx.md."""
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.onnx import errors, operators
 from tapegrad.onnx._export import (
     OperatorExportTypes,
@@ -22,3 +25,6 @@ __all__ = [
     "operators",
     "register_custom_op_symbolic",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

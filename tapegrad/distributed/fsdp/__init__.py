@@ -3,7 +3,7 @@
 `fully_shard` does it to a module; `FullyShardedDataParallel`, the older wrapper, stands on it.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tapegrad.distributed.fsdp import api, wrap
 from tapegrad.distributed.fsdp._fully_shard import (
@@ -60,7 +60,7 @@ __all__ = [
     "wrap",
 ]
 
-if not _TYPE_CHECKING:
+if not TYPE_CHECKING:
 
     def __getattr__(name):
         """Load what stands on the names above when it is first asked for."""
