@@ -60,7 +60,7 @@ class Sweep {
   void send_here(Node& node, Gradients grad_inputs);
   void run_entry(Pending& pending);
   void send_across(const Edge& edge, Tensor grad, Lane from);
-  void run_ready_leaves(Node& node);
+  [[gnu::noinline, gnu::cold]] void run_ready_leaves(Node& node);
   // Before somebody looks: see Note [Dtypes of gradients].
   void put_into_own_dtypes(Pending& pending);
   // Where an entry runs: see Note [Lanes].

@@ -72,7 +72,7 @@ class Waiting {
   }
   bool is_indexed() const { return !index_.empty(); }
 
-  Pending take_last() {
+  [[gnu::always_inline]] Pending take_last() {
     Pending taken = std::move(*heap_.back());
     if (is_indexed()) index_.erase(taken.node.get());
     spare_.push_back(std::move(heap_.back()));
