@@ -15,6 +15,20 @@ LIMIT = timedelta(seconds=60)  # no rank waits longer for one that has failed
 class MpiRanks:
     """Runs a function in the first processes of MPI's world; all get the results of all."""
 
+    @staticmethod
+    def number():
+        """Return the rank of this process in MPI's world."""
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.Get_rank()
+
+    @staticmethod
+    def from_first(value):
+        """Return what the first process gives."""
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.bcast(value)
+
     def __call__(self, size, function):
         from mpi4py import MPI
 
