@@ -29,6 +29,13 @@ class MpiRanks:
 
         return MPI.COMM_WORLD.bcast(value)
 
+    @staticmethod
+    def meet():
+        """Wait until all processes have come here."""
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.barrier()
+
     def __call__(self, size, function):
         from mpi4py import MPI
 

@@ -26,6 +26,8 @@ def folder():
     made = tempfile.mkdtemp() if first else None
     shared = Path(MpiRanks.from_first(made) if UNDER_MPI else made)
     yield shared
+    if UNDER_MPI:
+        MpiRanks.meet()
     if first:
         shutil.rmtree(shared)
 
