@@ -17,7 +17,8 @@ KILLS = int(os.environ.get("TAPEGRAD_KILLS", "3"))
 
 
 def test_ranks_that_are_processes_divide_tensors_and_modules():
-    files = [HERE / f"test_{name}.py" for name in ("dtensor", "fsdp", "sharded_checkpoint")]
+    names = "dtensor", "fsdp", "sharded_checkpoint", "tensor_parallel"
+    files = [HERE / f"test_{name}.py" for name in names]
     printed = run(4, "-m", "pytest", "-p", "no:cacheprovider", "-x", *files)
     assert printed.count(" passed") == 4
 
