@@ -15,6 +15,27 @@ LIMIT = timedelta(seconds=60)  # no rank waits longer for one that has failed
 class MpiRanks:
     """Runs a function in the first processes of MPI's world; all get the results of all."""
 
+    @staticmethod
+    def number():
+        """Return the rank of this process in MPI's world."""
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.Get_rank()
+
+    @staticmethod
+    def from_first(value):
+        """Return what the first process gives."""
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.bcast(value)
+
+    @staticmethod
+    def meet():
+        """Wait until all processes have come here."""
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.barrier()
+
     def __call__(self, size, function):
         from mpi4py import MPI
 

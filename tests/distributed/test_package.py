@@ -290,8 +290,6 @@ class TestPolicies:
 
 
 REFUSALS = [
-    (lambda: tensor.parallel.ColwiseParallel(), "layers that are divided"),
-    (lambda: tensor.parallel.parallelize_module(Linear(1, 1), None, {}), "layers that are"),
     (lambda: rpc.init_rpc("worker"), "remote procedure calls are not supported"),
     (lambda: rpc.RRef(1), "remote procedure calls are not supported"),
     (lambda: rpc.functions.async_execution(print), "remote procedure calls"),

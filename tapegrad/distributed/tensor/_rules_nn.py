@@ -1,6 +1,7 @@
 """Rules of layers and losses, and functions that are made of others."""
 
 from collections import defaultdict
+from contextvars import ContextVar
 from typing import Any
 
 import tapegrad
@@ -280,23 +281,24 @@ def cross_entropy(
 ) -> Any:
     """Compute the losses of samples part by part, and their mean over the whole."""
     class_dim = min(input.ndim - 1, 1)
+    if not is_dtensor(target):
+        layout = Layout(input.device_mesh, input._whole(), tuple(target.shape))
+        target = type(input)._of(target, layout)
     placements = tuple(
         each if each.is_shard() and not each.is_shard(class_dim) else Replicate()
         for each in input.placements
     )
     divided = any(each.is_shard(class_dim) for each in input.placements)
-    if divided and losses_of_divided_classes[0]:
+    if divided and losses_of_divided_classes.get():
         if weight is not None or smoothing or input.ndim != 2:
             raise NotImplementedError(
                 "loss_parallel: expected scores of two dimensions, and neither weight nor "
                 "label_smoothing; redistribute the scores to Replicate() first"
             )
-        losses = of_divided_classes(input, target, ignore_index)
+        losses, target = of_divided_classes(input, target, ignore_index)
     else:
         beside = tuple(_beside_classes(each, class_dim) for each in placements)
         shape = tuple(target.shape)
-        if not is_dtensor(target):
-            target = type(input)._of(target, Layout(input.device_mesh, input._whole(), shape))
         x, y = input.redistribute(placements=placements), target.redistribute(placements=beside)
         if weight is not None and is_dtensor(weight):
             weight = weight.full_tensor()
@@ -317,11 +319,11 @@ def cross_entropy(
 
 
 # Whether `loss_parallel` is on.
-losses_of_divided_classes = [False]
+losses_of_divided_classes = ContextVar("losses_of_divided_classes", default=False)
 
 
-def of_divided_classes(input: Any, target: Any, ignore_index: int) -> Any:
-    """Return the losses of samples whose scores are divided between processes by class."""
+def of_divided_classes(input: Any, target: Any, ignore_index: int) -> tuple[Any, Any]:
+    """Return the losses of samples whose scores are divided by class, and their targets."""
     (axis,) = (i for i, each in enumerate(input.placements) if each.is_shard(1))
     start = input._layout.offsets()[1]
     scores = input._local_tensor
@@ -336,9 +338,8 @@ def of_divided_classes(input: Any, target: Any, ignore_index: int) -> Any:
             placements=rows
         )
 
-    if not is_dtensor(target):
-        target = cls._of(target, Layout(input.device_mesh, input._whole(), tuple(target.shape)))
-    local_target = target.redistribute(placements=rows)._local_tensor
+    target = target.redistribute(placements=rows)
+    local_target = target._local_tensor
     ignored = local_target == ignore_index
     with tapegrad.no_grad():
         lowest = scores.new_full((scores.shape[0],), float("-inf"))
@@ -352,7 +353,7 @@ def of_divided_classes(input: Any, target: Any, ignore_index: int) -> Any:
         picked = shifted.sum(1)
     normal = reduced(shifted.exp().sum(1), "sum")._local_tensor.log()
     own = reduced(picked * here, "sum")._local_tensor
-    return cls._of((normal - own).masked_fill(ignored, 0.0), layout)
+    return cls._of((normal - own).masked_fill(ignored, 0.0), layout), target
 
 
 # ---- steps of optimizers, which work element by element
