@@ -72,6 +72,7 @@ class Watch:
     def __init__(self, rank: int, seconds: float) -> None:
         self.rank, self.seconds = rank, seconds
         self.failure: str | None = None
+        self.is_known = False  # whether the program has had the failure as an error
         self.blocked: str | None = None  # a call of the engine's library that cannot be left
         self.waited = 0.0  # seconds in which the program waited for others
         self.operations = 0
@@ -128,6 +129,7 @@ class Watch:
     def check(self, noted: _Noted | None) -> None:
         """Raise an error if something is wrong."""
         if self.failure is not None:
+            self.is_known = True
             where = f" in {noted.text}" if noted is not None else ""
             raise DistBackendError(
                 f"torch.distributed, rank {self.rank}{where}: {self.failure}. The processes no "
@@ -405,10 +407,9 @@ def stop() -> None:
     if ended is None:
         return
     atexit.unregister(_leave)
-    had_failed = ended.watch.failure is not None
     _write_report(ended.watch)
     ended.stop()
-    if not had_failed:
+    if not ended.watch.is_known:
         ended.watch.check(None)
 
 
