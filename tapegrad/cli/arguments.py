@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad._version import __version__
 from tapegrad.cli.bpe import BYTES
+from tapegrad.cli.launch import add_launch
 from tapegrad.cli.presets import PRESETS
 from tapegrad.cli.settings import Settings
 from tapegrad.utils._units import parse_bytes
@@ -82,7 +83,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tapegrad",
         description="Train a small language model on a text, and let it write; "
-        "run a script that was written for torch; look at the tape of a script; "
+        "run a script that was written for torch, or several of one; look at the tape of a script; "
         "serve a traced model.",
         epilog="`tapegrad COMMAND --help` lists the options of a command.",
     )
@@ -91,6 +92,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     _add_train(commands)
     _add_sample(commands)
     _add_torch_script(commands)
+    add_launch(commands)
     _add_tape(commands)
     _add_serve(commands)
     arguments = parser.parse_args(argv)

@@ -46,8 +46,8 @@ def run(processes, *words):
     return done.stdout
 
 
-@pytest.mark.parametrize("processes", [3, 4])
-def test_ranks_that_are_processes(processes):
+def test_ranks_that_are_processes():
+    processes = 4  # one has nothing to do in most tests
     files = (
         HERE / "test_ranks.py",
         HERE / "test_ddp.py",
@@ -91,4 +91,6 @@ def test_a_rank_that_does_not_come_is_an_error():
         "    import time; time.sleep(3)\n"
         "    d.send(t.ones(1), 0); d.send(t.ones(1), 0, tag=1)\n"
     )
-    assert "LATE mpi: an operation did not end within 0:00:01" in run(2, "-c", program)
+    found = run(2, "-c", program)
+    assert "LATE torch.distributed, rank 0 in recv of shape (1,) at <string>:4" in found
+    assert "an operation did not end within 0:00:01" in found
