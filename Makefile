@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := .venv-packages
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 
 # A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
 .DELETE_ON_ERROR:
-.PHONY: help install train test test-cuda soak bench bench-cuda lint format names ops stubs sanitize clean
+.PHONY: help install train test test-packages test-cuda soak bench bench-cuda lint format names ops stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -49,6 +50,10 @@ train: $(STAMP)   ## train a small language model, about two minutes; see runs/*
 
 test: $(STAMP) $(TEST_STAMP)   ## run the whole test suite
 	$(BIN)/pytest -n 2
+
+test-packages: $(STAMP) $(TEST_STAMP)   ## packages that were written for PyTorch, in an environment of their own
+	$(BIN)/python scripts/package_stage.py install $(PACKAGES)
+	TAPEGRAD_PACKAGES_PYTHON=$(CURDIR)/$(PACKAGES)/bin/python $(BIN)/pytest -n 2 -rs tests/packages
 
 test-cuda: $(STAMP) $(TEST_STAMP)   ## all tests of the CUDA back end, on a GPU or on the emulator
 	TAPEGRAD_TEST_CUDA=all $(BIN)/pytest -n 2 tests/cuda tests/test_cuda_source.py
@@ -95,4 +100,4 @@ sanitize: $(TEST_STAMP)  ## the test suite under ASAN and UBSAN
 	scripts/sanitize.sh $(BIN)/python -n 2
 
 clean:          ## remove everything that was built
-	rm -rf build dist $(VENV) tapegrad/*.so tapegrad/lib
+	rm -rf build dist $(VENV) $(PACKAGES) tapegrad/*.so tapegrad/lib
