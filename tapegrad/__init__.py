@@ -282,3 +282,7 @@ else:
         if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
             return storage.storage_type(name)
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
+
+    def __dir__():
+        """Return the names that are there, the parts that are not loaded yet among them."""
+        return sorted({*globals(), *_LATER})

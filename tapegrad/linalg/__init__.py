@@ -9,7 +9,10 @@ Example:
     tensor([0.5000, 0.0000])
 """
 
+from inspect import isfunction as _isfunction
+
 from tapegrad._C import _LinAlgError as LinAlgError
+from tapegrad._second_look import looks_again as _looks_again
 from tapegrad.linalg._factor import (
     cholesky,
     cholesky_ex,
@@ -93,3 +96,7 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+for _name, _function in list(globals().items()):
+    if _name in __all__ and _isfunction(_function):
+        globals()[_name] = _looks_again(_function, f"linalg_{_name}")
