@@ -231,3 +231,8 @@ def __getattr__(name):
     if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
         return storage.storage_type(name)
     raise _missing(__name__, name)
+
+
+def __dir__():
+    """Return the names that are there, the parts that are not loaded yet among them."""
+    return sorted({*globals(), *_LATER})

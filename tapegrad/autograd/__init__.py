@@ -31,9 +31,11 @@ from tapegrad.autograd.grad_mode import (
 )
 from tapegrad.autograd.gradcheck import gradcheck, gradgradcheck
 from tapegrad.autograd.graph import GradientEdge
+from tapegrad.autograd.variable import Variable
 
 __all__ = [
     "Function",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",
@@ -68,7 +70,6 @@ else:
         return import_module("tapegrad.autograd.profiler")
 
 
-Variable = Tensor
 _profiler_enabled = _C._is_profiling
 _Tensors: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 _OptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None] | None

@@ -157,7 +157,7 @@ class _Context(FunctionCtx):
         given: list[Tensor | None] = [None] * self._output_count
         for place, grad in zip(self._output_places, grads, strict=True):
             given[place] = grad
-        backward = self._function._backward()
+        backward = _backward_of(self._function)
         results = backward(self, *given)
         if not isinstance(results, tuple):
             results = (results,)
@@ -301,15 +301,6 @@ class Function:
         raise NotImplementedError("vmap is not implemented.")
 
     @classmethod
-    def _backward(cls) -> Callable[..., Any]:
-        if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
-            raise RuntimeError(
-                f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is "
-                "not allowed; keep one of them"
-            )
-        return cls.vjp if cls.backward is Function.backward else cls.backward
-
-    @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record the call as one entry of the tape."""
         if cls.setup_context is not Function.setup_context:
@@ -337,24 +328,8 @@ class Function:
             )
             for arg in args
         )
-        output = cls._run_forward(context, args, kwargs)
+        output = _run_forward(cls, context, args, kwargs)
         return _record(cls, context, args, tensors, output)
-
-    @classmethod
-    def _run_forward(cls, context: _Context, args: tuple[Any, ...], kwargs: Any) -> Any:
-        """Run forward with recording off and tangents out of sight."""
-        recording = _C.is_grad_enabled()
-        shown = _C._hide_dual_levels()
-        _C.set_grad_enabled(False)
-        try:
-            if cls.setup_context is Function.setup_context:
-                return cls.forward(context, *args, **kwargs)
-            output = cls.forward(*args, **kwargs)
-            cls.setup_context(context, args, output)
-            return output
-        finally:
-            _C.set_grad_enabled(recording)
-            _C._show_dual_levels(shown)
 
 
 class InplaceFunction(Function):
@@ -366,6 +341,34 @@ class InplaceFunction(Function):
 
 class NestedIOFunction(Function):
     """Kept for programs that name it; a `Function` today."""
+
+
+# No methods of Function: programs give their classes private helpers of any name.
+
+
+def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+    if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
+        raise RuntimeError(
+            f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is "
+            "not allowed; keep one of them"
+        )
+    return cls.vjp if cls.backward is Function.backward else cls.backward
+
+
+def _run_forward(cls: type[Function], context: _Context, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Run forward with recording off and tangents out of sight."""
+    recording = _C.is_grad_enabled()
+    shown = _C._hide_dual_levels()
+    _C.set_grad_enabled(False)
+    try:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(context, *args, **kwargs)
+        output = cls.forward(*args, **kwargs)
+        cls.setup_context(context, args, output)
+        return output
+    finally:
+        _C.set_grad_enabled(recording)
+        _C._show_dual_levels(shown)
 
 
 def _with_defaults(

@@ -8,6 +8,8 @@ is the long form.
 import functools
 import inspect
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -164,3 +166,79 @@ def test_arguments_are_named_as_the_standard_has_them(name):
         else None
         for p in theirs
     ]
+
+
+PACKAGES = """\
+import sys
+
+if "switch" in sys.argv:
+    import tapegrad.compat.torch as switch
+
+    switch.install()
+    import torch
+else:
+    import tapegrad as torch
+import numpy as np
+import scipy.cluster.vq, scipy.fft, scipy.signal, scipy.special, scipy.stats
+import sklearn
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+from sklearn.preprocessing import StandardScaler
+
+x = np.random.default_rng(0).random((20, 3)) + 0.5
+y = x @ np.array([1.0, -2.0, 0.5])
+cases = [
+    (scipy.special.logsumexp, x), (scipy.special.erf, x), (scipy.special.xlogy, x, x),
+    (scipy.stats.zscore, x), (scipy.stats.skew, x), (scipy.stats.hmean, x),
+    (scipy.fft.fft, x), (scipy.fft.dct, x), (scipy.signal.fftconvolve, x, x[:3]),
+    (scipy.cluster.vq.whiten, x), (r2_score, y, y + x[:, 0]),
+    (lambda x: StandardScaler().fit(x).transform(x), x),
+    (lambda x: abs(PCA(2, svd_solver="full").fit(x).transform(x)), x),
+    (lambda x, y: Ridge(solver="svd").fit(x, y).predict(x), x, y),
+]
+for function, *arrays in cases:
+    with sklearn.config_context(array_api_dispatch=True):
+        found = function(*(torch.from_numpy(each.copy()) for each in arrays))
+        assert isinstance(found, (torch.Tensor, float)), (function, type(found))
+        np.testing.assert_allclose(np.asarray(found), function(*arrays), rtol=1e-9)
+print(len(cases))
+"""
+
+
+@pytest.mark.parametrize("switch", ["own name", "switch"])
+def test_scipy_and_sklearn_take_tensors(switch):
+    environ = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    command = [sys.executable, "-c", PACKAGES, switch]
+    assert subprocess.check_output(command, env=environ, text=True) == "14\n"
+
+
+def test_versions_that_are_not_there_are_refused():
+    x = torch.ones(1)
+    assert x.__array_namespace__(api_version="2023.12") is xp
+    with pytest.raises(ValueError, match=r"api_version up to 2024\.12, got '2030\.01'"):
+        x.__array_namespace__(api_version="2030.01")
+
+
+def test_gradients_and_vmap_go_through():
+    x = torch.tensor([[3.0, 1.0], [2.0, 2.0]], requires_grad=True)
+    xp.sum(xp.square(xp.take(x, xp.asarray([-1]), axis=0))).backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [4.0, 4.0]]
+    rows = torch.vmap(lambda row: xp.cumulative_sum(row, include_initial=True))(x.detach())
+    assert rows.tolist() == [[0.0, 3.0, 4.0], [0.0, 2.0, 4.0]]
+
+
+def test_errors_are_those_of_the_standard():
+    x = xp.ones((2, 3))
+    with pytest.raises(ValueError, match="expected axis 0 of size 1, got 2"):
+        xp.squeeze(x, 0)
+    with pytest.raises(TypeError, match="take real"):
+        xp.astype(xp.ones(2, dtype=xp.complex64), xp.float32)
+    with pytest.raises(ValueError, match="takes a copy"):
+        xp.reshape(xp.matrix_transpose(x), (6,), copy=False)
+    with pytest.raises(ValueError, match="no memory to share"):
+        xp.asarray([1.0], copy=False)
+    with pytest.raises(IndexError, match=r"expected an axis of a 2-d tensor, got 2"):
+        xp.sum(x, axis=2)
+    with pytest.raises(ValueError, match="expected one of"):
+        xp.isdtype(xp.float32, "float")
