@@ -20,7 +20,12 @@ from tapegrad.serialization._allowed import (
 )
 from tapegrad.serialization._atomic import write_file, write_stream
 from tapegrad.serialization._dtypes import Code
-from tapegrad.serialization._errors import CheckpointError, RefusedError, UnsupportedObjectError
+from tapegrad.serialization._errors import (
+    CheckpointError,
+    OtherFileError,
+    RefusedError,
+    UnsupportedObjectError,
+)
 from tapegrad.serialization._layout import Layout
 from tapegrad.serialization._location import FunctionError
 from tapegrad.serialization._restore import Entries, restore
@@ -32,6 +37,7 @@ from tapegrad.serialization._structure import encode
 __all__ = [
     "MAP_LOCATION",
     "CheckpointError",
+    "OtherFileError",
     "RefusedError",
     "UnsupportedObjectError",
     "add_safe_globals",
@@ -45,7 +51,7 @@ __all__ = [
 
 MAP_LOCATION = Callable[..., Any] | device | str | dict[str, str] | None  # what `load` takes
 
-for _error in (CheckpointError, RefusedError, UnsupportedObjectError):
+for _error in (CheckpointError, OtherFileError, RefusedError, UnsupportedObjectError):
     _error.__module__ = __name__  # Messages show the public name.
 
 DOCUMENT = "tapegrad"
