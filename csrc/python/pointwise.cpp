@@ -78,7 +78,9 @@ void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_
       arguments.params[position - info.arity] = value;
     else
       fail<TypeError>(info.name, "() takes ", info.arity + info.param_count,
-                      " positional arguments but ", count + (self ? 1 : 0), " were given");
+                      info.arity + info.param_count == 1 ? " positional argument but "
+                                                         : " positional arguments but ",
+                      count + (self ? 1 : 0), " were given");
     ++position;
   };
   bool more = count > info.arity - (self ? 1 : 0);  // positions than operands

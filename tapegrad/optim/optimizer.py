@@ -204,6 +204,10 @@ class Optimizer:
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[Group] = []
         self._make_hooks()
+        if not hasattr(params, "__iter__") and hasattr(params, "parameters"):
+            raise TypeError(
+                f"{name}: {type(params).__name__!r} object is not iterable; pass its .parameters()"
+            )
         groups = list(params)
         if not groups:
             raise ValueError(f"{name}: optimizer got an empty parameter list")
