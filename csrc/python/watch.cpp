@@ -197,6 +197,7 @@ bool Watch::has_ordered_items(const Entry& entry) const {
 
 bool Watch::has_members(const Entry& entry) const {
   if (PySet_GET_SIZE(entry.object) != static_cast<Py_ssize_t>(entry.count)) return false;
+  if (entry.count == 0) return true;
   // In order, which a loop over the set sees, and by type, too: 1, 1.0 and True are one member.
   nb::object members = members_of(entry.object);
   for (uint32_t i = 0; i < entry.count; ++i)
