@@ -1,6 +1,7 @@
 """Products of vectors and matrices that stand in the main namespace."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tapegrad as torch
 from tapegrad import Tensor
@@ -23,7 +24,7 @@ def tensordot(
     x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
     """Return sums of products over axes: the last and first ``axes``, or those that are named."""
-    dims = axes if isinstance(axes, int) else [list(each) for each in axes]
+    dims: Any = axes if isinstance(axes, int) else [list(each) for each in axes]
     return torch.tensordot(*promoted(x1, x2), dims=dims)
 
 
