@@ -1,7 +1,6 @@
 """Products of vectors and matrices that stand in the main namespace."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import tapegrad as torch
 from tapegrad import Tensor
@@ -24,8 +23,9 @@ def tensordot(
     x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
     """Return sums of products over axes: the last and first ``axes``, or those that are named."""
-    dims: Any = axes if isinstance(axes, int) else [list(each) for each in axes]
-    return torch.tensordot(*promoted(x1, x2), dims=dims)
+    dims = axes if isinstance(axes, int) else [list(each) for each in axes]
+    first, second = promoted(x1, x2)
+    return torch.tensordot(first, second, dims=dims)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
