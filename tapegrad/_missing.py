@@ -35,13 +35,18 @@ def missing(module: str, name: str) -> AttributeError:
     """
     text = f"module '{module}' has no attribute '{name}'"
     path = f"torch{module.removeprefix('tapegrad')}.{name}"
-    if not name.startswith("_") and path in _listed():  # others are asked for by Python itself
+    if not name.startswith("_") and not _asked_by_import() and path in _listed():
         from tapegrad.compat.reasons import reason_of
 
         reason = reason_of(path)
         text += f" yet, which PyTorch has{f': {reason}' if reason else ''}; "
         text += f"`python -m tapegrad.compat.coverage {path}` says more"
     return AttributeError(text, name=name, obj=sys.modules.get(module))
+
+
+def _asked_by_import() -> bool:
+    """Whether ``from package import part`` asks, which goes on to look for a file of that name."""
+    return sys._getframe(3).f_code.co_filename.startswith("<frozen importlib")
 
 
 def names_of_torch(module: str) -> Callable[[str], Any]:
