@@ -60,6 +60,13 @@ def special(*names: str) -> Callable[[Any], Any]:
     return register
 
 
+# Of what changes its argument, these change its shape.
+_RESHAPE = frozenset(
+    ("as_strided", "detach", "moveaxis", "movedim", "rename", "resize", "resize_as", "set",
+     "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
+)  # fmt: skip
+
+
 class Call:
     """A call with whole tensors.
 
@@ -217,6 +224,11 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("out") is not None:
         raise NotImplementedError(f"{name}: out= is not supported with DTensors; use the result")
     call = Call(func, name, args, kwargs)
+    if call.writes and call.name in _RESHAPE:
+        raise NotImplementedError(
+            f"{name}: the shape of a DTensor cannot be changed in place; call the function without "
+            "the underscore"
+        )
     whole = _whole_results(call)
     call.outs = _outs(whole)
     needed, results = _planned(call, RULES.get(call.name))

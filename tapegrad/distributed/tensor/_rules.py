@@ -190,6 +190,8 @@ def along_one_dim(call: Call, given: list[Placement]) -> Any:
 def gather(call: Call, given: list[Placement]) -> Any:
     """Dimensions that an index has as many of as the tensor may be divided."""
     index = 1 if call.name == "gather" else 2
+    if call.get(index, "dim") is None or len({len(shape) for shape in call.shapes}) > 1:
+        return [Replicate()] * len(given), Replicate()
     (dim,) = dims_of(call.get(index, "dim"), len(call.shapes[0]))
     for number in largest_shard(call, given):
         placement = given[number]

@@ -30,7 +30,7 @@ def mean(
     dims = dims_of(axis if dim is None else dim, input.ndim)
     count = 1
     for each in dims:
-        count *= input.shape[each]
+        count *= input.shape[each] if input.ndim else 1
     return input.sum(sorted(dims), keepdim=keepdim, dtype=dtype) / count
 
 
@@ -201,6 +201,8 @@ def index_select(call: Call, given: list[Placement]) -> Any:
     if len(given) == 1:  # the index is no DTensor
         raise call.refusal()
     table, index = given
+    if not all(call.shapes):
+        return [Replicate(), Replicate()], Replicate()
     if isinstance(index, Shard) and not isinstance(table, Shard):
         return [Replicate(), index], Shard(dim)
     if isinstance(table, Shard):
@@ -229,6 +231,16 @@ def _known_rows(table: Tensor, index: Tensor) -> Tensor:
         return table.sum() + table.new_zeros((*index.shape, *table.shape[1:]))
     rows = table.index_select(0, index * known)
     return rows.masked_fill(~known.unsqueeze(-1), 0.0)
+
+
+@rule("_convolution")
+def convolution(call: Call, given: list[Placement]) -> Any:
+    """Samples may be divided."""
+    rest = [Replicate()] * (len(given) - 1)
+    batched = len(call.shapes[0]) == len(call.shapes[1])
+    if batched and given[0] == Shard(0) and call.shapes[0][0]:
+        return [Shard(0), *rest], Shard(0)
+    return [Replicate(), *rest], Replicate()
 
 
 @special("_attention")
