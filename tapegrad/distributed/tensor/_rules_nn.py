@@ -368,6 +368,17 @@ def of_divided_classes(input: Any, target: Any, ignore_index: int) -> tuple[Any,
     return cls._of((normal - own).masked_fill(ignored, 0.0), layout), target
 
 
+@special("_amp_foreach_non_finite_check_and_unscale_")
+def unscale(grads: Any, found_inf: Any, inv_scale: Any) -> None:
+    """Unscale gradients part by part; what one process finds all have found."""
+    from tapegrad import distributed
+
+    _C._amp_foreach_non_finite_check_and_unscale_(list(map(_part, grads)), found_inf, inv_scale)
+    mesh = next(each.device_mesh for each in grads if is_dtensor(each))
+    for axis in range(mesh.ndim):
+        distributed.all_reduce(found_inf, distributed.ReduceOp.MAX, mesh.get_group(axis))
+
+
 # ---- steps of optimizers, which work element by element
 
 
