@@ -125,6 +125,12 @@ def test_gradient_of_copies_that_differ(ranks):
     ranks(3, run)
 
 
+def test_placements_have_short_names():
+    ways = Shard(1), Replicate(), Partial("max")
+    assert [str(way) for way in ways] == ["S(1)", "R", "P(max)"]
+    assert repr(ways) == "(Shard(dim=1), Replicate(), Partial(max))"
+
+
 # ---- functions
 
 CASES = {

@@ -277,6 +277,7 @@ def test_by_hand(ranks):
         plain, model = made("mlp")
         model[0].unshard()
         assert not isinstance(model[0].weight, DTensor)
+        assert isinstance(model[0].weight, nn.Parameter)
         assert torch.equal(model[0].weight, plain[0].weight)
         model[0].reshard()
         assert isinstance(model[0].weight, DTensor)
