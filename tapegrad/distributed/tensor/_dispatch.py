@@ -17,7 +17,7 @@ import tapegrad
 from tapegrad._C import Tensor
 from tapegrad.distributed.tensor._layout import Layout
 from tapegrad.distributed.tensor._redistribute import redistributed, summed_in_backward
-from tapegrad.distributed.tensor.placement_types import Placement, Replicate
+from tapegrad.distributed.tensor.placement_types import Placement, Replicate, Shard
 
 __all__ = ["ADJUSTED", "RULES", "SPECIAL", "Call", "adjusts", "dispatch", "rule", "special"]
 
@@ -118,6 +118,12 @@ class Call:
         for axis, placement in enumerate(self.tensors[tensor].placements):
             count *= self.mesh.size(axis) if placement.is_shard(dim) else 1
         return count
+
+    def leaves_some_empty(self, tensor: int, dim: int) -> bool:
+        """Return whether a process has no elements of a tensor divided along a dimension."""
+        parts = self.shards_on(tensor, dim)
+        size, _ = Shard.local_shard_size_and_offset(self.shapes[tensor][dim], parts, parts - 1)
+        return size == 0
 
     def refusal(self) -> Exception:
         """Return the error for placements that there is no rule for."""

@@ -146,9 +146,12 @@ def sums(call: Call, given: list[Placement]) -> Any:
 
 @rule("amax", "amin")
 def extremes(call: Call, given: list[Placement]) -> Any:
-    """Without a gradient an extreme is Partial."""
-    needs = call.tensors[0].requires_grad
-    return _reduction(call, given, None if needs else Partial(call.name[1:]))
+    """Without a gradient an extreme is Partial, if every process has elements."""
+    (placement,) = given
+    whole = call.tensors[0].requires_grad
+    if isinstance(placement, Shard):
+        whole = whole or call.leaves_some_empty(0, placement.dim)
+    return _reduction(call, given, None if whole else Partial(call.name[1:]))
 
 
 @rule("all", "any", "prod", "var", "std", "logsumexp", "argmax", "argmin", "median", "var_mean",

@@ -266,7 +266,7 @@ def attention(call: Call, given: list[Placement]) -> Any:
         assert isinstance(placement, Shard)
         if len(given) == 3 and placement.dim < len(call.shapes[0]) - 2:
             sizes = {shape[placement.dim] for shape in call.shapes}
-            if len(sizes) == 1:
+            if len(sizes) == 1 and not call.leaves_some_empty(number, placement.dim):
                 return [placement] * 3, placement
     return whole
 
