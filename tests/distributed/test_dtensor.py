@@ -125,6 +125,12 @@ def test_gradient_of_copies_that_differ(ranks):
     ranks(3, run)
 
 
+def test_placements_have_short_names():
+    ways = Shard(1), Replicate(), Partial("max")
+    assert [str(way) for way in ways] == ["S(1)", "R", "P(max)"]
+    assert repr(ways) == "(Shard(dim=1), Replicate(), Partial(max))"
+
+
 # ---- functions
 
 CASES = {
@@ -215,6 +221,40 @@ def test_functions_and_their_gradients(ranks, name):
             agree(function, wholes, mesh, [[way] for way in ways])
 
     ranks(2, run)
+
+
+FEW = {
+    "sum": (lambda x: x.sum(0) + x.mean(0), (1, 4)),
+    "softmax": (lambda x: x.softmax(-1), (2, 4)),
+    "linear": (lambda x, w, b: F.linear(x, w, b), (1, 4), (2, 4), (2,)),
+    "layer_norm": (lambda x, w: F.layer_norm(x, (4,), w), (1, 4), (4,)),
+    "attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *[(1, 2, 3, 4)] * 3
+    ),
+    "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (2, 1, 3, 3), (2, 1, 3, 3)),
+    "views": (lambda x: x.t().reshape(2, 2, 1).flatten() * 2, (1, 4)),
+    "norm": (lambda x: x.norm() + x.norm(float("inf")), (1, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_parts_without_elements(ranks, name):
+    function, *shapes = FEW[name]
+    wholes = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
+
+    def run(rank):
+        mesh = one_row(3)
+        for ways in combinations(wholes):
+            agree(function, wholes, mesh, [[way] for way in ways])
+        x = distribute_tensor(numbers(2, 3), mesh, [Shard(0)])
+        close(x.amax(0).full_tensor(), numbers(2, 3).amax(0))
+        scores = distribute_tensor(numbers(2, 4), mesh, [Shard(0)]).requires_grad_()
+        target = distribute_tensor(torch.tensor([1, 3]), mesh, [Shard(0)])
+        loss = F.cross_entropy(scores, target)
+        close(loss.full_tensor().detach(), F.cross_entropy(numbers(2, 4), torch.tensor([1, 3])))
+        loss.backward()
+
+    ranks(3, run)
 
 
 @pytest.mark.parametrize("name", ["broadcast", "matmul", "linear", "views", "mean", "softmax"])

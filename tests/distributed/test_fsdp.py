@@ -277,6 +277,7 @@ def test_by_hand(ranks):
         plain, model = made("mlp")
         model[0].unshard()
         assert not isinstance(model[0].weight, DTensor)
+        assert isinstance(model[0].weight, nn.Parameter)
         assert torch.equal(model[0].weight, plain[0].weight)
         model[0].reshard()
         assert isinstance(model[0].weight, DTensor)
@@ -374,6 +375,32 @@ def test_refusals(ranks):
         with pytest.raises(NotImplementedError, match="create_graph"):
             (layer(x) ** 2).sum().backward(create_graph=True)
         layer.reshard()
+        with pytest.raises(AssertionError, match="does not support deepcopy"):
+            copy.deepcopy(layer)
+
+    ranks(2, run)
+
+
+@pytest.mark.parametrize("kind", ["plain", "sharded"])
+def test_a_scaler_leaves_out_a_step_in_all_processes(ranks, kind):
+    def run(rank):
+        torch.manual_seed(3)
+        layer = fully_shard(nn.Linear(4, 2, bias=False))
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        if kind == "plain":
+            scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        else:
+            scaler = fsdp.sharded_grad_scaler.ShardedGradScaler("cpu", init_scale=4.0)
+        before = layer.weight.detach().full_tensor().clone()
+        for factor in (1.0, float("inf")):
+            optimizer.zero_grad()
+            # Rows of the first process only become infinite.
+            scale = torch.tensor([factor if rank == 0 else 1.0, 1.0])
+            scaler.scale((layer(torch.ones(1, 4)) * scale).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            close(layer.weight.detach().full_tensor(), before - 0.1)
+        assert scaler.get_scale() == 2.0
 
     ranks(2, run)
 

@@ -162,6 +162,11 @@ class FSDPModule:
         """Run the module with whole parameters."""
         return self._fsdp_state.run(super().forward, args, kwargs)  # type: ignore[misc]
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise AssertionError(
+            "FSDP does not support deepcopy. Please use state dict for serialization."
+        )
+
     def _states(self, recurse: bool = True) -> list[_State]:
         modules: Iterable[Any] = self.modules() if recurse else [self]  # type: ignore[attr-defined]
         return [module._fsdp_state for module in modules if isinstance(module, FSDPModule)]

@@ -246,7 +246,10 @@ class ParamGroup:
 
     def recorded(self) -> Sequence[Tensor]:
         """Return the whole parameters, with the history by which their parts have gradients."""
-        return _Unshard.apply(self, *self.parts())
+        wholes = _Unshard.apply(self, *self.parts())
+        for whole in wholes:
+            whole._is_param = True  # a Parameter, to isinstance
+        return wholes
 
     def free(self) -> None:
         """Drop the whole parameters; what was begun ends first."""

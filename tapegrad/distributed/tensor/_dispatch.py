@@ -17,7 +17,7 @@ import tapegrad
 from tapegrad._C import Tensor
 from tapegrad.distributed.tensor._layout import Layout
 from tapegrad.distributed.tensor._redistribute import redistributed, summed_in_backward
-from tapegrad.distributed.tensor.placement_types import Placement, Replicate
+from tapegrad.distributed.tensor.placement_types import Placement, Replicate, Shard
 
 __all__ = ["ADJUSTED", "RULES", "SPECIAL", "Call", "adjusts", "dispatch", "rule", "special"]
 
@@ -58,6 +58,13 @@ def special(*names: str) -> Callable[[Any], Any]:
         return function
 
     return register
+
+
+# Of what changes its argument, these change its shape.
+_RESHAPE = frozenset(
+    ("as_strided", "detach", "moveaxis", "movedim", "rename", "resize", "resize_as", "set",
+     "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
+)  # fmt: skip
 
 
 class Call:
@@ -111,6 +118,12 @@ class Call:
         for axis, placement in enumerate(self.tensors[tensor].placements):
             count *= self.mesh.size(axis) if placement.is_shard(dim) else 1
         return count
+
+    def leaves_some_empty(self, tensor: int, dim: int) -> bool:
+        """Return whether a process has no elements of a tensor divided along a dimension."""
+        parts = self.shards_on(tensor, dim)
+        size, _ = Shard.local_shard_size_and_offset(self.shapes[tensor][dim], parts, parts - 1)
+        return size == 0
 
     def refusal(self) -> Exception:
         """Return the error for placements that there is no rule for."""
@@ -217,6 +230,11 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("out") is not None:
         raise NotImplementedError(f"{name}: out= is not supported with DTensors; use the result")
     call = Call(func, name, args, kwargs)
+    if call.writes and call.name in _RESHAPE:
+        raise NotImplementedError(
+            f"{name}: the shape of a DTensor cannot be changed in place; call the function without "
+            "the underscore"
+        )
     whole = _whole_results(call)
     call.outs = _outs(whole)
     needed, results = _planned(call, RULES.get(call.name))

@@ -332,6 +332,12 @@ class DTensor:
     def __int__(self) -> int:
         return int(self.item())
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError(
+            "DTensor: elements cannot be assigned; use torch.where or masked_fill, or write to "
+            "to_local() of it"
+        )
+
     def __iter__(self) -> Any:
         return iter(self.unbind(0))
 

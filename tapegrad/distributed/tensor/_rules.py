@@ -146,9 +146,12 @@ def sums(call: Call, given: list[Placement]) -> Any:
 
 @rule("amax", "amin")
 def extremes(call: Call, given: list[Placement]) -> Any:
-    """Without a gradient an extreme is Partial."""
-    needs = call.tensors[0].requires_grad
-    return _reduction(call, given, None if needs else Partial(call.name[1:]))
+    """Without a gradient an extreme is Partial, if every process has elements."""
+    (placement,) = given
+    whole = call.tensors[0].requires_grad
+    if isinstance(placement, Shard):
+        whole = whole or call.leaves_some_empty(0, placement.dim)
+    return _reduction(call, given, None if whole else Partial(call.name[1:]))
 
 
 @rule("all", "any", "prod", "var", "std", "logsumexp", "argmax", "argmin", "median", "var_mean",
@@ -190,6 +193,8 @@ def along_one_dim(call: Call, given: list[Placement]) -> Any:
 def gather(call: Call, given: list[Placement]) -> Any:
     """Dimensions that an index has as many of as the tensor may be divided."""
     index = 1 if call.name == "gather" else 2
+    if call.get(index, "dim") is None or len({len(shape) for shape in call.shapes}) > 1:
+        return [Replicate()] * len(given), Replicate()
     (dim,) = dims_of(call.get(index, "dim"), len(call.shapes[0]))
     for number in largest_shard(call, given):
         placement = given[number]

@@ -30,7 +30,7 @@ def mean(
     dims = dims_of(axis if dim is None else dim, input.ndim)
     count = 1
     for each in dims:
-        count *= input.shape[each]
+        count *= input.shape[each] if input.ndim else 1
     return input.sum(sorted(dims), keepdim=keepdim, dtype=dtype) / count
 
 
@@ -201,6 +201,8 @@ def index_select(call: Call, given: list[Placement]) -> Any:
     if len(given) == 1:  # the index is no DTensor
         raise call.refusal()
     table, index = given
+    if not all(call.shapes):
+        return [Replicate(), Replicate()], Replicate()
     if isinstance(index, Shard) and not isinstance(table, Shard):
         return [Replicate(), index], Shard(dim)
     if isinstance(table, Shard):
@@ -231,6 +233,16 @@ def _known_rows(table: Tensor, index: Tensor) -> Tensor:
     return rows.masked_fill(~known.unsqueeze(-1), 0.0)
 
 
+@rule("_convolution")
+def convolution(call: Call, given: list[Placement]) -> Any:
+    """Samples may be divided."""
+    rest = [Replicate()] * (len(given) - 1)
+    batched = len(call.shapes[0]) == len(call.shapes[1])
+    if batched and given[0] == Shard(0) and call.shapes[0][0]:
+        return [Shard(0), *rest], Shard(0)
+    return [Replicate(), *rest], Replicate()
+
+
 @special("_attention")
 def fused_attention(
     query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool, *rest: Any
@@ -254,7 +266,7 @@ def attention(call: Call, given: list[Placement]) -> Any:
         assert isinstance(placement, Shard)
         if len(given) == 3 and placement.dim < len(call.shapes[0]) - 2:
             sizes = {shape[placement.dim] for shape in call.shapes}
-            if len(sizes) == 1:
+            if len(sizes) == 1 and not call.leaves_some_empty(number, placement.dim):
                 return [placement] * 3, placement
     return whole
 
@@ -354,6 +366,17 @@ def of_divided_classes(input: Any, target: Any, ignore_index: int) -> tuple[Any,
     normal = reduced(shifted.exp().sum(1), "sum")._local_tensor.log()
     own = reduced(picked * here, "sum")._local_tensor
     return cls._of((normal - own).masked_fill(ignored, 0.0), layout), target
+
+
+@special("_amp_foreach_non_finite_check_and_unscale_")
+def unscale(grads: Any, found_inf: Any, inv_scale: Any) -> None:
+    """Unscale gradients part by part; what one process finds all have found."""
+    from tapegrad import distributed
+
+    _C._amp_foreach_non_finite_check_and_unscale_(list(map(_part, grads)), found_inf, inv_scale)
+    mesh = next(each.device_mesh for each in grads if is_dtensor(each))
+    for axis in range(mesh.ndim):
+        distributed.all_reduce(found_inf, distributed.ReduceOp.MAX, mesh.get_group(axis))
 
 
 # ---- steps of optimizers, which work element by element

@@ -177,6 +177,8 @@ def cat(call: Call, given: list[Placement]) -> Any:
     ndim = len(call.outs[0])
     (dim,) = dims_of(call.get(1, "dim", 0), ndim)
     new = call.name == "stack"
+    if not new and any(len(shape) != ndim for shape in call.shapes):  # an empty one, as of old
+        return [Replicate()] * len(given), Replicate()
     if all(isinstance(each, Partial) for each in given) and len(set(given)) == 1:
         return given, given[0]
     for number in largest_shard(call, given):

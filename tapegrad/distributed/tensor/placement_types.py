@@ -33,6 +33,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
     @staticmethod
     def local_shard_size_and_offset(
         curr_local_size: int, num_chunks: int, rank: int
@@ -53,6 +56,9 @@ class Shard(Placement):
 class Replicate(Placement):
     """Each process holds the whole."""
 
+    def __str__(self) -> str:
+        return "R"
+
 
 @dataclass(frozen=True)
 class Partial(Placement):
@@ -66,6 +72,9 @@ class Partial(Placement):
 
     def __repr__(self) -> str:
         return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
 
 
 class _StridedShard(Refused, Placement):
