@@ -102,6 +102,7 @@ class _Job:
         self.statuses: dict[int, dict[str, Any]] = {}
         self.lost: set[int] = set()  # processes that were ended or stopped by somebody
         self._ended: set[int] = set()  # and that the launcher has ended
+        self._is_interrupted = False
         self._selector = selectors.DefaultSelector()
         for rank in range(ranks):
             for name, target in (("1", sys.stdout), ("2", sys.stderr)):
@@ -124,7 +125,13 @@ class _Job:
         """Wait for the end; return whether all processes have ended well."""
         end: float | None = None
         while len(self.statuses) < self.ranks:
-            self._read(NAP)
+            try:
+                self._read(NAP)
+            except KeyboardInterrupt:  # the processes may save and stop; once more ends them
+                if self._is_interrupted:
+                    raise
+                self._is_interrupted = True
+                self._signal(signal.SIGINT)
             self._collect()
             failed = [rank for rank, status in self.statuses.items() if status["code"]]
             if failed and end is None:
@@ -172,6 +179,11 @@ class _Job:
                     self.lost.add(rank)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(path.read_text()), signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for path in self.folder.glob("rank*.pid"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(path.read_text()), number)
 
     def _finish(self) -> None:
         try:

@@ -1,7 +1,10 @@
 """Ranks that are processes of MPI, for the tests that `test_mpi.py` runs under mpiexec."""
 
 import os
+import shutil
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,9 @@ from tapegrad import distributed
 from tapegrad.distributed import _groups
 
 UNDER_MPI = "TAPEGRAD_TEST_MPI" in os.environ
+# Beside this Python first: mpi4py and mpiexec must be of one MPI.
+FOLDERS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+MPIEXEC = shutil.which("mpiexec", path=FOLDERS)
 LIMIT = timedelta(seconds=60)  # no rank waits longer for one that has failed
 
 

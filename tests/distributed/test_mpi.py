@@ -2,19 +2,15 @@
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from distributed.processes import UNDER_MPI
+from distributed.processes import MPIEXEC, UNDER_MPI
 
 HERE = Path(__file__).parent
-# Beside this Python first: mpi4py and mpiexec must be of one MPI.
-FOLDERS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-MPIEXEC = shutil.which("mpiexec", path=FOLDERS)
 SECONDS = 300
 # What is about the engine of threads.
 LEFT_OUT = "not polling and not bring_ranks and not without_a_method"
@@ -50,6 +46,7 @@ def test_ranks_that_are_processes():
     processes = 4  # one has nothing to do in most tests
     files = (
         HERE / "test_ranks.py",
+        HERE / "test_collectives.py",
         HERE / "test_ddp.py",
         f"{HERE / 'test_parallel.py'}::TestSeveralRanks",
     )

@@ -9,7 +9,7 @@ from tapegrad._C import Tensor
 __all__ = ["FIRST_BUCKET", "Bucket", "GradBucket", "divide", "pieces"]
 
 FIRST_BUCKET = 1 << 20  # bytes: small, so that communication begins early
-FEWEST = 8  # buckets of large models: nothing is left to do while the last is under way
+FEWEST = 16  # buckets of large models: nothing is left to do while the last is under way
 
 
 class GradBucket:
