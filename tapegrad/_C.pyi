@@ -457,6 +457,9 @@ class Tensor:
     @staticmethod
     def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
 
+    @staticmethod
+    def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any: ...
+
     def _nnz(self, *args: Any, **kwargs: Any) -> Any:
         """`_nnz` of a sparse tensor; a dense one has none."""
 
