@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,6 @@ IMPORTS = (
     "import torchdiffeq",
     "import stable_baselines3",
 )
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 class Used(NamedTuple):
@@ -132,34 +132,39 @@ class Runner:
         return Used(seconds, used), done.stdout
 
 
-def tables(runner: Runner, only: set[str]) -> str:
-    """Measure all that is wanted, and return the text."""
-    parts = []
-    if "training" in only:
-        rows = []
-        script = ROOT / "benchmarks" / "children" / "package_training.py"
-        for name, what in _descriptions(script).items():
-            rows.append(f"| {what} | {runner.steps(script, name, str(STEPS[name])).row()} |")
-            print(rows[-1], file=sys.stderr, flush=True)
-        parts.append(_table("A step of training", rows))
-    if "imports" in only:
-        rows = []
-        with tempfile.TemporaryDirectory() as folder:
-            for line in IMPORTS:
-                script = Path(folder) / "line.py"
-                script.write_text(line + "\n", "utf-8")
-                rows.append(f"| `{line}` | {runner.whole(script).row()} |")
-                print(rows[-1], file=sys.stderr, flush=True)
-        parts.append(_table("A process that imports", rows))
-    if "scripts" in only:
-        rows = []
-        for task in TASKS:
-            version = pins()[task.package]
-            pair = runner.whole(task.script)
-            rows.append(f"| {task.package} {version}: {task.what} | {pair.row()} |")
-            print(rows[-1], file=sys.stderr, flush=True)
-        parts.append(_table("The whole script", rows))
-    return "\n\n".join(parts)
+def training(runner: Runner) -> str:
+    """Measure steps of training."""
+    script = ROOT / "benchmarks" / "children" / "package_training.py"
+    return _table(
+        "A step of training",
+        (
+            (what, runner.steps(script, name, str(STEPS[name])))
+            for name, what in _descriptions(script).items()
+        ),
+    )
+
+
+def imports(runner: Runner) -> str:
+    """Measure processes that import."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "line.py"
+
+        def one(line: str) -> tuple[str, Pair]:
+            script.write_text(line + "\n", "utf-8")
+            return f"`{line}`", runner.whole(script)
+
+        return _table("A process that imports", map(one, IMPORTS))
+
+
+def scripts(runner: Runner) -> str:
+    """Measure the scripts of the tests."""
+    return _table(
+        "A script, from start to end",
+        (
+            (f"{task.package} {pins()[task.package]}: {task.what}", runner.whole(task.script))
+            for task in TASKS
+        ),
+    )
 
 
 def _descriptions(script: Path) -> dict[str, str]:
@@ -171,35 +176,45 @@ def _descriptions(script: Path) -> dict[str, str]:
     return {name: (named[name] or "").rstrip(".") for name in STEPS}
 
 
-def _table(first: str, rows: list[str]) -> str:
+def _table(first: str, pairs: Iterable[tuple[str, Pair]]) -> str:
     head = f"| {first} | tapegrad | PyTorch | ratio by the clock | ratio of CPU time |"
-    return "\n".join([head, "|---|---|---|---|---|", *rows])
+    lines = [head, "|---|---|---|---|---|"]
+    for what, pair in pairs:
+        lines.append(f"| {what} | {pair.row()} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def _put(page: Path, name: str, text: str) -> None:
+    """Replace what is measured under a name in a page."""
+    begin, end = (f"<!-- {name}: {where} -->" for where in ("begin", "end"))
+    before, rest = page.read_text("utf-8").split(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
 
 
 def main() -> None:
+    sections = {"training": training, "imports": imports, "scripts": scripts}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tapegrad", default=".venv-packages/bin/python", metavar="PYTHON")
     parser.add_argument("--pytorch", default=".venv-reference/bin/python", metavar="PYTHON")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", nargs="+", default=["training", "imports", "scripts"])
-    parser.add_argument("--out", type=Path, help="a page whose measured part is replaced")
+    parser.add_argument("--only", nargs="+", choices=sections, default=list(sections))
+    parser.add_argument("--out", type=Path, help="a page whose measured parts are replaced")
     arguments = parser.parse_args()
     runner = Runner(arguments.tapegrad, arguments.pytorch, arguments.rounds, arguments.threads)
-    load = os.getloadavg()[0]
-    text = tables(runner, set(arguments.only))
-    text += (
-        f"\n\n{arguments.rounds} rounds on {os.cpu_count()} cores, with OMP_NUM_THREADS="
-        f"{arguments.threads}; the load of the machine, these processes with it, was {load:.1f} at "
-        f"the beginning and {os.getloadavg()[0]:.1f} at the end."
-    )
-    if arguments.out is None:
-        print(text)
-        return
-    page = arguments.out.read_text("utf-8")
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    arguments.out.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+    for name in arguments.only:
+        load = os.getloadavg()[0]
+        text = sections[name](runner)
+        text += (
+            f"\n\n{arguments.rounds} rounds on {os.cpu_count()} cores, with OMP_NUM_THREADS="
+            f"{arguments.threads}; the load of the machine, these processes with it, was "
+            f"{load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end."
+        )
+        if arguments.out is None:
+            print(text + "\n", flush=True)
+        else:
+            _put(arguments.out, name, text)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,9 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
-from numpy import ndarray
-
-from tapegrad import return_types as _return_types
-from tapegrad._types import Size, device, layout, memory_format
-from tapegrad.storage import TypedStorage
 from tapegrad.utils.hooks import RemovableHandle
 
-_device: TypeAlias = device
-_layout: TypeAlias = layout
-_memory_format: TypeAlias = memory_format
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool
-Device: TypeAlias = device | str | builtins.int | None
 
 class dtype:
     """The type of a tensor's elements."""
@@ -158,7 +149,7 @@ class Generator:
         """A generator of its own that goes on as this one."""
 
     @property
-    def device(self) -> _device:
+    def device(self) -> object:
         """The device of the tensors that it fills."""
 
     def get_offset(self) -> builtins.int:
@@ -183,18 +174,18 @@ class Generator:
         """Sets the state that get_state() gave."""
 
 class Node:
-    def _sequence_nr(self) -> builtins.int:
+    def _sequence_nr(self, *args: Any, **kwargs: Any) -> Any:
         """The entry's place in the tape."""
 
     @property
-    def metadata(self) -> dict[Any, Any]:
+    def metadata(self) -> Any:
         """A dict for notes about the entry."""
 
-    def name(self) -> str:
+    def name(self, *args: Any, **kwargs: Any) -> Any:
         """The name of the op's entry, such as MulBackward0."""
 
     @property
-    def next_functions(self) -> tuple[tuple[Node | None, builtins.int], ...]:
+    def next_functions(self) -> Any:
         """(entry, output number) of each input; (None, 0) where no gradient is needed."""
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -210,11 +201,11 @@ class Node:
         """
 
     @property
-    def source_line(self) -> str:
+    def source_line(self) -> Any:
         """The Python line that recorded the entry."""
 
     @property
-    def variable(self) -> Tensor:
+    def variable(self) -> Any:
         """The leaf behind an AccumulateGrad."""
 
 class OutOfMemoryError(RuntimeError):
@@ -225,7 +216,7 @@ class Program:
 
     def __enter__(self) -> Program: ...
 
-    def __exit__(self, *args: Any) -> None: ...
+    def __exit__(self, *args) -> None: ...
 
     def __init__(self) -> None: ...
 
@@ -243,7 +234,7 @@ class Program:
     def drop_temporaries(self) -> None:
         """Lets go of memory that nobody else can see."""
 
-    def foreign(self) -> list[Any]:
+    def foreign(self) -> list:
         """(tensor, whether it was written) of memory that other threads used meanwhile."""
 
     @property
@@ -272,13 +263,13 @@ class Program:
     def run(self, given: Sequence[tuple[builtins.int, Tensor, builtins.int]], outputs: Sequence[tuple[builtins.int, builtins.int, builtins.int | Sequence[builtins.int], builtins.int | Sequence[builtins.int], _dtype, str]]) -> list[Tensor]:
         """Executes every call on (value, tensor, former offset); returns tensors at the places."""
 
-    def steps(self) -> list[Any]:
+    def steps(self) -> list:
         """(op, inputs, attributes, outputs, bytes, line) of each step. Op "read" where a value was looked at, "constant" where one came from Python."""
 
-    def used(self) -> list[Any]:
+    def used(self) -> list:
         """(tensor, what it was then) of those from outside that calls read."""
 
-    def values(self) -> list[Any]:
+    def values(self) -> list:
         """(memory, bytes, device, is made inside, is read, is written, bytes that are used) of each value."""
 
 class SavedTensor:
@@ -291,7 +282,7 @@ class Tensor:
     """A multi-dimensional array of one dtype, with a history."""
 
     @property
-    def H(self) -> Tensor:
+    def H(self) -> Any:
         """The conjugate transpose of a matrix."""
 
     @property
@@ -304,10 +295,8 @@ class Tensor:
 
     def __and__(self, other: Any) -> Tensor: ...
 
-    def __array__(self, dtype: object | None = None, *, copy: builtins.bool | None = None) -> ndarray[Any, Any]:
+    def __array__(self, dtype: object | None = None, *, copy: builtins.bool | None = None) -> Any:
         """What numpy.asarray(tensor) calls."""
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
         """Makes the result of numpy.sin(tensor) and its like a tensor."""
@@ -322,7 +311,7 @@ class Tensor:
     def __copy__(self) -> Tensor:
         """What copy.copy() calls: a tensor that shares the memory."""
 
-    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+    def __deepcopy__(self, memo: dict) -> Tensor:
         """What copy.deepcopy() calls."""
 
     def __dlpack__(self, *, stream: object | None = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
@@ -409,7 +398,7 @@ class Tensor:
 
     def __rand__(self, other: Any) -> Tensor: ...
 
-    def __reduce_ex__(self, protocol: builtins.int, /) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: builtins.int, /) -> tuple:
         """What pickle stores."""
 
     def __repr__(self, *, tensor_contents: Any = None) -> str: ...
@@ -453,26 +442,25 @@ class Tensor:
         """The tensor this one is a view of, or None."""
 
     @property
-    def _cdata(self) -> builtins.int:
+    def _cdata(self) -> Any:
         """A number that says which tensor it is, in C++."""
 
-    def _coalesced_(self, coalesced: builtins.bool) -> Tensor:
+    def _coalesced_(self, *args: Any, **kwargs: Any) -> Any:
         """`_coalesced_` of a sparse tensor; a dense one has none."""
 
-    def _indices(self) -> Tensor:
+    def _indices(self, *args: Any, **kwargs: Any) -> Any:
         """`_indices` of a sparse tensor; a dense one has none."""
 
     def _is_view(self) -> builtins.bool:
         """Whether the tensor is a view of another."""
 
     @staticmethod
-    def _make_subclass(cls: builtins.type[Any], data: Tensor, require_grad: builtins.bool = False) -> Any:
-        """_make_subclass(cls: object, data: Tensor, require_grad: bool = False) -> object
+    def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
 
-        A tensor of a subclass over the memory of data.
-        """
+    @staticmethod
+    def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any: ...
 
-    def _nnz(self) -> builtins.int:
+    def _nnz(self, *args: Any, **kwargs: Any) -> Any:
         """`_nnz` of a sparse tensor; a dense one has none."""
 
     def _typed_storage(self) -> Any:
@@ -483,7 +471,7 @@ class Tensor:
             [1.0, 2.0]
         """
 
-    def _values(self) -> Tensor:
+    def _values(self, *args: Any, **kwargs: Any) -> Any:
         """`_values` of a sparse tensor; a dense one has none."""
 
     @property
@@ -570,7 +558,7 @@ class Tensor:
             tensor([[12.]])
         """
 
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.complex = 1, alpha: builtins.complex = 1) -> Tensor:
+    def addbmm_(self, *args: Any, **kwargs: Any) -> Tensor:
         """`addbmm`, written into the tensor."""
 
     def addcdiv(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1, *, out: Tensor | None = None) -> Tensor:
@@ -636,7 +624,7 @@ class Tensor:
                     [6., 8.]])
         """
 
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: builtins.complex = 1, alpha: builtins.complex = 1) -> Tensor:
+    def addr_(self, *args: Any, **kwargs: Any) -> Tensor:
         """`addr`, written into the tensor."""
 
     def adjoint(self) -> Tensor:
@@ -705,7 +693,7 @@ class Tensor:
     @overload
     def amin(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
-    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> _return_types.aminmax:
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
         """Smallest and largest elements.
 
         Args:
@@ -919,7 +907,7 @@ class Tensor:
                     [0., 1.]])
         """
 
-    def as_subclass(self, cls: object) -> Tensor:
+    def as_subclass(self, cls: object) -> Any:
         """A view of all elements of a subclass, differentiable as any view is."""
 
     def asin(self, *, out: Tensor | None = None) -> Tensor:
@@ -1154,7 +1142,7 @@ class Tensor:
             torch.Size([2])
         """
 
-    def ccol_indices(self) -> Tensor:
+    def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`ccol_indices` of a sparse tensor; a dense one has none."""
 
     def cdouble(self, *, memory_format: object | None = None) -> Tensor:
@@ -1239,7 +1227,7 @@ class Tensor:
             tensor([[2.]])
         """
 
-    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
         """At most `chunks` parts of equal size."""
 
     def clamp(self, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1269,10 +1257,10 @@ class Tensor:
     def clone(self, *, memory_format: object | None = None) -> Tensor:
         """A copy."""
 
-    def coalesce(self) -> Tensor:
+    def coalesce(self, *args: Any, **kwargs: Any) -> Any:
         """`coalesce` of a sparse tensor; a dense one has none."""
 
-    def col_indices(self) -> Tensor:
+    def col_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`col_indices` of a sparse tensor; a dense one has none."""
 
     def conj(self) -> Tensor:
@@ -1399,13 +1387,13 @@ class Tensor:
             tensor([0, 0, 1])
         """
 
-    def crow_indices(self) -> Tensor:
+    def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`crow_indices` of a sparse tensor; a dense one has none."""
 
     def cuda(self, device: object | None = None, non_blocking: builtins.bool = False, memory_format: object | None = None) -> Tensor:
         """This tensor on a CUDA device: the current one, unless another is named."""
 
-    def cummax(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummax:
+    def cummax(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """Running maxima along a dimension, and their latest places.
 
         Args:
@@ -1416,7 +1404,7 @@ class Tensor:
             tensor([1., 3., 3.])
         """
 
-    def cummin(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummin:
+    def cummin(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """Running minima along a dimension, and their latest places.
 
         Args:
@@ -1508,7 +1496,7 @@ class Tensor:
         """Forgets this tensor's history."""
 
     @property
-    def device(self) -> _device:
+    def device(self) -> Any:
         """Where the memory lies."""
 
     def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -1786,7 +1774,7 @@ class Tensor:
         Gradient of x: g * y
         """
 
-    def expand(self, *args: Any) -> Tensor:
+    def expand(self, *args) -> Tensor:
         """A view with dimensions of size one repeated; -1 keeps a size."""
 
     def expand_as(self, other: Tensor) -> Tensor:
@@ -1867,7 +1855,7 @@ class Tensor:
                     [4, 3]])
         """
     @overload
-    def flip(self, *args: Any) -> Tensor:
+    def flip(self, *args) -> Tensor:
         """Turns the order round along some dimensions.
 
         Args:
@@ -1996,7 +1984,7 @@ class Tensor:
         Gradient of x: g
         """
 
-    def frexp(self, *, out: Any = None) -> _return_types.frexp:
+    def frexp(self, *, out: Any = None) -> Any:
         """Take numbers apart into a significand and a power of two: ``mantissa * 2 ** exponent``.
 
         Args:
@@ -2065,7 +2053,7 @@ class Tensor:
             True
         """
 
-    def geqrf(self, *, out: Sequence[Tensor] | None = None) -> _return_types.geqrf:
+    def geqrf(self, *, out: Sequence[Tensor] | None = None) -> Any:
         """Factor matrices as LAPACK's geqrf does. It has no derivative; `torch.linalg.qr` has.
 
         Args:
@@ -2094,7 +2082,7 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None: ...
 
     @property
-    def grad_fn(self) -> Node | None:
+    def grad_fn(self) -> Any:
         """The tape entry that made this tensor, or None."""
 
     def greater(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2193,7 +2181,7 @@ class Tensor:
             tensor([0., 2., 1., 0.])
         """
 
-    def histogram(self, bins: Any = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
+    def histogram(self, bins: Any = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> Any:
         """Count the elements in bins, each of which holds its lower edge; the last both edges.
 
         Args:
@@ -2285,7 +2273,7 @@ class Tensor:
         """
 
     @property
-    def imag(self) -> Tensor:
+    def imag(self) -> Any:
         """The imaginary parts, over the same memory."""
 
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -2374,7 +2362,7 @@ class Tensor:
             tensor([1., 5.])
         """
 
-    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
+    def index_reduce_(self, *args: Any, **kwargs: Any) -> Tensor:
         """`index_reduce`, written into the tensor."""
 
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -2390,7 +2378,7 @@ class Tensor:
                     [3, 4]])
         """
 
-    def indices(self) -> Tensor:
+    def indices(self, *args: Any, **kwargs: Any) -> Any:
         """`indices` of a sparse tensor; a dense one has none."""
 
     def inner(self, other: Tensor) -> Tensor:
@@ -2426,7 +2414,7 @@ class Tensor:
             tensor([[0.5000]])
         """
 
-    def is_coalesced(self) -> builtins.bool:
+    def is_coalesced(self, *args: Any, **kwargs: Any) -> Any:
         """`is_coalesced` of a sparse tensor; a dense one has none."""
 
     def is_complex(self) -> builtins.bool:
@@ -2439,7 +2427,7 @@ class Tensor:
         """Whether elements lie in order without gaps."""
 
     @property
-    def is_cpu(self) -> builtins.bool:
+    def is_cpu(self) -> Any:
         """Whether the memory is the CPU's."""
 
     @property
@@ -2453,7 +2441,7 @@ class Tensor:
         """Whether the tensor was made in inference mode."""
 
     @property
-    def is_ipu(self) -> builtins.bool:
+    def is_ipu(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
@@ -2461,7 +2449,7 @@ class Tensor:
         """Whether no recorded op made this tensor."""
 
     @property
-    def is_maia(self) -> builtins.bool:
+    def is_maia(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
@@ -2469,22 +2457,22 @@ class Tensor:
         """Whether there is no memory: a tensor on the meta device has a shape alone."""
 
     @property
-    def is_mkldnn(self) -> builtins.bool:
+    def is_mkldnn(self) -> Any:
         """Always False."""
 
     @property
-    def is_mps(self) -> builtins.bool:
+    def is_mps(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
-    def is_mtia(self) -> builtins.bool:
+    def is_mtia(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     def is_neg(self) -> builtins.bool:
         """Always False: negation is computed at once, never put off."""
 
     @property
-    def is_nested(self) -> builtins.bool:
+    def is_nested(self) -> Any:
         """Always False; a NestedTensor says True."""
 
     def is_nonzero(self) -> builtins.bool:
@@ -2525,19 +2513,19 @@ class Tensor:
         """Whether the layout is torch.sparse_coo."""
 
     @property
-    def is_sparse_csr(self) -> builtins.bool:
+    def is_sparse_csr(self) -> Any:
         """Return whether the layout is sparse_csr: not that of a dense tensor."""
 
     @property
-    def is_vulkan(self) -> builtins.bool:
+    def is_vulkan(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
-    def is_xla(self) -> builtins.bool:
+    def is_xla(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
-    def is_xpu(self) -> builtins.bool:
+    def is_xpu(self) -> Any:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
@@ -2630,7 +2618,7 @@ class Tensor:
             tensor([0., 1., 2., 3., 4., 5., 6., 7.])
         """
 
-    def item(self) -> Number:
+    def item(self) -> Any:
         """The only element, as a Python number.
 
         Example:
@@ -2658,7 +2646,7 @@ class Tensor:
                     [10, 20]])
         """
 
-    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.kthvalue:
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """The k-th smallest element along a dimension, and where it was.
 
         Args:
@@ -2672,7 +2660,7 @@ class Tensor:
         """
 
     @property
-    def layout(self) -> _layout:
+    def layout(self) -> Any:
         """Always strided: sparse tensors are of a class of their own."""
 
     def lcm(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2705,7 +2693,7 @@ class Tensor:
             tensor([ 2., 12.])
         """
 
-    def ldexp_(self, other: Tensor) -> Tensor:
+    def ldexp_(self, *args: Any, **kwargs: Any) -> Tensor:
         """`ldexp`, written into the tensor."""
 
     def le(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2979,7 +2967,7 @@ class Tensor:
         Gradient of b: none
         """
 
-    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
+    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Sequence[Tensor] | None = None) -> Any:
         """Factor matrices into triangles: `torch.linalg.lu_factor` by its older name.
 
         Args:
@@ -3015,7 +3003,7 @@ class Tensor:
         """
 
     @property
-    def mH(self) -> Tensor:
+    def mH(self) -> Any:
         """The conjugate transpose of the last two dimensions."""
 
     @property
@@ -3118,11 +3106,11 @@ class Tensor:
             tensor([1, 0])
         """
     @overload
-    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.max: ...
+    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
     @overload
     def max(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @overload
-    def max(self, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.max: ...
+    def max(self, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
 
     def maximum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise maximum(a, b), where a and b are the operands, broadcast together.
@@ -3160,7 +3148,7 @@ class Tensor:
             tensor(2.)
         """
     @overload
-    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.median: ...
+    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 
     @overload
     def min(self, *, out: Tensor | None = None) -> Tensor:
@@ -3176,11 +3164,11 @@ class Tensor:
             tensor([1., 2.])
         """
     @overload
-    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.min: ...
+    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
     @overload
     def min(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @overload
-    def min(self, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.min: ...
+    def min(self, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
 
     def minimum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
@@ -3197,7 +3185,7 @@ class Tensor:
             torch.Size([2, 3])
         """
 
-    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.mode:
+    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """The most frequent element along a dimension, and where it was last.
 
         Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
@@ -3434,7 +3422,7 @@ class Tensor:
             tensor([3, 4])
         """
 
-    def new_empty(self, *size: Any, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_empty(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor whose elements are not set, by default with this tensor's dtype.
 
         Args:
@@ -3449,7 +3437,7 @@ class Tensor:
             torch.int64
         """
 
-    def new_empty_strided(self, size: Any, stride: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_empty_strided(self, size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """Elements that are not set, with given strides, by default with this tensor's dtype.
 
         Args:
@@ -3465,7 +3453,7 @@ class Tensor:
             (1, 2)
         """
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_full(self, size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """The same value everywhere, by default with this tensor's dtype.
 
         Args:
@@ -3481,7 +3469,7 @@ class Tensor:
             tensor([3., 3.])
         """
 
-    def new_ones(self, *size: Any, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_ones(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of ones, by default with this tensor's dtype.
 
         Args:
@@ -3496,7 +3484,7 @@ class Tensor:
             tensor([1, 1])
         """
 
-    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor with a copy of data, by default with this tensor's dtype.
 
         Args:
@@ -3511,7 +3499,7 @@ class Tensor:
             tensor([1., 2.])
         """
 
-    def new_zeros(self, *size: Any, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_zeros(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of zeros, by default with this tensor's dtype.
 
         Args:
@@ -3540,11 +3528,8 @@ class Tensor:
         Gradient of b: 0
         """
 
-    @overload
-    def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
-        """nonzero(self, *, as_tuple: bool = False, out: Tensor | None = None) -> object
-
-        The indices of the elements that are not zero.
+    def nonzero(self, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
+        """The indices of the elements that are not zero.
 
         Args:
             as_tuple: one vector of indices for each dimension instead of a matrix.
@@ -3554,10 +3539,6 @@ class Tensor:
             tensor([[1],
                     [2]])
         """
-    @overload
-    def nonzero(self, *, as_tuple: Literal[True], out: None = None) -> tuple[Tensor, ...]: ...
-    @overload
-    def nonzero(self, *, as_tuple: builtins.bool, out: Tensor | None = None) -> Any: ...
 
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
         """Return the indices of the first elements that are not zero, as many rows as asked for.
@@ -3610,7 +3591,7 @@ class Tensor:
     def numel(self) -> builtins.int:
         """The number of elements."""
 
-    def numpy(self, *, force: builtins.bool = False) -> ndarray[Any, Any]:
+    def numpy(self, *, force: builtins.bool = False) -> Any:
         """A NumPy array over the tensor's memory: a write to one is seen in the other.
 
         Args:
@@ -3661,10 +3642,10 @@ class Tensor:
         """The outer product of two vectors."""
 
     @property
-    def output_nr(self) -> builtins.int:
+    def output_nr(self) -> Any:
         """Which output of its grad_fn the tensor is."""
 
-    def permute(self, *args: Any) -> Tensor:
+    def permute(self, *args) -> Tensor:
         """A view with the dimensions in another order."""
 
     def pin_memory(self, device: object | None = None) -> Tensor:
@@ -3755,7 +3736,7 @@ class Tensor:
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """put, in place."""
 
-    def qr(self, some: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> _return_types.qr:
+    def qr(self, some: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
         """Factor matrices into orthonormal columns and an upper triangle, as `torch.linalg.qr`.
 
         Args:
@@ -3819,7 +3800,7 @@ class Tensor:
         """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
 
     @property
-    def real(self) -> Tensor:
+    def real(self) -> Any:
         """The real parts, over the same memory."""
 
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
@@ -3918,10 +3899,10 @@ class Tensor:
                     [0.3000, 0.4000]])
         """
 
-    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+    def renorm_(self, *args: Any, **kwargs: Any) -> Tensor:
         """`renorm`, written into the tensor."""
 
-    def repeat(self, *args: Any) -> Tensor:
+    def repeat(self, *args) -> Tensor:
         """Copies of the whole tensor along every dimension.
 
         Args:
@@ -3964,7 +3945,7 @@ class Tensor:
     def reshape_as(self, other: Tensor) -> Tensor:
         """The shape of `other`."""
 
-    def resize_(self, *size: Any, memory_format: object | None = None) -> Tensor:
+    def resize_(self, *size, memory_format: object | None = None) -> Tensor:
         """Changes the shape; new elements are undefined."""
 
     def resize_as_(self, the_template: Tensor, *, memory_format: object | None = None) -> Tensor:
@@ -4018,7 +3999,7 @@ class Tensor:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """round() in place."""
 
-    def row_indices(self) -> Tensor:
+    def row_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`row_indices` of a sparse tensor; a dense one has none."""
 
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -4155,7 +4136,7 @@ class Tensor:
         """sgn() in place."""
 
     @property
-    def shape(self) -> Size:
+    def shape(self) -> Any:
         """The sizes, as a Size."""
 
     def share_memory_(self) -> Tensor:
@@ -4240,14 +4221,8 @@ class Tensor:
         Gradient of x: g * cosh(x)
         """
 
-    @overload
-    def size(self, dim: None = None) -> Size:
-        """size(self, dim: int | None = None) -> object
-
-        The sizes, or the size of one dimension.
-        """
-    @overload
-    def size(self, dim: builtins.int) -> builtins.int: ...
+    def size(self, dim: builtins.int | None = None) -> Any:
+        """The sizes, or the size of one dimension."""
 
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1) -> Tensor:
         """Copy a tensor, with other elements in a range of positions.
@@ -4268,7 +4243,7 @@ class Tensor:
             tensor([1., 0., 1., 0.])
         """
 
-    def slogdet(self, *, out: Sequence[Tensor] | None = None) -> _return_types.slogdet:
+    def slogdet(self, *, out: Sequence[Tensor] | None = None) -> Any:
         """Return signs and logarithms of determinants: `torch.linalg.slogdet` by its older name.
 
         Args:
@@ -4299,7 +4274,7 @@ class Tensor:
         """
 
     @overload
-    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort:
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """The elements along a dimension in order, and where they were. NaN counts as greatest.
 
         Args:
@@ -4312,7 +4287,7 @@ class Tensor:
             tensor([1, 2, 0])
         """
     @overload
-    def sort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort: ...
+    def sort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 
     def sparse_dim(self) -> builtins.int:
         """Return the number of sparse dimensions: none."""
@@ -4320,16 +4295,16 @@ class Tensor:
     def sparse_mask(self, mask: Tensor) -> Tensor:
         """Return the elements at the places of a sparse tensor, as one."""
 
-    def sparse_resize_(self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
+    def sparse_resize_(self, *args: Any, **kwargs: Any) -> Any:
         """`sparse_resize_` of a sparse tensor; a dense one has none."""
 
-    def sparse_resize_and_clear_(self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
+    def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Any:
         """`sparse_resize_and_clear_` of a sparse tensor; a dense one has none."""
 
-    def split(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def split(self, split_size: object, dim: builtins.int = 0) -> tuple:
         """Parts of a given size, or of the sizes in a list, as views."""
 
-    def split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple:
         """Parts of a given size, or of the sizes in a list, as views."""
 
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -4415,7 +4390,7 @@ class Tensor:
             (torch.Size([3, 17]), tensor([0.5294, 0.9412, 0.5294]))
         """
 
-    def storage(self) -> TypedStorage:
+    def storage(self) -> Any:
         """Return the memory under a tensor as elements of its dtype; `untyped_storage` has the bytes.
 
         Example:
@@ -4434,14 +4409,8 @@ class Tensor:
             <class 'torch.FloatStorage'>
         """
 
-    @overload
-    def stride(self, dim: None = None) -> tuple[builtins.int, ...]:
-        """stride(self, dim: int | None = None) -> object
-
-        The strides in elements, or the stride of one dimension.
-        """
-    @overload
-    def stride(self, dim: builtins.int) -> builtins.int: ...
+    def stride(self, dim: builtins.int | None = None) -> Any:
+        """The strides in elements, or the stride of one dimension."""
 
     def sub(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a - b, where a and b are the operands, broadcast together.
@@ -4487,7 +4456,7 @@ class Tensor:
     @overload
     def sum(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def sum_to_size(self, *args: Any) -> Tensor:
+    def sum_to_size(self, *args) -> Tensor:
         """The sum over the dimensions that were broadcast, so that the result has the given size.
 
         Args:
@@ -4498,7 +4467,7 @@ class Tensor:
             tensor([[2., 2., 2.]])
         """
 
-    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> _return_types.svd:
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
         """Singular values and vectors: `torch.linalg.svd` by its older name, with V in place of Vh.
 
         Args:
@@ -4602,7 +4571,7 @@ class Tensor:
             (tensor([0]), tensor([1, 2, 3]), tensor([4]))
         """
 
-    def tile(self, *args: Any) -> Tensor:
+    def tile(self, *args) -> Tensor:
         """Copies of the whole tensor, as repeat; missing leading repeats are ones.
 
         Args:
@@ -4613,16 +4582,8 @@ class Tensor:
             tensor([1, 2, 1, 2])
         """
 
-    @overload
-    def to(self, dtype: _dtype, non_blocking: builtins.bool = False, copy: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """to(self, *args, **kwargs) -> Tensor
-
-        Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).
-        """
-    @overload
-    def to(self, device: Device = None, dtype: _dtype | None = None, non_blocking: builtins.bool = False, copy: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
-    @overload
-    def to(self, other: Tensor, non_blocking: builtins.bool = False, copy: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
+    def to(self, *args, **kwargs) -> Tensor:
+        """Another dtype or device: to(dtype), to(device), to(device, dtype), to(other)."""
 
     def to_dense(self, dtype: Any = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
         """Return the tensor itself, or in another dtype: it is dense already."""
@@ -4659,7 +4620,7 @@ class Tensor:
             [[1, 2], [3, 4]]
         """
 
-    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.topk:
+    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         """The k greatest elements along a dimension, and where they were.
 
         Args:
@@ -4693,7 +4654,7 @@ class Tensor:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """transpose() in place."""
 
-    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Sequence[Tensor] | None = None) -> _return_types.triangular_solve:
+    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Sequence[Tensor] | None = None) -> Any:
         """Solve ``A @ X = B`` for triangles: `torch.linalg.solve_triangular` by its older name.
 
         Args:
@@ -4768,19 +4729,13 @@ class Tensor:
         Gradient of x: 0
         """
 
-    @overload
-    def type(self, dtype: None = None, non_blocking: builtins.bool = False, *, memory_format: _memory_format | None = None) -> str:
-        """type(self, dtype: object | None = None, non_blocking: bool = False, *, memory_format: object | None = None) -> object
-
-        Another dtype, given as such or by the name of a tensor type; that name if none is given.
-        """
-    @overload
-    def type(self, dtype: _dtype | str | builtins.type[Any], non_blocking: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
+    def type(self, dtype: object | None = None, non_blocking: builtins.bool = False, *, memory_format: object | None = None) -> Any:
+        """Another dtype, given as such or by the name of a tensor type; that name if none is given."""
 
     def type_as(self, other: Tensor) -> Tensor:
         """The dtype of `other`."""
 
-    def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def unbind(self, dim: builtins.int = 0) -> tuple:
         """All slices along a dimension, as a tuple."""
 
     def unflatten(self, dim: builtins.int, sizes: builtins.int | Sequence[builtins.int]) -> Tensor:
@@ -4803,11 +4758,8 @@ class Tensor:
             True
         """
 
-    @overload
-    def unique(self, sorted: builtins.bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
-        """unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> object
-
-        The distinct elements in ascending order.
+    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
+        """The distinct elements in ascending order.
 
         Args:
             sorted: accepted; the result is sorted in any case.
@@ -4819,23 +4771,8 @@ class Tensor:
             >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
             (tensor([1, 3]), tensor([1, 2]))
         """
-    @overload
-    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
-    @overload
-    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(self, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
-    @overload
-    def unique(self, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(self, sorted: builtins.bool, return_inverse: Literal[False], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = None) -> Any: ...
 
-    @overload
-    def unique_consecutive(self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
+    def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
         """Keep the first of every run of equal neighbours.
 
         Args:
@@ -4851,28 +4788,14 @@ class Tensor:
             >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 2, 2, 1]), return_counts=True)
             (tensor([1, 2, 1]), tensor([2, 3, 1]))
         """
-    @overload
-    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
-    @overload
-    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique_consecutive(self, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
-    @overload
-    def unique_consecutive(self, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique_consecutive(self, return_inverse: Literal[False], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = None) -> Any: ...
 
-    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
         """At most `chunks` parts of equal size."""
 
-    def unsafe_split(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def unsafe_split(self, split_size: object, dim: builtins.int = 0) -> tuple:
         """Parts of a given size, or of the sizes in a list, as views."""
 
-    def unsafe_split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    def unsafe_split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple:
         """Parts of a given size, or of the sizes in a list, as views."""
 
     def unsqueeze(self, dim: builtins.int) -> Tensor:
@@ -4884,7 +4807,7 @@ class Tensor:
     def untyped_storage(self) -> UntypedStorage:
         """The bytes under the tensor, which its views share."""
 
-    def values(self) -> Tensor:
+    def values(self, *args: Any, **kwargs: Any) -> Any:
         """`values` of a sparse tensor; a dense one has none."""
 
     def var(self, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
@@ -4957,13 +4880,13 @@ class Tensor:
 class UntypedStorage:
     """The bytes under a tensor."""
 
-    def __copy__(self) -> UntypedStorage: ...
+    def __copy__(self) -> Any: ...
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage: ...
 
     def __getitem__(self, index: Any) -> Any: ...
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __init__(self, *args, **kwargs) -> None: ...
 
     def __iter__(self) -> Any: ...
 
@@ -5008,12 +4931,12 @@ class UntypedStorage:
         """The address of the first byte."""
 
     @property
-    def device(self) -> _device:
+    def device(self) -> Any:
         """Where the bytes are."""
 
     def double(self, word: Any = 'Double') -> Any: ...
 
-    def element_size(self) -> builtins.int: ...
+    def element_size(self) -> Any: ...
 
     def fill_(self, value: builtins.int) -> UntypedStorage:
         """Set every byte."""
@@ -5021,17 +4944,10 @@ class UntypedStorage:
     def float(self, word: Any = 'Float') -> Any: ...
 
     @staticmethod
-    def from_buffer(buffer: Any, byte_order: str = 'native', *, count: builtins.int = -1, offset: builtins.int = 0, dtype: Any = None) -> UntypedStorage: ...
+    def from_buffer(*args: Any, **kwargs: Any) -> Any: ...
 
     @staticmethod
-    def from_file(filename: Any, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
-        """Return the bytes of a file, which are read when they are used.
-
-        Args:
-            filename: the file.
-            shared: whether what is written goes to the file, which is made or made longer.
-            nbytes: how many bytes.
-        """
+    def from_file(*args: Any, **kwargs: Any) -> Any: ...
 
     def get_device(self) -> builtins.int | None:
         """Return the number of the device; None for the CPU."""
@@ -5082,7 +4998,7 @@ class _CodingPolicy:
     @codec.setter
     def codec(self, value: str) -> None: ...
 
-    def counts(self) -> dict[Any, Any]:
+    def counts(self) -> dict:
         """{codec: (values, bytes)} of what was saved."""
 
     @property
@@ -5222,16 +5138,16 @@ class _Profile:
 
     def __init__(self, record_shapes: builtins.bool, record_lines: builtins.bool = False) -> None: ...
 
-    def activities(self) -> list[Any]:
+    def activities(self) -> list:
         """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
-    def calls(self) -> list[Any]:
+    def calls(self) -> list:
         """(number among the events, op, shapes of inputs, shapes of outputs) of each call."""
 
     def count(self) -> builtins.int:
         """How many events there are so far."""
 
-    def events(self) -> list[Any]:
+    def events(self) -> list:
         """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line, bytes allocated and freed on the device) of each."""
 
     @property
@@ -5257,7 +5173,7 @@ class _SparseBase:
         """How often the memory was written in place."""
 
     @property
-    def device(self) -> _device:
+    def device(self) -> Any:
         """Where the memory lies."""
 
     @property
@@ -5271,11 +5187,11 @@ class _SparseBase:
     def grad(self, value: Tensor | None) -> None: ...
 
     @property
-    def grad_fn(self) -> Node | None:
+    def grad_fn(self) -> Any:
         """The tape entry that made this tensor, or None."""
 
     @property
-    def is_cpu(self) -> builtins.bool:
+    def is_cpu(self) -> Any:
         """Whether the memory is the CPU's."""
 
     @property
@@ -5303,7 +5219,7 @@ class _SparseBase:
         """The number of dimensions."""
 
     @property
-    def output_nr(self) -> builtins.int:
+    def output_nr(self) -> Any:
         """Which output of its grad_fn the tensor is."""
 
     @property
@@ -5317,7 +5233,7 @@ class _SparseBase:
         """Whether retain_grad() was called."""
 
     @property
-    def shape(self) -> Size:
+    def shape(self) -> Any:
         """The sizes, as a Size."""
 
 class _SteppedSweep:
@@ -5331,7 +5247,7 @@ class _SteppedSweep:
     def next(self) -> Any:
         """Goes on to the next entry: (entry, gradients of its outputs), or None at the end."""
 
-    def run(self, grads: Sequence[Tensor | None]) -> list[Any]:
+    def run(self, grads: Sequence[Tensor | None]) -> list:
         """The gradients that the entry makes of those of its outputs."""
 
     def send(self, grads: Sequence[Tensor | None]) -> None:
@@ -5340,7 +5256,7 @@ class _SteppedSweep:
     def set_adjoint(self, node: object, output_number: builtins.int, grad: Tensor | None) -> None:
         """Replaces what has arrived for an output of an entry that is still to run."""
 
-    def waiting(self) -> list[Any]:
+    def waiting(self) -> list:
         """The entries for which gradients have arrived, the next to run first."""
 
 class _TensorMeta:
@@ -5351,7 +5267,7 @@ class _TensorMeta:
     def __instancecheck__(self, *args: Any, **kwargs: Any) -> Any:
         """Check if an object is an instance."""
 
-    def __prepare__(self) -> dict[Any, Any]:
+    def __prepare__(self) -> dict:
         """used to create the namespace for the class statement"""
 
     def __sizeof__(self, *args: Any, **kwargs: Any) -> Any:
@@ -5383,16 +5299,16 @@ class _Trace:
     def run_anywhere(self) -> None:
         """Lets it run whatever the modes are: they have done their part."""
 
-    def set_made(self, made: list[Any]) -> None:
+    def set_made(self, made: list) -> None:
         """The tensors that it leaves behind."""
 
-    def set_numbers(self, lifts: list[Any], seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
+    def set_numbers(self, lifts: list, seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
         """Steps whose attributes are read anew."""
 
-    def set_structure(self, arguments: list[Any], results: list[Any]) -> None:
+    def set_structure(self, arguments: list, results: list) -> None:
         """Trees of arguments and results, in preorder."""
 
-    def set_tensors(self, arguments: list[Any], lasting: list[Any], sources: list[Any], grads: list[Any]) -> None:
+    def set_tensors(self, arguments: list, lasting: list, sources: list, grads: list) -> None:
         """The tensors that it meets, and whose memory values are."""
 
     def settle(self) -> None:
@@ -5483,19 +5399,16 @@ def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, wei
 def _budget_start(limit: builtins.int, strict: builtins.bool) -> builtins.int:
     """Keeps the tape under a number of bytes from now on; returns what ends it."""
 
-def _budget_stats() -> dict[Any, Any]:
+def _budget_stats() -> dict:
     """What the budget did since it began."""
 
 def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str, str]:
     """Ends a budget; returns the most bytes saved at a time on a device, by how many the limit was passed there, what was irreducible then, and the device."""
 
-def _call_after_sweeps(function: Callable[..., Any]) -> None:
-    """Calls a function when the outermost backward of this thread is over, unless it fails."""
-
-def _call_cast(rule: builtins.int, function: object, arguments: tuple[Any, ...], options: dict[Any, Any]) -> Any:
+def _call_cast(rule: builtins.int, function: object, arguments: tuple, options: dict) -> Any:
     """Calls a function as autocast does, by the number of its rule."""
 
-def _cast_rules() -> list[Any]:
+def _cast_rules() -> list:
     """(function, on the CPU, on CUDA) of every function that autocast knows."""
 
 def _check_count(op: str, count: builtins.int, what: str, bytes_each: builtins.int) -> None:
@@ -5582,7 +5495,7 @@ def _cuda_dnn_plans() -> builtins.int:
 def _cuda_dnn_refusal() -> str:
     """Why the last convolution was not computed by cuDNN; empty where it was not asked."""
 
-def _cuda_dnn_settings() -> dict[Any, Any]:
+def _cuda_dnn_settings() -> dict:
     """The settings of torch.backends.cudnn."""
 
 def _cuda_dnn_version() -> builtins.int:
@@ -5624,7 +5537,7 @@ def _cuda_limit_waiting(device: builtins.int, stream: builtins.int, most_bytes: 
 def _cuda_manual_seed_all(seed: object) -> None:
     """Seeds the generators of all CUDA devices."""
 
-def _cuda_matmul_settings() -> dict[Any, Any]:
+def _cuda_matmul_settings() -> dict:
     """How exact matrix products on CUDA are."""
 
 def _cuda_memory_fraction(device: builtins.int) -> builtins.float:
@@ -5633,7 +5546,7 @@ def _cuda_memory_fraction(device: builtins.int) -> builtins.float:
 def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]:
     """Free and total bytes of a device, whoever uses them."""
 
-def _cuda_memory_stats(device: builtins.int) -> dict[Any, Any]:
+def _cuda_memory_stats(device: builtins.int) -> dict:
     """The statistics of the allocator, in dicts of dicts."""
 
 def _cuda_merged_calls() -> builtins.int:
@@ -5654,10 +5567,10 @@ def _cuda_pinned_for(nbytes: builtins.int, device: builtins.int, stream: builtin
 def _cuda_pinned_like(x: Tensor) -> Tensor:
     """Fresh page-locked memory for a tensor whose elements lie like those of a dense one."""
 
-def _cuda_pinned_stats() -> dict[Any, Any]:
+def _cuda_pinned_stats() -> dict:
     """Bytes and counts of page-locked memory."""
 
-def _cuda_properties(device: builtins.int) -> dict[Any, Any]:
+def _cuda_properties(device: builtins.int) -> dict:
     """What a device is and has."""
 
 def _cuda_record_pinned(x: Tensor, device: builtins.int, stream: builtins.int) -> None:
@@ -5699,7 +5612,7 @@ def _cuda_set_stream(device: builtins.int, stream: builtins.int) -> None:
 def _cuda_set_sync_debug_mode(mode: builtins.int) -> None:
     """Sets what happens when the host waits unasked."""
 
-def _cuda_snapshot() -> list[Any]:
+def _cuda_snapshot() -> list:
     """The segments of the allocator, and their blocks."""
 
 def _cuda_start_early_in_graphs(early: builtins.bool) -> builtins.bool:
@@ -5744,7 +5657,7 @@ def _current_sweep() -> builtins.int:
 def _disable_saved_hooks(message: str | None) -> str | None:
     """Refuses hooks with a message from now on, or not with None."""
 
-def _disabled_torch_function_impl(func: object, types: object, args: tuple[Any, ...] = ..., kwargs: object | None = None) -> Any:
+def _disabled_torch_function_impl(func: object, types: object, args: tuple = ..., kwargs: object | None = None) -> Any:
     """The __torch_function__ of a class that wants none: calls the function as it is."""
 
 def _drop_gradients(params: object) -> builtins.bool:
@@ -5771,7 +5684,7 @@ def _enter_transform() -> builtins.int:
 def _enter_vmap(size: builtins.int, randomness: str, former: builtins.int = 0) -> builtins.int:
     """Starts a vmap and returns its number: a new one, or the one it had when it ran first."""
 
-def _entry_kinds() -> list[Any]:
+def _entry_kinds() -> list:
     """(name, function, role, op or None, saved values) of every kind of entry that the library records. A saved value is (name, the inputs whose gradients are computed from it), None for all inputs."""
 
 def _exit_dual_level(level: builtins.int) -> None:
@@ -6086,7 +5999,7 @@ def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtin
 def _function_of_class(name: str) -> str:
     """What the tape calls a custom function, by the name of its class."""
 
-def _function_ops() -> dict[Any, Any]:
+def _function_ops() -> dict:
     """The ops that functions run, of those that do not have the name of their op."""
 
 def _generator_state() -> tuple[builtins.int, builtins.int]:
@@ -6102,7 +6015,7 @@ def _get_privateuse1_backend_name() -> Any: ...
 def _get_tracing_state() -> Any:
     """Return something true while `torch.jit.trace` runs a function, else None."""
 
-def _gradient_edge(tensor: Tensor) -> tuple[Any, ...]:
+def _gradient_edge(tensor: Tensor) -> tuple:
     """(node, output number) where the tensor's gradient flows to."""
 
 def _hide_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int) -> Tensor:
@@ -6235,10 +6148,10 @@ def _op_overwrites(name: str) -> builtins.bool:
 def _open_range(name: str) -> builtins.int:
     """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
 
-def _ops() -> list[Any]:
+def _ops() -> list:
     """(name, attributes, traits, devices) of every op, by name."""
 
-def _optimizer_names() -> list[Any]:
+def _optimizer_names() -> list:
     """The native steps of optimizers, in the order of their numbers."""
 
 def _optimizer_step(which: builtins.int, params: object, state: object, group: object, found_inf: Tensor | None = None) -> builtins.bool:
@@ -6266,7 +6179,7 @@ def _reads_frames_directly() -> builtins.bool:
 def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
     """Makes a tensor from what __reduce_ex__ stored."""
 
-def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None], awaits_tangents: builtins.bool = False) -> list[Any]:
+def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None], awaits_tangents: builtins.bool = False) -> list:
     """Makes a custom function's call an entry of the tape."""
 
 def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, state_bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
@@ -6275,10 +6188,12 @@ def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence
 def _refuses_unseen_reads(x: Tensor) -> builtins.bool:
     """Whether a look at bytes outside of kernels fails: in checked builds."""
 
-def _register_types(arg0: object, arg1: list[Any], arg2: object, /) -> None: ...
+def _register_types(arg0: object, arg1: list, arg2: object, /) -> None: ...
 
 def _return_to_inference() -> None:
     """Turns it on again."""
+
+_return_types: Any
 
 def _reveal_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
@@ -6289,10 +6204,10 @@ def _rewind_generator(counters: builtins.int) -> None:
 def _rows_of_part(rows: builtins.int, length: builtins.int) -> builtins.int:
     """How many rows have sums of their own where a matrix is summed over its rows."""
 
-def _run_in_sweep(trace: _Trace, args: tuple[Any, ...]) -> Any:
+def _run_in_sweep(trace: _Trace, args: tuple) -> Any:
     """What a trace of a backward gives; None where it does not hold."""
 
-def _run_traces(traces: list[Any], args: tuple[Any, ...], kwargs: dict[Any, Any], none_holds: object, run_eagerly: object) -> Any:
+def _run_traces(traces: list, args: tuple, kwargs: dict, none_holds: object, run_eagerly: object) -> Any:
     """Runs the first trace that holds, or returns one of two answers."""
 
 def _running_line() -> tuple[object, object]:
@@ -6301,7 +6216,7 @@ def _running_line() -> tuple[object, object]:
 def _running_vmaps() -> list[tuple[builtins.int, builtins.int]]:
     """(number, size) of each running vmap, outermost first."""
 
-def _saved_bytes() -> list[Any]:
+def _saved_bytes() -> list:
     """(device, bytes that saved values show there, the most at a time) of each device."""
 
 def _saved_memory(tensors: Sequence[Tensor]) -> list[builtins.int]:
@@ -6568,13 +6483,13 @@ def _sweeps_begun() -> builtins.int:
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""
 
-def _tape_describe(nodes: list[Any]) -> list[Any]:
+def _tape_describe(nodes: list) -> list:
     """(name, op, sequence, line, edges, outputs, saved values, leaf, released) of each entry. An edge is (place in the list or -1, output number), -2 for an entry that is not in the list."""
 
-def _tape_live(first: builtins.int, last: builtins.int) -> list[Any]:
+def _tape_live(first: builtins.int, last: builtins.int) -> list:
     """The live entries with a sequence number in [first, last), in tape order."""
 
-def _tape_of(tensors: Sequence[Tensor]) -> list[Any]:
+def _tape_of(tensors: Sequence[Tensor]) -> list:
     """The entries behind tensors, in tape order."""
 
 def _tape_overwritten(first: builtins.int, last: builtins.int, written: Sequence[Tensor], failed: builtins.bool) -> None:
@@ -6601,16 +6516,13 @@ def _unpack_dual(tensor: Tensor, level: builtins.int) -> tuple[Tensor, Tensor]:
 def _walked_entries() -> builtins.int:
     """How many tape entries the collector of cycles has gone through so far."""
 
-def _want_early_leaves(wanted: builtins.bool) -> None:
-    """Lets leaves get their gradients as soon as they can, or ends one such wish."""
-
 def _was_left(x: Tensor) -> builtins.bool:
     """Whether a tensor that showed the same memory was given other memory."""
 
 def _will_reach(nodes: Sequence[object]) -> list[builtins.bool]:
     """Which of the entries the backward that runs this hook will come to."""
 
-def _with_optimizer_steps(function: Callable[..., Any]) -> Any:
+def _with_optimizer_steps(function: Callable) -> Any:
     """(result, steps) of a function that a program captures: (step, optimizer, group) of each native step."""
 
 def _without_history(tensor: Tensor) -> Tensor:
@@ -6753,7 +6665,7 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
 def any(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The values from start, by step, up to but without end.
 
     Args:
@@ -6773,7 +6685,7 @@ def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype 
         tensor([1.0000, 1.5000, 2.0000])
     """
 @overload
-def arange(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+def arange(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 @overload
 def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -6824,7 +6736,7 @@ def argsort(input: Tensor, axis: builtins.int, descending: builtins.bool = False
 def as_strided(input: Tensor, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
     """A view of the storage with any sizes and strides that stay inside it."""
 
-def as_tensor(data: Any, dtype: _dtype | None = None, device: Device | None = None) -> Tensor:
+def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor:
     """Data as a tensor: itself if it is one, over the same memory if it is an array, else a copy.
 
     Args:
@@ -6838,7 +6750,7 @@ def as_tensor(data: Any, dtype: _dtype | None = None, device: Device | None = No
         True
     """
 
-def asarray(obj: Any, *, dtype: _dtype | None = None, device: Device | None = None, copy: Any = None, requires_grad: builtins.bool | None = None) -> Tensor:
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: Any = None, requires_grad: builtins.bool | None = None) -> Tensor:
     """An object as a tensor, sharing its memory where that is possible.
 
     Args:
@@ -6996,7 +6908,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def broadcast_to(input: Tensor, size: builtins.int | Sequence[builtins.int]) -> Tensor:
     """A view broadcast to the shape `size`."""
 
-def build_info() -> dict[Any, Any]:
+def build_info() -> dict:
     """Compiler, instruction set, BLAS and threads."""
 
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int = 0, out: Tensor | None = None) -> Tensor:
@@ -7037,7 +6949,7 @@ def celu_(input: Tensor, alpha: Number = 1) -> Tensor:
     Gradient of x: where(x > 0, g, g * exp(x / alpha))
     """
 
-def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
     """At most `chunks` parts of equal size."""
 
 def clamp(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -7114,7 +7026,7 @@ def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | No
         tensor(2)
     """
 
-def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummax:
+def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """Running maxima along a dimension, and their latest places.
 
     Args:
@@ -7125,7 +7037,7 @@ def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | Non
         tensor([1., 3., 3.])
     """
 
-def cummin(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummin:
+def cummin(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """Running minima along a dimension, and their latest places.
 
     Args:
@@ -7232,7 +7144,7 @@ def elu_(input: Tensor, alpha: Number = 1) -> Tensor:
     Gradient of x: where(x > 0, g, g * alpha * exp(x))
     """
 
-def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """A tensor whose elements are not set.
 
     Args:
@@ -7251,7 +7163,7 @@ def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, la
 def empty_cache() -> None:
     """Returns cached memory to the system."""
 
-def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """Elements that are not set in the shape and memory order of another tensor.
 
     Args:
@@ -7267,7 +7179,7 @@ def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | 
         torch.Size([2, 3])
     """
 
-def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor whose elements are not set, with given strides.
 
     Args:
@@ -7362,7 +7274,7 @@ def expm1_(input: Tensor) -> Tensor:
     Gradient of x: g * (y + 1)
     """
 
-def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A matrix with ones on the diagonal and zeros elsewhere.
 
     Args:
@@ -7495,7 +7407,7 @@ def frombuffer(buffer: object, *, dtype: _dtype, count: builtins.int = -1, offse
         tensor([1, 2], dtype=torch.int16)
     """
 
-def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor with the same value everywhere.
 
     Args:
@@ -7513,7 +7425,7 @@ def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype
                 [7, 7]])
     """
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """The same value everywhere, in the shape and memory order of another tensor.
 
     Args:
@@ -7834,7 +7746,7 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Gradient of x: none
     """
 
-def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.kthvalue:
+def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """The k-th smallest element along a dimension, and where it was.
 
     Args:
@@ -7896,7 +7808,7 @@ def lgamma_(input: Tensor) -> Tensor:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
 
-def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Values from start to end, both included, at equal distances.
 
     Args:
@@ -8053,7 +7965,7 @@ def logsigmoid_(input: Tensor) -> Tensor:
     Gradient of x: g * sigmoid(-x)
     """
 
-def logspace(start: Any, end: Any, steps: Any, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def logspace(start: Any, end: Any, steps: Any, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Values from base ** start to base ** end, both included, at equal ratios.
 
     Args:
@@ -8156,11 +8068,11 @@ def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1, 0])
     """
 @overload
-def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.max: ...
+def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
-def max(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.max: ...
+def max(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
 
 def maximum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise maximum(a, b), where a and b are the operands, broadcast together.
@@ -8198,9 +8110,9 @@ def median(input: Tensor) -> Tensor:
         tensor(2.)
     """
 @overload
-def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.median: ...
+def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 
-def memory_stats() -> dict[Any, Any]:
+def memory_stats() -> dict:
     """Bytes and counts of the CPU allocator: live, peak, cached, allocations, and saved by the tape."""
 
 @overload
@@ -8217,11 +8129,11 @@ def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1., 2.])
     """
 @overload
-def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.min: ...
+def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
-def min(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.min: ...
+def min(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
 
 def minimum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
@@ -8250,7 +8162,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         torch.Size([2, 3])
     """
 
-def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.mode:
+def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """The most frequent element along a dimension, and where it was last.
 
     Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
@@ -8333,11 +8245,8 @@ def nextafter(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | N
     Gradient of b: 0
     """
 
-@overload
-def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
-    """nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> object
-
-    The indices of the elements that are not zero.
+def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
+    """The indices of the elements that are not zero.
 
     Args:
         as_tuple: one vector of indices for each dimension instead of a matrix.
@@ -8347,10 +8256,6 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
         tensor([[1],
                 [2]])
     """
-@overload
-def nonzero(input: Tensor, *, as_tuple: Literal[True], out: None = None) -> tuple[Tensor, ...]: ...
-@overload
-def nonzero(input: Tensor, *, as_tuple: builtins.bool, out: Tensor | None = None) -> Any: ...
 
 def norm(input: Tensor, p: object | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:
     """The p-norm of the elements, over all or some dimensions.
@@ -8366,7 +8271,7 @@ def norm(input: Tensor, p: object | None = 'fro', dim: builtins.int | Sequence[b
         tensor(5.)
     """
 
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Normal random numbers.
 
     With tensors for mean or std, each element has its own; their shapes are broadcast. Sampling is not
@@ -8393,7 +8298,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator 
 def numel(input: Tensor) -> builtins.int:
     """The number of elements."""
 
-def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -8409,7 +8314,7 @@ def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, lay
         tensor([1, 1, 1])
     """
 
-def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """Ones in the shape and memory order of another tensor.
 
     Args:
@@ -8431,7 +8336,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def permute(input: Tensor, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
     """A view with the dimensions in another order."""
 
-def pointwise_table() -> list[Any]:
+def pointwise_table() -> list:
     """The lines of the pointwise table, as dicts."""
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -8501,7 +8406,7 @@ def rad2deg_(input: Tensor) -> Tensor:
     Gradient of x: g * 57.29577951308232
     """
 
-def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Random numbers, uniform on [0, 1).
 
     Args:
@@ -8518,7 +8423,7 @@ def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = No
         torch.Size([2, 3])
     """
 
-def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
     """Random numbers, uniform on [0, 1), in the shape of another tensor.
 
     Args:
@@ -8535,7 +8440,7 @@ def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | N
     """
 
 @overload
-def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Random integers from low up to but without high, all equally likely.
 
     Args:
@@ -8555,10 +8460,10 @@ def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Te
         [3, 4]
     """
 @overload
-def randint(low: Any, high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+def randint(low: Any, high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 @overload
-def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
     """Random integers from low up to but without high, in the shape of another tensor.
 
     Args:
@@ -8576,9 +8481,9 @@ def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layou
         torch.Size([4])
     """
 @overload
-def randint_like(input: Tensor, low: Any, high: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor: ...
+def randint_like(input: Tensor, low: Any, high: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor: ...
 
-def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Random numbers, normal with mean 0 and standard deviation 1.
 
     Args:
@@ -8595,7 +8500,7 @@ def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = N
         torch.Size([2, 3])
     """
 
-def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers, in the shape of another tensor.
 
     Args:
@@ -8611,7 +8516,7 @@ def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | 
         torch.Size([4])
     """
 
-def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The integers from 0 up to but without n, in random order.
 
     Args:
@@ -8629,7 +8534,7 @@ def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None =
     """
 
 @overload
-def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The values from start, by step, up to and with end. Deprecated: use arange().
 
     Args:
@@ -8650,7 +8555,7 @@ def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype |
         tensor([0., 1., 2.])
     """
 @overload
-def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
@@ -8736,7 +8641,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: negation is computed at once, never put off."""
 
-def result_type(*args: Any) -> _dtype:
+def result_type(*args) -> _dtype:
     """The dtype an op on these operands gives."""
 
 def roll(input: Tensor, shifts: builtins.int | Sequence[builtins.int], dims: object | None = None) -> Tensor:
@@ -8769,7 +8674,7 @@ def rsqrt_(input: Tensor) -> Tensor:
 def run_backward(roots: Sequence[Tensor], grad_roots: Sequence[Tensor | None], retain_graph: builtins.bool, create_graph: builtins.bool, inputs: Sequence[Tensor] | None, accumulate: builtins.bool) -> list[Tensor]:
     """The reverse sweep. Returns the inputs' gradients unless they are accumulated."""
 
-def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor without dimensions.
 
     Args:
@@ -9049,7 +8954,7 @@ def softsign_(input: Tensor) -> Tensor:
     """
 
 @overload
-def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort:
+def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """The elements along a dimension in order, and where they were. NaN counts as greatest.
 
     Args:
@@ -9062,12 +8967,12 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         tensor([1, 2, 0])
     """
 @overload
-def sort(input: Tensor, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort: ...
+def sort(input: Tensor, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
 
-def split(tensor: Tensor, split_size_or_sections: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def split(tensor: Tensor, split_size_or_sections: object, dim: builtins.int = 0) -> tuple:
     """Parts of a given size, or of the sizes in a list, as views."""
 
-def split_with_sizes(input: Tensor, split_sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Tensor, split_sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple:
     """Parts of the given sizes, as views."""
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -9225,7 +9130,7 @@ def tanh_(input: Tensor) -> Tensor:
     Gradient of x: g * (1 - y * y)
     """
 
-def tensor(data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def tensor(data: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor with a copy of data. It has no history.
 
     Args:
@@ -9279,7 +9184,7 @@ def to_dlpack(tensor: Tensor) -> Any:
         tensor([0, 1, 2])
     """
 
-def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.topk:
+def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     """The k greatest elements along a dimension, and where they were.
 
     Args:
@@ -9332,17 +9237,14 @@ def trunc_(input: Tensor) -> Tensor:
     Gradient of x: 0
     """
 
-def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def unbind(input: Tensor, dim: builtins.int = 0) -> tuple:
     """All slices along a dimension, as a tuple."""
 
 def unflatten(input: Tensor, dim: builtins.int, sizes: builtins.int | Sequence[builtins.int]) -> Tensor:
     """Splits one dimension into several."""
 
-@overload
-def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
-    """unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> object
-
-    The distinct elements in ascending order.
+def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
+    """The distinct elements in ascending order.
 
     Args:
         sorted: accepted; the result is sorted in any case.
@@ -9354,20 +9256,6 @@ def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: Literal[
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
         (tensor([1, 3]), tensor([1, 2]))
     """
-@overload
-def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
-@overload
-def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-@overload
-def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-@overload
-def unique(input: Tensor, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
-@overload
-def unique(input: Tensor, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-@overload
-def unique(input: Tensor, sorted: builtins.bool, return_inverse: Literal[False], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
-@overload
-def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = None) -> Any: ...
 
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     """Inserts a dimension of size one."""
@@ -9423,7 +9311,7 @@ def view_as_real(input: Tensor) -> Tensor:
 def where(condition: Tensor, input: object, other: object, *, out: Tensor | None = None) -> Tensor:
     """Elements of input where condition holds, of other elsewhere."""
 @overload
-def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+def where(condition: Tensor) -> Any: ...
 
 def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), where a and b are the operands, broadcast together.
@@ -9432,7 +9320,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None 
     Gradient of b: g * a / b
     """
 
-def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor of zeros.
 
     Args:
@@ -9449,7 +9337,7 @@ def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, la
                 [0., 0., 0.]])
     """
 
-def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """Zeros in the shape and memory order of another tensor.
 
     Args:

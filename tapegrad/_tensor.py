@@ -70,6 +70,14 @@ def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
     return array_api
 
 
+def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Tensor:
+    """Refuse: a tensor without memory of its own computes by ``__torch_dispatch__``."""
+    raise NotImplementedError(
+        "_make_wrapper_subclass: subclasses that compute by __torch_dispatch__ are not supported; "
+        "keep the tensors in an object of your own, or in a class with __torch_function__"
+    )
+
+
 def install() -> None:
     """Give the native class its Python methods."""
     Tensor.__iter__ = _iterate
@@ -80,6 +88,7 @@ def install() -> None:
     Tensor.__dir__ = _dir
     Tensor.__array_namespace__ = _array_namespace
     Tensor._make_subclass = staticmethod(_C._make_subclass)
+    Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
     Tensor.new = new
     Tensor.storage = storage
     Tensor._typed_storage = storage

@@ -78,6 +78,17 @@ def test_refused_ops_say_what_to_do():
         aten._sparse_mm_reduce_impl(torch.eye(2).to_sparse_csr(), torch.ones(2, 2), "sum")
 
 
+@pytest.mark.skipif(IS_TORCH, reason="what is refused here")
+def test_tensors_without_memory_of_their_own_are_refused():
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_wrapper_subclass(cls, data.size(), dtype=data.dtype)
+
+    with pytest.raises(NotImplementedError, match="compute by __torch_dispatch__ are not support"):
+        Wrapper(torch.ones(2))
+
+
 @pytest.mark.skipif(IS_TORCH, reason="PyTorch loads libraries that are made for it")
 def test_libraries_of_ops_are_refused():
     with pytest.raises(OSError, match=r"load_library: /x/_C\.so has ops that were compiled for"):

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 
+import numpy as np
 import torch
 
 
@@ -46,10 +47,11 @@ def ode():
     from torchdiffeq import odeint
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 50), torch.nn.Tanh(), torch.nn.Linear(50, 2))
-    for weight in net.parameters():
-        torch.nn.init.normal_(weight, std=0.1)
-    start, times = torch.randn(20, 2), torch.linspace(0.0, 1.0, 10)
-    target = torch.randn(10, 20, 2)
+    with torch.no_grad():  # the same weights and data: the method chooses its steps by them
+        for weight in net.parameters():
+            weight.copy_(0.1 * draw(*weight.shape))
+    start, times = draw(20, 2), torch.linspace(0.0, 1.0, 10)
+    target = draw(10, 20, 2)
     optimizer = torch.optim.RMSprop(net.parameters(), lr=1e-3)
 
     def loss():
@@ -64,6 +66,11 @@ def ppo():
 
     model = PPO("MlpPolicy", "CartPole-v1", n_steps=512, n_epochs=4, device="cpu", seed=0)
     return lambda: model.learn(512)
+
+
+def draw(*shape):
+    """Return normal numbers of NumPy's generator."""
+    return torch.from_numpy(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
 
 
 def update(optimizer, compute):
