@@ -122,6 +122,9 @@ def fake_quantize_per_channel_affine(
         quant_min: the least integer.
         quant_max: the largest one.
 
+    Returns:
+        What `fake_quantize_per_tensor_affine` gives for each channel by itself.
+
     Example:
         >>> x = torch.tensor([[0.26, 1.0], [0.26, 1.0]])
         >>> zeros = torch.zeros(2, dtype=torch.int32)
