@@ -59,16 +59,27 @@ class Suite(NamedTuple):
     rest: str = ""
 
 
+RANDOM = "random inputs without a seed: another test in another run"
+REASONS = {
+    "linear_operator": "17: gradients of `cholesky_solve` by entries that it does not read are "
+    "zero here; 1: batches of CSR matrices; the others are not explained yet",
+    "gpytorch": "3: a unit in the last place of `softplus` in float32; 2: points of `linspace` in "
+    "float32 are rounded otherwise; 2: samplers, whose random numbers are others; 1: a file from "
+    "PyTorch before 1.6",
+    "nflows": RANDOM,
+    "zuko": RANDOM,
+}
+
 SUITES = [
     Suite("einops", "0.8.2", "einops/tests", (("EINOPS_TEST_BACKENDS", "numpy,torch"),)),
-    Suite("linear_operator", "0.6.1", "test"),
-    Suite("gpytorch", "1.15.2", "test"),
-    Suite("nflows", "0.14"),
+    Suite("linear_operator", "0.6.1", "test", rest=REASONS["linear_operator"]),
+    Suite("gpytorch", "1.15.2", "test", rest=REASONS["gpytorch"]),
+    Suite("nflows", "0.14", rest=REASONS["nflows"]),
     Suite("normflows", "1.7.3", "normflows"),
     Suite("entmax", "1.0", "entmax"),
     Suite("torch-optimizer", "0.3.0"),
     Suite("torchsde", "0.2.6"),
-    Suite("zuko", "1.6.0"),
+    Suite("zuko", "1.6.0", rest=REASONS["zuko"]),
     Suite("pytorch_warmup", "0.2.0", "test"),
 ]
 
@@ -123,9 +134,12 @@ def fetched(suite: Suite, work: Path) -> Path:
     """Return the folder of a package's source, from the package index if it is not there."""
     stem = f"{suite.name}-{suite.version}"
     if not list(work.glob(f"{stem}.tar.gz")):
+        work.mkdir(parents=True, exist_ok=True)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
-        name = f"{suite.name}=={suite.version}"
-        subprocess.run([*pip, "--dest", str(work), name], check=True)
+        pip += ["--dest", str(work), f"{suite.name}=={suite.version}"]
+        # Old packages say nowhere what they are built with, and find it only outside of isolation.
+        if subprocess.run(pip, check=False, capture_output=True).returncode:
+            subprocess.run([*pip, "--no-build-isolation"], check=True)
     if not (work / stem).exists():
         with tarfile.open(work / f"{stem}.tar.gz") as archive:
             archive.extractall(work, filter="data")

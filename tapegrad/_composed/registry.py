@@ -23,7 +23,10 @@ _Operation = TypeVar("_Operation", bound=Callable[..., Any])
 
 def function(operation: _Operation) -> _Operation:
     """Publish an operation in the `tapegrad` namespace, under its own name."""
-    FUNCTIONS[operation.__name__] = published = looks_again(operation)
+    name = operation.__name__
+    FUNCTIONS[name] = published = looks_again(operation)
+    if METHODS.get(name) is operation:
+        METHODS[name] = published
     return published
 
 
