@@ -6,7 +6,7 @@ recorded differs from one expression to the next, and nothing is padded or prepa
 is a Python function.
 
 Training sees trees of at most 4 levels; the test also asks for trees of 6, which can only be right
-if each operator was learnt as such.
+if each operator was learned as such.
 
     python examples/tree_recursive.py
     python examples/tree_recursive.py --steps 600 --seed 3

@@ -183,6 +183,9 @@ def check_signatures(name: str) -> list[str]:
 
 def main() -> int:
     """Run both checkers, print what they found, and return 1 if that is anything."""
+    for tool in ("mypy", "basedpyright"):
+        if not (BIN / tool).exists():
+            raise SystemExit(f"check_types: {tool} is not installed; pip install 'tapegrad[lint]'")
     problems = []
     for name in CHECKERS:
         problems += check_files(name) + check_signatures(name)
