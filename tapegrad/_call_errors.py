@@ -54,7 +54,7 @@ def explain(function: Any, message: str, args: tuple[Any, ...], kwargs: Mapping[
     if not message.startswith(f"{name}(): incompatible function arguments"):
         if "incompatible function arguments" in message:  # of a call that this one made
             return message
-        return message + _hint(("Tensor",), _array_of(args, kwargs))
+        return f"{message}; use torch.from_numpy()"
     forms = [_parameters(signature[0]) for signature in function.__nb_signature__]
     is_method = bool(forms and forms[0] and forms[0][0].name == "self")
     found = [_problem(name, form, args, kwargs, is_method) for form in forms]
@@ -230,11 +230,6 @@ def _hint(wanted: Any, value: Any) -> str:
             else "; use torch.tensor()"
         )
     return "; use torch.tensor()" if isinstance(value, (bool, int, float, list, tuple)) else ""
-
-
-def _array_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    values = [*args, *kwargs.values()]
-    return next((value for value in values if _type(value) == "numpy.ndarray"), None)
 
 
 def _combination(

@@ -110,8 +110,7 @@ PyObject* told(PyObject* function, PyObject* const* args, Py_ssize_t count, PyOb
   const nb::object message = nb::steal(first.message());
   if (!message) return first.put_back();
   const std::string_view text = PyUnicode_AsUTF8(message.ptr());
-  if (text.find("incompatible function arguments") == text.npos &&
-      !text.ends_with("must be Tensor, not numpy.ndarray"))
+  if (text.find("incompatible function arguments") == text.npos && !text.ends_with("numpy.ndarray"))
     return first.put_back();
   nb::list given;
   for (Py_ssize_t i = 0; i < count; ++i) given.append(nb::handle(args[i]));

@@ -32,7 +32,10 @@ def expect_count(operation: str, count: int, what: str, bytes_each: int) -> None
 def expect_tensor(operation: str, name: str, value: Any) -> None:
     """Raise TypeError unless the value is a tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{operation}: expected {name} to be a Tensor, got {type(value).__name__}")
+        came = type(value).__name__
+        if hasattr(value, "__array_interface__"):
+            came = f"{type(value).__module__}.{came}; use torch.from_numpy()"
+        raise TypeError(f"{operation}: expected {name} to be a Tensor, got {came}")
 
 
 def wrap_dim(operation: str, dim: int, rank: int) -> int:

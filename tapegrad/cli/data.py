@@ -1,4 +1,4 @@
-"""What is learnt and in what order: the numbers of a text, what is held out, and batches."""
+"""What is learned and in what order: the numbers of a text, what is held out, and batches."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

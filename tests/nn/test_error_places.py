@@ -1,5 +1,6 @@
 """Errors inside modules say in which one they happened, and nothing else of them changes."""
 
+import numpy as np
 import pytest
 from library import IS_TORCH, torch
 
@@ -138,3 +139,36 @@ def test_constructors_of_subclasses_still_find_their_base():
     assert Mine(3, 4, 3)(torch.zeros(1, 3, 5, 5)).shape == (1, 4, 3, 3)
     with pytest.raises(TypeError, match="__init__"):
         Mine(3, 4)
+
+
+@pytest.mark.parametrize("given", [np.zeros((2, 3), dtype=np.float32), [[0.0] * 3] * 2])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "binary_cross_entropy", "kl_div"])
+def test_arrays_in_place_of_tensors_are_told_by_name(name, given):
+    remedy = "from_numpy" if isinstance(given, np.ndarray) else "tensor"
+    loss = getattr(nn.functional, name)
+    for position, arguments in enumerate([(given, torch.zeros(2, 3)), (torch.zeros(2, 3), given)]):
+        argument = ("input", "target")[position]
+        kind = "numpy.ndarray" if remedy == "from_numpy" else "list"
+        said = rf"{name}\(\): argument '{argument}' \(position {position + 1}\) must be Tensor, "
+        with pytest.raises(TypeError, match=rf"{said}not {kind}; use torch\.{remedy}\(\)"):
+            loss(*arguments)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, array: f.cross_entropy(torch.zeros(2, 3), array),
+        lambda f, array: f.layer_norm(array, (3,)),
+        lambda f, array: f.batch_norm(array, None, None, training=True),
+        lambda f, array: f.pad(array, (1, 1)),
+        lambda f, array: f.embedding(array, torch.zeros(2, 3)),
+        lambda f, array: f.conv2d(array, torch.zeros(1, 1, 1, 1)),
+        lambda f, array: f.linear(array, torch.zeros(3, 3)),
+        lambda f, array: torch.cat([torch.zeros(2), array]),
+        lambda f, array: torch.add(torch.zeros(2), array),
+        lambda f, array: torch.quantile(array, 0.5),
+    ],
+)
+def test_arrays_are_told_with_the_remedy(call):
+    with pytest.raises(TypeError, match=r"numpy\.ndarray; use torch\.from_numpy\(\)$"):
+        call(nn.functional, np.zeros((2, 3), dtype=np.float32))

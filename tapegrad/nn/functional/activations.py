@@ -197,7 +197,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 @casts(cpu="lower", cuda="lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return the elements, those below zero times a learnt slope.
+    """Return the elements, those below zero times a learned slope.
 
     Args:
         input: a tensor.
