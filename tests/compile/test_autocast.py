@@ -62,3 +62,22 @@ def test_a_cast_that_several_calls_share():
             pair.call(torch.randn(3, 4))
             pair.call(torch.randn(3, 4))
     assert pair.traces == 2, pair.reasons
+
+
+def test_a_shared_cast_is_differentiated_outside():
+    model = nn.Linear(4, 4)
+
+    def twice(x):
+        return model(model(x).tanh())
+
+    compiled = torch.compile(twice)
+    for _ in range(5):
+        x, found = torch.randn(3, 4), []
+        for each in (twice, compiled):
+            model.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                y = each(x)
+            y.float().square().sum().backward()
+            found.append((y.detach(), model.weight.grad, model.bias.grad))
+        assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+    assert y.grad_fn.name() == "CompiledBackward"
