@@ -84,8 +84,8 @@ def test_a_table_of_all_modules(capsys):
 
 def test_a_name_and_a_module(capsys):
     assert run("add", capsys=capsys) == (0, "torch.add  yes\n")
-    status, out = run("torch.fx.symbolic_trace", capsys=capsys)
-    assert status == 1 and out.startswith("torch.fx.symbolic_trace  no: ")
+    status, out = run("torch.export.save", capsys=capsys)
+    assert status == 1 and out.startswith("torch.export.save  no: ")
     status, out = run("--module", "nn.init", capsys=capsys)
     assert status == 0 and "torch.nn.init" in out and "torch.linalg" not in out
     assert run("no_such_name", capsys=capsys)[0] == 1

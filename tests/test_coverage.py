@@ -40,7 +40,7 @@ def test_page_and_sentence_are_those_of_today(capsys):
         ("torch.no_such_module.ones", False),
         ("torch.Tensor.no_such_method", False),
         ("torch.optim.SparseAdam", True),
-        ("torch.fx.symbolic_trace", False),
+        ("torch.fx.symbolic_trace", True),
     ],
 )
 def test_is_there(name, expected):

@@ -33,13 +33,6 @@ ONLY_REFUSES = frozenset(
         "torch.nn.attention.flex_attention.create_block_mask",
         "torch.nn.attention.flex_attention.create_mask",
         "torch.nn.attention.flex_attention.flex_attention",
-        "torch.fx.Graph",
-        "torch.fx.GraphModule",
-        "torch.fx.Interpreter",
-        "torch.fx.Node",
-        "torch.fx.Proxy",
-        "torch.fx.Tracer",
-        "torch.fx.Transformer",
     }
 )
 

@@ -399,14 +399,11 @@ def test_marks_of_the_compiler():
 
     assert torch._dynamo.allow_in_graph(f) is f
     assert torch.compiler.allow_in_graph(f) is f
-    assert torch.fx.wrap("len") == "len"
     torch._dynamo.mark_static_address(torch.ones(1))
     torch._dynamo.mark_dynamic(torch.ones(1), 0)
     config.cache_size_limit = 64
     assert torch._dynamo.config.cache_size_limit == 64
     assert isinstance(torch.compile(nn.Linear(1, 1)), torch._dynamo.OptimizedModule)
-    with pytest.raises(AttributeError, match=r"torch\.jit.trace gives a program"):
-        _ = torch.fx.symbolic_trace
 
 
 def test_results_of_ops_that_return_several():
