@@ -20,7 +20,6 @@ from tapegrad import amp as amp
 from tapegrad import ao as ao
 from tapegrad import autograd as autograd
 from tapegrad import backends as backends
-from tapegrad import compat as compat
 from tapegrad import compiler as compiler
 from tapegrad import cpu as cpu
 from tapegrad import cuda as cuda
