@@ -73,6 +73,8 @@ def _time(seconds: float) -> str:
 
 
 def _ratio(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
     low, high = quantile(values, 0.25), quantile(values, 0.75)
     return f"{median(values):.2f} ({low:.2f} to {high:.2f})"
 
@@ -207,7 +209,7 @@ def main() -> None:
         load = os.getloadavg()[0]
         text = sections[name](runner)
         text += (
-            f"\n\n{arguments.rounds} rounds on {os.cpu_count()} cores, with OMP_NUM_THREADS="
+            f"\n\nRounds: {arguments.rounds}, on {os.cpu_count()} cores, with OMP_NUM_THREADS="
             f"{arguments.threads}; the load of the machine, these processes with it, was "
             f"{load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end."
         )
