@@ -186,6 +186,7 @@ class Hub:
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._strangers: dict[socket.socket, tuple[bytes, bytes, float]] = {}
         self._known: dict[int, Sealed] = {}
+        self._leaving: set[int] = set()  # who wants to know whether all agree
         self.address = self._listen(host)
 
     def _listen(self, host: str | None) -> Any:
@@ -219,6 +220,10 @@ class Hub:
             if now - since > PATIENCE:
                 self._refuse(link)
         self.judged(self.judge.look(now))
+        for rank in [rank for rank in self._leaving if self.judge.is_level(rank)]:
+            self._leaving.discard(rank)
+            if rank in self._known:
+                self._tell(self._known[rank], {"agreed": True})
 
     def judged(self, wrong: str | None) -> None:
         """Tell all what is wrong."""
@@ -296,6 +301,8 @@ class Hub:
             self.judged(f"rank {rank} has sent {error}")
         for report in reports or ():
             self.judged(self.judge.report(rank, report, time.monotonic()))
+            if report.get("left"):
+                self._leaving.add(rank)
         if reports is None:
             self._selector.unregister(known.link)
             known.link.close()

@@ -29,7 +29,7 @@ from tapegrad.distributed.engine import Engine, Pending
 __all__ = ["Watch", "start", "waited", "watched"]
 
 DEFAULT = 60.0  # seconds
-LAST = 2.0  # seconds for which the first process waits for the last reports
+LAST = 2.0  # seconds for which a process that leaves waits for the last reports of others
 SENT = 64  # operations of a report
 _NAPS = (0.0, 0.00005)
 _SHORT = 200
@@ -348,9 +348,22 @@ class _Thread:
             self._hear_out(self._hub)
             self._hub.close()
         elif self._link is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, _channel.Malformed):
                 self._link.send({**self.watch.report(), "left": True})
+                self._wait_for_verdict()
             self._link.link.close()
+
+    def _wait_for_verdict(self) -> None:
+        """Learn whether the others have begun the same as this process, which leaves."""
+        end = time.monotonic() + min(LAST, self.watch.seconds)
+        while self.watch.failure is None and time.monotonic() < end:
+            packets = self._link.receive()
+            if packets is None or any("left" in each or "agreed" in each for each in packets):
+                return
+            for each in packets:
+                if "fail" in each:
+                    self.watch.fail(each["fail"])
+            time.sleep(0.002)
 
     def _hear_out(self, hub: Hub) -> None:
         """Let others report what this process has begun, too: they may have begun another."""
