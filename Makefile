@@ -12,7 +12,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 .PHONY: help install train test test-packages test-cuda soak bench bench-cuda lint format names ops stubs sanitize clean
 
 help:           ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

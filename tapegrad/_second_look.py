@@ -62,6 +62,8 @@ def looks_again(function: _Function, name: str | None = None) -> _Function:
 def _objects_in(arg: Any) -> list[Any]:
     """Return the objects that compute by themselves: an argument, or items of a list or tuple."""
     if type(arg) in (list, tuple):
+        if _PLAIN.issuperset(map(type, arg)):
+            return []
         return [each for each in arg if _C._computes_itself(each)]
     return [arg] if _C._computes_itself(arg) else []
 
