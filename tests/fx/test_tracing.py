@@ -276,6 +276,18 @@ def test_nothing_is_left_in_other_places():
     assert before == (nn.Module.__call__, nn.Module.__getattr__, torch.Tensor.__getitem__)
 
 
+def test_lists_of_tensors_and_functions_of_other_namespaces():
+    def function(x):
+        y = torch.cat(x.chunk(2), dim=0) + torch.stack(torch.split(x, 1)).sum(0)
+        return torch.special.i1(y) + torch.special.ndtr(x) * torch.linalg.vector_norm(x)
+
+    traced = fx.symbolic_trace(function)
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert torch.allclose(traced(x), function(x))
+    assert "torch.cat(chunk, dim = 0)" in traced.code
+    assert torch.cat([x, x]).shape == (4, 2)  # it is as it was
+
+
 def test_is_tracing():
     seen = []
 
