@@ -387,9 +387,9 @@ class Tracer(TracerBase):
                 def make(node: Any, name: str = name) -> Proxy:
                     return ParameterProxy(self, node, name, value)
 
-                known[name] = self.create_proxy(
-                    "get_attr", name, (), {}, proxy_factory_fn=make if shaped else None
-                )
+                # Subclasses may not take what they are not given by default.
+                factory: dict[str, Any] = {"proxy_factory_fn": make} if shaped else {}
+                known[name] = self.create_proxy("get_attr", name, (), {}, **factory)
             return known[name]
         return value
 

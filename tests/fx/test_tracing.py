@@ -207,6 +207,25 @@ def test_sizes_of_parameters_may_be_numbers():
     assert names(graph) == ["x", "weight", "add", "output"]
 
 
+def test_proxies_are_made_by_subclasses():
+    class Noting(fx.Tracer):
+        def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, *_):
+            proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr)
+            proxy.node.meta["noted"] = True
+            return proxy
+
+    class Program(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return x * self.weight
+
+    graph = Noting().trace(Program())
+    assert [node.meta.get("noted") for node in graph.nodes] == [True, True, True, None]
+
+
 def test_several_tracers_do_not_mix():
     one, other = (fx.Proxy(fx.Graph().placeholder("x")) for _ in range(2))
     with pytest.raises(RuntimeError, match="Found multiple different tracers"):
