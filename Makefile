@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := .venv-packages
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 
 # A .venv without pip, as Debian makes it where python3-venv is missing, is made again next time.
 .DELETE_ON_ERROR:
-.PHONY: help install train test test-cuda soak bench bench-cuda lint format names ops stubs sanitize clean
+.PHONY: help install train test test-packages test-cuda soak bench bench-cuda lint format names ops stubs sanitize clean
 
 help:           ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -32,7 +33,7 @@ $(TEST_STAMP): pyproject.toml | $(STAMP)
 	@touch $@
 
 $(LINT_STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'clang-format>=18'
+	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'basedpyright>=1.30' 'clang-format>=18' numpy
 	@touch $@
 
 define SAY_NEXT
@@ -49,6 +50,10 @@ train: $(STAMP)   ## train a small language model, about two minutes; see runs/*
 
 test: $(STAMP) $(TEST_STAMP)   ## run the whole test suite
 	$(BIN)/pytest -n 2
+
+test-packages: $(STAMP) $(TEST_STAMP)   ## packages that were written for PyTorch, in an environment of their own
+	$(BIN)/python scripts/package_stage.py install $(PACKAGES)
+	TAPEGRAD_PACKAGES_PYTHON=$(CURDIR)/$(PACKAGES)/bin/python $(BIN)/pytest -n 2 -rs tests/packages
 
 test-cuda: $(STAMP) $(TEST_STAMP)   ## all tests of the CUDA back end, on a GPU or on the emulator
 	TAPEGRAD_TEST_CUDA=all $(BIN)/pytest -n 2 tests/cuda tests/test_cuda_source.py
@@ -73,6 +78,7 @@ lint: $(LINT_STAMP)   ## style, types, include direction, notes
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/cuda_emulator/*.cpp' 'tests/cuda_emulator/*.h' 'examples/cpp/*.cpp')
 	$(BIN)/python scripts/check_includes.py
 	$(BIN)/python scripts/check_notes.py
+	$(BIN)/python scripts/check_types.py
 
 format: $(LINT_STAMP)  ## apply the style
 	$(BIN)/ruff check --fix .
@@ -82,8 +88,9 @@ format: $(LINT_STAMP)  ## apply the style
 names: $(STAMP)   ## write tapegrad/_names.py anew
 	$(BIN)/python scripts/make_names.py
 
-stubs: $(STAMP)   ## write tapegrad/_C.pyi anew
+stubs: $(STAMP)   ## write tapegrad/_C.pyi and tapegrad/__init__.pyi anew
 	$(BIN)/python scripts/make_stubs.py
+	$(BIN)/python scripts/make_package_stub.py
 
 ops: $(STAMP)     ## write docs/ops.md anew
 	$(BIN)/python scripts/make_ops_page.py
@@ -93,4 +100,4 @@ sanitize: $(TEST_STAMP)  ## the test suite under ASAN and UBSAN
 	scripts/sanitize.sh $(BIN)/python -n 2
 
 clean:          ## remove everything that was built
-	rm -rf build dist $(VENV) tapegrad/*.so tapegrad/lib
+	rm -rf build dist $(VENV) $(PACKAGES) tapegrad/*.so tapegrad/lib

@@ -12,9 +12,11 @@ and the pictures that are read wrong.
 """
 
 import argparse
-import importlib
 import sys
 import time
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 TEST = 360
 GOAL = 0.98
@@ -22,27 +24,27 @@ SHORT_EPOCHS, SHORT_GOAL = 5, 0.95
 SHADES = " .:-=+*#%@"
 
 
-def load(torch, seed):
+def load(seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return pictures (N, 1, 8, 8) and labels for training, and for the test."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         sys.exit("cnn_digits: expected scikit-learn to be installed; pip install scikit-learn")
-    data = load_digits()
-    pictures = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
-    labels = torch.tensor(data.target, dtype=torch.int64)
+    data, target = load_digits(return_X_y=True)
+    pictures = torch.tensor(data.reshape(-1, 8, 8), dtype=torch.float32).unsqueeze(1) / 16
+    labels = torch.tensor(target, dtype=torch.int64)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     pictures, labels = pictures[order], labels[order]
     return (pictures[TEST:], labels[TEST:]), (pictures[:TEST], labels[:TEST])
 
 
-def make_model(nn, width):
+def make_model(width: int) -> nn.Sequential:
     """Return a network from pictures to ten scores; the numbers are sizes of pictures on the way.
 
     A bias before a batch norm would be subtracted again with the mean, so there is none.
     """
 
-    def unit(near, far, stride=1):
+    def unit(near: int, far: int, stride: int = 1) -> nn.Sequential:
         convolution = nn.Conv2d(near, far, 3, stride=stride, padding=1, bias=False)
         return nn.Sequential(convolution, nn.BatchNorm2d(far), nn.ReLU())
 
@@ -57,23 +59,30 @@ def make_model(nn, width):
     )
 
 
-def moved(torch, pictures, generator):
+def moved(pictures: Tensor, generator: torch.Generator) -> Tensor:
     """Return the pictures of a batch, all moved by the same few pixels, with zeros moving in."""
     down, right = torch.randint(-1, 2, (2,), generator=generator).tolist()
     larger = torch.nn.functional.pad(pictures, (1, 1, 1, 1))
     return larger[:, :, 1 - down : 9 - down, 1 - right : 9 - right]
 
 
-def accuracy(torch, model, pictures, labels):
+def accuracy(model: nn.Sequential, pictures: Tensor, labels: Tensor) -> float:
     """Return the share of pictures that are read right."""
     model.eval()
     with torch.no_grad():
         guesses = model(pictures).argmax(1)
     model.train()
-    return (guesses == labels).float().mean().item()
+    result: float = (guesses == labels).float().mean().item()
+    return result
 
 
-def train(torch, model, training, testing, epochs, seed):
+def train(
+    model: nn.Sequential,
+    training: tuple[Tensor, Tensor],
+    testing: tuple[Tensor, Tensor],
+    epochs: int,
+    seed: int,
+) -> None:
     """Go through the training pictures a number of times, and show the progress."""
     pictures, labels = training
     generator = torch.Generator().manual_seed(seed)
@@ -89,7 +98,7 @@ def train(torch, model, training, testing, epochs, seed):
         total = 0.0
         for start in range(0, len(labels) - batch + 1, batch):
             chosen = order[start : start + batch]
-            scores = model(moved(torch, pictures[chosen], generator))
+            scores = model(moved(pictures[chosen], generator))
             loss = torch.nn.functional.cross_entropy(scores, labels[chosen], label_smoothing=0.05)
             optimizer.zero_grad()
             loss.backward()
@@ -97,7 +106,7 @@ def train(torch, model, training, testing, epochs, seed):
             schedule.step()
             total += loss.item()
         if live or epoch % max(1, epochs // 10) == 0 or epoch == epochs:
-            share = accuracy(torch, model, *testing)
+            share = accuracy(model, *testing)
             mean = total / (len(labels) // batch)
             line = f"epoch {epoch:3d}/{epochs}   loss {mean:.3f}   test {share:.3f}"
             print(f"\r{line}" if live else line, end="" if live else "\n", flush=True)
@@ -105,7 +114,7 @@ def train(torch, model, training, testing, epochs, seed):
         print()
 
 
-def draw(pictures, titles):
+def draw(pictures: list[list[list[float]]], titles: list[str]) -> None:
     """Print pictures (lists of rows with values from 0 to 1) side by side."""
     width = 2 * len(pictures[0][0])
     print("   ".join(title.ljust(width) for title in titles).rstrip())
@@ -114,7 +123,7 @@ def draw(pictures, titles):
         print("   ".join(lines))
 
 
-def show(torch, model, pictures, labels):
+def show(model: nn.Sequential, pictures: Tensor, labels: Tensor) -> None:
     """Print what the first layer looks for, and pictures that are read wrong."""
     filters = model[0][0].weight.detach()[:8, 0]
     low, high = filters.min().item(), filters.max().item()
@@ -130,10 +139,10 @@ def show(torch, model, pictures, labels):
         draw([pictures[i, 0].tolist() for i in wrong], titles)
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
     parser = argparse.ArgumentParser(
-        description=__doc__.split("    python")[0],
+        description=(__doc__ or "").split("    python")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"The exit status is 1 if less than {GOAL:.0%} are read right "
         f"({SHORT_GOAL:.0%} with --short).",
@@ -146,12 +155,6 @@ def read_arguments():
     parser.add_argument(
         "--short", action="store_true", help=f"{SHORT_EPOCHS} epochs, and a lower goal"
     )
-    parser.add_argument(
-        "--library",
-        choices=["tapegrad", "torch"],
-        default="tapegrad",
-        help="which library runs the program: it is the same for both",
-    )
     arguments = parser.parse_args()
     for name in ("epochs", "width"):
         if getattr(arguments, name) < 1:
@@ -159,23 +162,22 @@ def read_arguments():
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, show what was learned, and return 0 if enough digits are read right."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     epochs, goal = (SHORT_EPOCHS, SHORT_GOAL) if arguments.short else (arguments.epochs, GOAL)
-    training, testing = load(torch, arguments.seed)
-    model = make_model(torch.nn, arguments.width)
+    training, testing = load(arguments.seed)
+    model = make_model(arguments.width)
     parameters = sum(p.numel() for p in model.parameters())
     print(
         f"{len(training[1])} pictures to train, {len(testing[1])} to test, {parameters} parameters"
     )
     start = time.perf_counter()
-    train(torch, model, training, testing, epochs, arguments.seed)
+    train(model, training, testing, epochs, arguments.seed)
     seconds = time.perf_counter() - start
-    show(torch, model, *testing)
-    share = accuracy(torch, model, *testing)
+    show(model, *testing)
+    share = accuracy(model, *testing)
     if share < goal:
         print(
             f"cnn_digits: expected {goal:.0%} read right, got {share:.1%}; give it more --epochs",

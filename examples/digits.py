@@ -9,9 +9,11 @@ with the ones that were read wrong first.
 """
 
 import argparse
-import importlib
 import sys
 import time
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 HIDDEN = 256
 TEST = 360
@@ -20,21 +22,21 @@ SHORT_GOAL = 0.94
 SHADES = " .:-=+*#%@"
 
 
-def load(torch, seed):
+def load(seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return pictures and labels for training, and for the test."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         sys.exit("digits: expected scikit-learn to be installed; pip install scikit-learn")
-    data = load_digits()
-    pictures = torch.tensor(data.data, dtype=torch.float32) / 16
-    labels = torch.tensor(data.target, dtype=torch.int64)
+    data, target = load_digits(return_X_y=True)
+    pictures = torch.tensor(data, dtype=torch.float32) / 16
+    labels = torch.tensor(target, dtype=torch.int64)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     pictures, labels = pictures[order], labels[order]
     return (pictures[TEST:], labels[TEST:]), (pictures[:TEST], labels[:TEST])
 
 
-def make_model(nn):
+def make_model() -> nn.Sequential:
     """Return a network from 64 pixels to ten scores."""
     return nn.Sequential(
         nn.Linear(64, HIDDEN),
@@ -47,16 +49,23 @@ def make_model(nn):
     )
 
 
-def accuracy(torch, model, pictures, labels):
+def accuracy(model: nn.Sequential, pictures: Tensor, labels: Tensor) -> float:
     """Return the share of pictures that are read right."""
     model.eval()
     with torch.no_grad():
         guesses = model(pictures).argmax(1)
     model.train()
-    return (guesses == labels).float().mean().item()
+    result: float = (guesses == labels).float().mean().item()
+    return result
 
 
-def train(torch, model, training, testing, epochs, seed):
+def train(
+    model: nn.Sequential,
+    training: tuple[Tensor, Tensor],
+    testing: tuple[Tensor, Tensor],
+    epochs: int,
+    seed: int,
+) -> None:
     """Go through the training pictures a number of times, and show the progress."""
     data = torch.utils.data.TensorDataset(*training)
     loader = torch.utils.data.DataLoader(
@@ -77,14 +86,14 @@ def train(torch, model, training, testing, epochs, seed):
             schedule.step()
             total += loss.item() * len(labels)
         if live or epoch % max(1, epochs // 10) == 0 or epoch == epochs:
-            share = accuracy(torch, model, *testing)
+            share = accuracy(model, *testing)
             line = f"epoch {epoch:3d}/{epochs}   loss {total / len(data):.3f}   test {share:.3f}"
             print(f"\r{line}" if live else line, end="" if live else "\n", flush=True)
     if live:
         print()
 
 
-def show(torch, model, pictures, labels, count=5):
+def show(model: nn.Sequential, pictures: Tensor, labels: Tensor, count: int = 5) -> None:
     """Print pictures side by side, those that are read wrong first."""
     model.eval()
     with torch.no_grad():
@@ -101,36 +110,34 @@ def show(torch, model, pictures, labels, count=5):
         print("   ".join(lines))
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--epochs", type=int, default=30, help="passes over the data (default 30)")
     parser.add_argument("--seed", type=int, default=0, help="seed of split and weights (default 0)")
     parser.add_argument("--short", action="store_true", help="few epochs, and a lower goal")
-    parser.add_argument("--library", choices=["tapegrad", "torch"], default="tapegrad")
     arguments = parser.parse_args()
     if arguments.epochs < 1:
         parser.error(f"--epochs: expected at least 1, got {arguments.epochs}")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, show some pictures, and return 0 if enough of them are read right."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     epochs, goal = (5, SHORT_GOAL) if arguments.short else (arguments.epochs, GOAL)
-    training, testing = load(torch, arguments.seed)
-    model = make_model(torch.nn)
+    training, testing = load(arguments.seed)
+    model = make_model()
     parameters = sum(p.numel() for p in model.parameters())
     print(
         f"{len(training[1])} pictures to train, {len(testing[1])} to test, {parameters} parameters"
     )
     start = time.perf_counter()
-    train(torch, model, training, testing, epochs, arguments.seed)
+    train(model, training, testing, epochs, arguments.seed)
     seconds = time.perf_counter() - start
-    show(torch, model, *testing)
-    share = accuracy(torch, model, *testing)
+    show(model, *testing)
+    share = accuracy(model, *testing)
     if share < goal:
         print(f"digits: expected {goal:.0%} read right, got {share:.1%}", file=sys.stderr)
         return 1

@@ -14,10 +14,12 @@ must draw from all eight, and most of its points must be near one.
 """
 
 import argparse
-import importlib
 import math
 import sys
 import time
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 MODES, RADIUS, SPREAD = 8, 2.0, 0.1
 NOISE, HIDDEN, BATCH, CRITIC_STEPS, PENALTY = 4, 128, 128, 5, 0.1
@@ -27,19 +29,19 @@ GOAL, SHORT_GOAL = (8, 0.7), (6, 0.3)  # clusters covered, points near one
 COLUMNS, ROWS = 50, 22
 
 
-def centres(torch):
+def centres() -> Tensor:
     """Return the middles of the clusters, on a circle."""
     angle = torch.arange(MODES, dtype=torch.float32) * (2 * math.pi / MODES)
     return RADIUS * torch.stack([angle.cos(), angle.sin()], 1)
 
 
-def draw(torch, count):
+def draw(count: int) -> Tensor:
     """Return points of the clusters."""
     which = torch.randint(0, MODES, (count,))
-    return centres(torch)[which] + SPREAD * torch.randn(count, 2)
+    return centres()[which] + SPREAD * torch.randn(count, 2)
 
 
-def make_net(nn, inputs, outputs):
+def make_net(inputs: int, outputs: int) -> nn.Sequential:
     """Return a network with two hidden layers."""
     return nn.Sequential(
         nn.Linear(inputs, HIDDEN),
@@ -50,33 +52,34 @@ def make_net(nn, inputs, outputs):
     )
 
 
-def penalty(torch, critic, real, made):
+def penalty(critic: nn.Sequential, real: Tensor, made: Tensor) -> Tensor:
     """Return how far the critic's slope is from 1, on points between the two kinds."""
     mix = torch.rand(len(real), 1)
     points = (mix * real + (1 - mix) * made).requires_grad_()
     (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
     norm = (slope.square().sum(1) + 1e-12).sqrt()
-    return (norm - 1).square().mean()
+    result: Tensor = (norm - 1).square().mean()
+    return result
 
 
-def train(torch, generator, critic, steps):
+def train(generator: nn.Sequential, critic: nn.Sequential, steps: int) -> None:
     """Train the two in turn, and show the progress."""
-    options = {"lr": 2e-3, "betas": (0.5, 0.9)}
-    of_critic = torch.optim.Adam(critic.parameters(), **options)
-    of_generator = torch.optim.Adam(generator.parameters(), **options)
+    of_critic = torch.optim.Adam(critic.parameters(), lr=2e-3, betas=(0.5, 0.9))
+    of_generator = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0.5, 0.9))
     rates = [
         torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
         for optimizer in (of_critic, of_generator)
     ]
     live, every = sys.stdout.isatty(), max(1, steps // 10)
     for step in range(1, steps + 1):
+        apart = torch.zeros(())
         for _ in range(CRITIC_STEPS):
-            real = draw(torch, BATCH)
+            real = draw(BATCH)
             with torch.no_grad():
                 made = generator(torch.randn(BATCH, NOISE))
             apart = critic(real).mean() - critic(made).mean()
             of_critic.zero_grad()
-            (PENALTY * penalty(torch, critic, real, made) - apart).backward()
+            (PENALTY * penalty(critic, real, made) - apart).backward()
             of_critic.step()
         of_generator.zero_grad()
         (-critic(generator(torch.randn(BATCH, NOISE))).mean()).backward()
@@ -84,7 +87,7 @@ def train(torch, generator, critic, steps):
         for rate in rates:
             rate.step()
         if step % every == 0:
-            covered, near = judge(torch, generator)
+            covered, near = judge(generator)
             line = (
                 f"step {step:5d}/{steps}   distance {apart.item():6.3f}   "
                 f"clusters {covered}/{MODES}   near one {near:.2f}"
@@ -94,17 +97,17 @@ def train(torch, generator, critic, steps):
         print()
 
 
-def judge(torch, generator, count=2000):
+def judge(generator: nn.Sequential, count: int = 2000) -> tuple[int, float]:
     """Return how many clusters get their share of points, and the share of points near one."""
     with torch.no_grad():
         points = generator(torch.randn(count, NOISE))
-        distance, nearest = torch.cdist(points, centres(torch)).min(1)
+        distance, nearest = torch.cdist(points, centres()).min(1)
     is_near = distance < NEAR
     counts = [(is_near & (nearest == mode)).float().mean().item() for mode in range(MODES)]
     return sum(share > SHARE for share in counts), is_near.float().mean().item()
 
 
-def picture(torch, generator, count=2000):
+def picture(generator: nn.Sequential, count: int = 2000) -> list[str]:
     """Return the lines of a picture of the generator's points."""
     with torch.no_grad():
         points = generator(torch.randn(count, NOISE)).tolist()
@@ -116,32 +119,30 @@ def picture(torch, generator, count=2000):
     return ["".join(" .:*#"[min(4, (n + 2) // 3)] for n in row) for row in cells]
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--steps", type=int, default=1500, help="generator steps (default 1500)")
     parser.add_argument("--seed", type=int, default=0, help="seed of all that is drawn (default 0)")
     parser.add_argument("--short", action="store_true", help="few steps, and a lower goal")
-    parser.add_argument("--library", choices=["tapegrad", "torch"], default="tapegrad")
     arguments = parser.parse_args()
     if arguments.steps < 1:
         parser.error(f"--steps: expected at least 1, got {arguments.steps}")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, show the points, and return 0 if they cover the clusters."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     steps, goal = (250, SHORT_GOAL) if arguments.short else (arguments.steps, GOAL)
-    generator = make_net(torch.nn, NOISE, 2)
-    critic = make_net(torch.nn, 2, 1)
+    generator = make_net(NOISE, 2)
+    critic = make_net(2, 1)
     start = time.perf_counter()
-    train(torch, generator, critic, steps)
+    train(generator, critic, steps)
     seconds = time.perf_counter() - start
-    print("\n".join(picture(torch, generator)))
-    covered, near = judge(torch, generator)
+    print("\n".join(picture(generator)))
+    covered, near = judge(generator)
     print(f"{steps} steps in {seconds:.1f} s")
     if covered < goal[0] or near < goal[1]:
         print(

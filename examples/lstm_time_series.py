@@ -10,10 +10,13 @@ forecast, which repeats the last value, and the noise, below which no forecast c
 """
 
 import argparse
-import importlib
 import math
 import sys
 import time
+from typing import Any
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 LENGTH, TEST = 2400, 600
 WINDOW, AHEAD, BATCH, HIDDEN = 60, 10, 64, 32
@@ -21,41 +24,42 @@ WAVES = [(1.0, 37.0), (0.7, 13.0), (0.4, 7.3)]  # height, period
 GOAL, SHORT_GOAL = 4.0, 2.0  # times better than the naive forecast
 
 
-def make_series(torch, noise):
+def make_series(noise: float) -> Tensor:
     """Return a sum of sines with noise."""
     time_axis = torch.arange(LENGTH, dtype=torch.float32)
     clean = sum(height * torch.sin(2 * math.pi * time_axis / period) for height, period in WAVES)
     return clean + noise * torch.randn(LENGTH)
 
 
-def windows(torch, series):
+def windows(series: Tensor) -> tuple[Tensor, Tensor]:
     """Return all stretches of WINDOW values, and the AHEAD values that follow each."""
     both = series.unfold(0, WINDOW + AHEAD, 1)
     return both[:, :WINDOW].contiguous(), both[:, WINDOW:].contiguous()
 
 
-def make_model(nn):
+def make_model() -> nn.Module:
     """Return an LSTM with a last layer that says all values ahead at once."""
 
     class Forecaster(nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.lstm = nn.LSTM(1, HIDDEN, batch_first=True)
             self.last = nn.Linear(HIDDEN, AHEAD)
 
-        def forward(self, past):
+        def forward(self, past: Tensor) -> Tensor:
             _, (hidden, _) = self.lstm(past.unsqueeze(-1))
-            return self.last(hidden[-1])
+            result: Tensor = self.last(hidden[-1])
+            return result
 
     return Forecaster()
 
 
-def error_of(forecast, truth):
+def error_of(forecast: Tensor, truth: Tensor) -> float:
     """Return the root of the mean squared error."""
     return (forecast - truth).square().mean().sqrt().item()
 
 
-def train(torch, model, past, future, steps):
+def train(model: nn.Module, past: Tensor, future: Tensor, steps: int) -> None:
     """Take gradient steps on random batches, and show the progress."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -75,7 +79,7 @@ def train(torch, model, past, future, steps):
         print()
 
 
-def plot(path, past, future, forecast):
+def plot(path: Any, past: Any, future: Any, forecast: Any) -> Any:
     """Draw one window, what followed and what was forecast."""
     try:
         import matplotlib
@@ -94,33 +98,31 @@ def plot(path, past, future, forecast):
     print(f"plot in {path}")
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--steps", type=int, default=600, help="gradient steps (default 600)")
     parser.add_argument("--noise", type=float, default=0.1, help="its deviation (default 0.1)")
     parser.add_argument("--seed", type=int, default=0, help="seed of noise and weights (default 0)")
     parser.add_argument("--plot", metavar="FILE", help="draw one forecast (needs matplotlib)")
     parser.add_argument("--short", action="store_true", help="few steps, and a lower goal")
-    parser.add_argument("--library", choices=["tapegrad", "torch"], default="tapegrad")
     arguments = parser.parse_args()
     if arguments.steps < 1:
         parser.error(f"--steps: expected at least 1, got {arguments.steps}")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, and return 0 if the forecast is much better than the naive one."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     steps, goal = (250, SHORT_GOAL) if arguments.short else (arguments.steps, GOAL)
-    series = make_series(torch, arguments.noise)
-    past, future = windows(torch, series[:-TEST])
-    test_past, test_future = windows(torch, series[-TEST:])
-    model = make_model(torch.nn)
+    series = make_series(arguments.noise)
+    past, future = windows(series[:-TEST])
+    test_past, test_future = windows(series[-TEST:])
+    model = make_model()
     start = time.perf_counter()
-    train(torch, model, past, future, steps)
+    train(model, past, future, steps)
     seconds = time.perf_counter() - start
     with torch.no_grad():
         forecast = model(test_past)

@@ -13,10 +13,14 @@ differ by the error of the solver, nothing else.
 """
 
 import argparse
-import importlib
 import itertools
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 POINTS, SPAN, BATCH, AHEAD = 200, 10.0, 32, 10
 HIDDEN = 50
@@ -24,11 +28,13 @@ SAME = 1e-6  # how near the two gradients must be, in float64
 GOAL, SHORT_GOAL = 0.1, 0.6  # mean distance from the true path
 
 
-def rk4(field, state, start, end, steps):
+def rk4(
+    field: Callable[..., Any], state: tuple[Tensor, ...], start: float, end: float, steps: int
+) -> tuple[Tensor, ...]:
     """Move a tuple of tensors from one time to another by the classical Runge-Kutta method."""
     h = (end - start) / steps
 
-    def moved(slope, share):
+    def moved(slope: tuple[Tensor, ...], share: float) -> tuple[Tensor, ...]:
         return tuple(x + share * dx for x, dx in zip(state, slope, strict=True))
 
     for _ in range(steps):
@@ -43,32 +49,42 @@ def rk4(field, state, start, end, steps):
     return state
 
 
-def solve_recorded(torch, model, begin, times, steps):
+def solve_recorded(
+    model: Callable[..., Any], begin: Tensor, times: list[float], steps: int
+) -> Tensor:
     """Return the path at the given times, with every step on the tape."""
-    path, state = [begin], (begin,)
+    path = [begin]
+    state: tuple[Tensor, ...] = (begin,)
     for start, end in itertools.pairwise(times):
         state = rk4(lambda s: (model(s[0]),), state, start, end, steps)
         path.append(state[0])
     return torch.stack(path)
 
 
-def make_adjoint(torch):
+def make_adjoint() -> Callable[..., Any]:
     """Return the function that solves without recording, and backward solves for the gradient."""
 
     class Adjoint(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, model, times, steps, begin, *parameters):
+        def forward(
+            ctx: Any,
+            model: nn.Module,
+            times: list[float],
+            steps: int,
+            begin: Tensor,
+            *parameters: Any,
+        ) -> Tensor:
             with torch.no_grad():
-                path = solve_recorded(torch, model, begin, times, steps)
+                path = solve_recorded(model, begin, times, steps)
             ctx.model, ctx.times, ctx.steps = model, times, steps
             ctx.save_for_backward(path, *parameters)
             return path
 
         @staticmethod
-        def backward(ctx, grad_path):
+        def backward(ctx: Any, grad_path: Tensor) -> tuple[Tensor | None, ...]:
             path, *parameters = ctx.saved_tensors
 
-            def field(state):
+            def field(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
                 """The speeds of the point, of the adjoint, and of the parameters' gradients."""
                 point, adjoint = state[:2]
                 with torch.enable_grad():
@@ -85,51 +101,56 @@ def make_adjoint(torch):
                 adjoint, sums = state[1] + grad_path[i - 1], list(state[2:])
             return (None, None, None, adjoint, *sums)
 
-    def solve(model, begin, times, steps):
-        return Adjoint.apply(model, times, steps, begin, *model.parameters())
+    def solve(model: nn.Module, begin: Tensor, times: list[float], steps: int) -> Tensor:
+        result: Tensor = Adjoint.apply(model, times, steps, begin, *model.parameters())
+        return result
 
     return solve
 
 
-def true_path(torch, times):
+def true_path(times: list[float]) -> Tensor:
     """Return the spiral: y' = A y, from (2, 0)."""
     matrix = torch.tensor([[-0.1, 2.0], [-2.0, -0.1]])
     begin = torch.tensor([2.0, 0.0])
-    return solve_recorded(torch, lambda y: y @ matrix, begin, times, 20)
+    return solve_recorded(lambda y: y @ matrix, begin, times, 20)
 
 
-def make_model(nn):
+def make_model() -> nn.Module:
     """Return the network from a point to its speed."""
 
     class Field(nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.net = nn.Sequential(nn.Linear(2, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
 
-        def forward(self, point):
-            return self.net(point)
+        def forward(self, point: Tensor) -> Tensor:
+            result: Tensor = self.net(point)
+            return result
 
     return Field()
 
 
-def compare_gradients(torch, model, times, path):
+def compare_gradients(model: nn.Module, times: list[float], path: Tensor) -> float:
     """Return how far the adjoint's gradients are from those of recording everything, in float64."""
     model = model.double()
     begin, wanted = path[:1].double(), path[: AHEAD + 1, None].double()
     times = times[: AHEAD + 1]
     found = []
-    for solve in (make_adjoint(torch), lambda *args: solve_recorded(torch, *args)):
+    for solve in (make_adjoint(), lambda *args: solve_recorded(*args)):
         loss = (solve(model, begin, times, 4) - wanted).abs().mean()
         found.append(torch.autograd.grad(loss, list(model.parameters())))
     model.float()
     pairs = list(zip(*found, strict=True))
     far = max((a - b).abs().max().item() for a, b in pairs)
-    return far / max(b.abs().max().item() for _, b in pairs)
+    result: float = far / max(b.abs().max().item() for _, b in pairs)
+    return result
 
 
-def train(torch, model, times, path, steps, solver_steps):
+def train(
+    model: nn.Module, times: list[float], path: Tensor, steps: int, solver_steps: int
+) -> None:
     """Fit short stretches of the path, and show the progress."""
-    solve = make_adjoint(torch)
+    solve = make_adjoint()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     live, every = sys.stdout.isatty(), max(1, steps // 10)
@@ -149,36 +170,34 @@ def train(torch, model, times, path, steps, solver_steps):
         print()
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--steps", type=int, default=800, help="gradient steps (default 800)")
     parser.add_argument("--solver-steps", type=int, default=1, help="for each interval (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights (default 0)")
     parser.add_argument("--short", action="store_true", help="few steps, and a lower goal")
-    parser.add_argument("--library", choices=["tapegrad", "torch"], default="tapegrad")
     arguments = parser.parse_args()
     if arguments.steps < 1 or arguments.solver_steps < 1:
         parser.error("expected at least one step, of training and of the solver")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, check the gradient, and return 0 if the whole path is found."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     steps, goal = (150, SHORT_GOAL) if arguments.short else (arguments.steps, GOAL)
     times = [SPAN * i / (POINTS - 1) for i in range(POINTS)]
-    path = true_path(torch, times)
-    model = make_model(torch.nn)
+    path = true_path(times)
+    model = make_model()
     start = time.perf_counter()
-    train(torch, model, times, path, steps, arguments.solver_steps)
+    train(model, times, path, steps, arguments.solver_steps)
     with torch.no_grad():
-        whole = solve_recorded(torch, model, path[0], times, 2)
+        whole = solve_recorded(model, path[0], times, 2)
     error = (whole - path).norm(dim=1).mean().item()
     print(f"{steps} steps in {time.perf_counter() - start:.1f} s")
-    apart = compare_gradients(torch, model, times, path)
+    apart = compare_gradients(model, times, path)
     print(f"the adjoint's gradient is that of recording every step to {apart:.0e}")
     if apart > SAME or not error < goal:
         print(

@@ -14,21 +14,22 @@ used at the end, to see how far off the network is.
 """
 
 import argparse
-import importlib
 import math
 import sys
 import time
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 HIDDEN, POINTS = 32, 512
 GOAL, SHORT_GOAL = 1e-3, 2e-2
 
 
-def make_model(torch):
+def make_model() -> nn.Module:
     """Return u(x, t), right at the start and at the ends whatever the weights are."""
-    nn = torch.nn
 
     class Rod(nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.net = nn.Sequential(
                 nn.Linear(2, HIDDEN),
@@ -38,32 +39,35 @@ def make_model(torch):
                 nn.Linear(HIDDEN, 1),
             )
 
-        def forward(self, x, t):
+        def forward(self, x: Tensor, t: Tensor) -> Tensor:
             inside = self.net(torch.stack([x, t], 1)).squeeze(1)
-            return torch.sin(math.pi * x) + t * x * (1 - x) * inside
+            result: Tensor = torch.sin(math.pi * x) + t * x * (1 - x) * inside
+            return result
 
     return Rod().double()
 
 
-def residual(torch, model, x, t, conductivity):
+def residual(model: nn.Module, x: Tensor, t: Tensor, conductivity: float) -> Tensor:
     """Return u_t - k u_xx, recorded."""
     x, t = x.detach().requires_grad_(), t.detach().requires_grad_()
     u = model(x, t)
     u_x, u_t = torch.autograd.grad(u.sum(), (x, t), create_graph=True)
     (u_xx,) = torch.autograd.grad(u_x.sum(), x, create_graph=True)
-    return u_t - conductivity * u_xx
+    result: Tensor = u_t - conductivity * u_xx
+    return result
 
 
-def error_of(torch, model, conductivity):
+def error_of(model: nn.Module, conductivity: float) -> float:
     """Return the root mean square distance from the exact solution, by the size of the latter."""
     axis = torch.linspace(0, 1, 101, dtype=torch.float64)
     x, t = (grid.flatten() for grid in torch.meshgrid(axis, axis, indexing="ij"))
     exact = torch.exp(-conductivity * math.pi**2 * t) * torch.sin(math.pi * x)
     with torch.no_grad():
-        return ((model(x, t) - exact).norm() / exact.norm()).item()
+        result: float = ((model(x, t) - exact).norm() / exact.norm()).item()
+        return result
 
 
-def train(torch, model, steps, conductivity):
+def train(model: nn.Module, steps: int, conductivity: float) -> None:
     """Take steps of L-BFGS, each on new points, and show the progress."""
     optimizer = torch.optim.LBFGS(
         model.parameters(), max_iter=20, history_size=50, line_search_fn="strong_wolfe"
@@ -72,46 +76,44 @@ def train(torch, model, steps, conductivity):
     for step in range(1, steps + 1):
         x, t = torch.rand(2, POINTS, dtype=torch.float64).unbind(0)
 
-        def closure(x=x, t=t):
+        def closure(x: Tensor = x, t: Tensor = t) -> Tensor:
             optimizer.zero_grad()
-            loss = residual(torch, model, x, t, conductivity).square().mean()
+            loss = residual(model, x, t, conductivity).square().mean()
             loss.backward()
             return loss
 
         loss = optimizer.step(closure)
         if live or step % every == 0:
-            error = error_of(torch, model, conductivity)
+            error = error_of(model, conductivity)
             line = f"step {step:4d}/{steps}   residual {loss.item() ** 0.5:.1e}   error {error:.1e}"
             print(f"\r{line}" if live else line, end="" if live else "\n", flush=True)
     if live:
         print()
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--steps", type=int, default=30, help="steps of 20 iterations (default 30)")
     parser.add_argument("--conductivity", type=float, default=0.2, help="k (default 0.2)")
     parser.add_argument("--seed", type=int, default=0, help="seed of all that is drawn (default 0)")
     parser.add_argument("--short", action="store_true", help="few steps, and a lower goal")
-    parser.add_argument("--library", choices=["tapegrad", "torch"], default="tapegrad")
     arguments = parser.parse_args()
     if arguments.steps < 1:
         parser.error(f"--steps: expected at least 1, got {arguments.steps}")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, and return 0 if the solution is near the exact one."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     steps, goal = (5, SHORT_GOAL) if arguments.short else (arguments.steps, GOAL)
-    model = make_model(torch)
-    before = error_of(torch, model, arguments.conductivity)
+    model = make_model()
+    before = error_of(model, arguments.conductivity)
     start = time.perf_counter()
-    train(torch, model, steps, arguments.conductivity)
-    error = error_of(torch, model, arguments.conductivity)
+    train(model, steps, arguments.conductivity)
+    error = error_of(model, arguments.conductivity)
     print(f"error {before:.1e} before, {error:.1e} after {time.perf_counter() - start:.1f} s")
     if not error < goal:
         print(f"pinn: expected an error below {goal}, got {error:.1e}", file=sys.stderr)

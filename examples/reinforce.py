@@ -10,10 +10,12 @@ equations of motion of a cart with a pole, 50 steps a second, 32 carts at once.
 """
 
 import argparse
-import importlib
 import math
 import sys
 import time
+
+import tapegrad as torch
+from tapegrad import Tensor, nn
 
 CARTS, LIMIT, HIDDEN = 32, 200, 32
 GRAVITY, CART, POLE, HALF_LENGTH, PUSH, TICK = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
@@ -22,7 +24,7 @@ DISCOUNT = 0.99
 GOAL, SHORT_GOAL = 190.0, 50.0
 
 
-def move(torch, state, right):
+def move(state: Tensor, right: Tensor) -> Tensor:
     """Return the state of all carts one tick later. A state is place, speed, angle, its speed."""
     place, speed, angle, turn = state.unbind(1)
     force = torch.where(right, PUSH, -PUSH)
@@ -36,7 +38,7 @@ def move(torch, state, right):
     )
 
 
-def play(torch, model):
+def play(model: nn.Sequential) -> tuple[Tensor, Tensor]:
     """Balance until every pole fell; return log odds of the pushes and who was up, step by step."""
     state = torch.rand(CARTS, 4) * 0.1 - 0.05
     up = torch.ones(CARTS, dtype=torch.bool)
@@ -48,14 +50,14 @@ def play(torch, model):
         log_odds.append(scores.gather(1, right.long().unsqueeze(1)).squeeze(1))
         alive.append(up)
         with torch.no_grad():
-            state = move(torch, state, right)
+            state = move(state, right)
             up = up & (state[:, 0].abs() < FAR) & (state[:, 2].abs() < TILTED)
         if not up.any():
             break
     return torch.stack(log_odds), torch.stack(alive).float()
 
 
-def advantages(torch, alive):
+def advantages(alive: Tensor) -> Tensor:
     """Return the discounted number of steps to come, compared with the other carts at that step."""
     to_come, later = [], torch.zeros(CARTS)
     for row in reversed(alive.unbind(0)):
@@ -68,13 +70,14 @@ def advantages(torch, alive):
     return centred / (centred.square().sum() / alive.sum() + 1e-8).sqrt()
 
 
-def train(torch, model, rounds):
+def train(model: nn.Sequential, rounds: int) -> float:
     """Play rounds and learn from each; return the mean number of balanced steps of the last ten."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    live, every, recent = sys.stdout.isatty(), max(1, rounds // 10), []
+    live, every = sys.stdout.isatty(), max(1, rounds // 10)
+    recent: list[float] = []
     for number in range(1, rounds + 1):
-        log_odds, alive = play(torch, model)
-        loss = -(log_odds * advantages(torch, alive)).sum() / alive.sum()
+        log_odds, alive = play(model)
+        loss = -(log_odds * advantages(alive)).sum() / alive.sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -88,29 +91,26 @@ def train(torch, model, rounds):
     return sum(recent) / len(recent)
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=100, help="rounds of 32 carts (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="seed of carts and weights (default 0)")
     parser.add_argument("--short", action="store_true", help="few rounds, and a lower goal")
-    parser.add_argument("--library", choices=["tapegrad", "torch"], default="tapegrad")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds: expected at least 1, got {arguments.rounds}")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, and return 0 if poles stay up."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     torch.manual_seed(arguments.seed)
     rounds, goal = (30, SHORT_GOAL) if arguments.short else (arguments.rounds, GOAL)
-    nn = torch.nn
     model = nn.Sequential(nn.Linear(4, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
     start = time.perf_counter()
-    mean = train(torch, model, rounds)
+    mean = train(model, rounds)
     print(f"{rounds * CARTS} poles in {time.perf_counter() - start:.1f} s")
     if mean < goal:
         print(f"reinforce: expected a mean return of {goal}, got {mean:.1f}", file=sys.stderr)

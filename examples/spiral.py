@@ -8,11 +8,13 @@ only machinery is the tape, which turns the recorded forward pass into gradients
 """
 
 import argparse
-import importlib
 import itertools
 import math
 import sys
 import time
+
+import tapegrad as torch
+from tapegrad import Tensor
 
 ARMS = 3
 POINTS_PER_ARM = 1000
@@ -22,7 +24,7 @@ MARKS = ".o#"
 PICTURE_COLUMNS, PICTURE_ROWS = 37, 19
 
 
-def make_spiral(torch, generator):
+def make_spiral(generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return points of shape (N, 2) and the number of the arm that each belongs to."""
     points, labels = [], []
     for arm in range(ARMS):
@@ -34,7 +36,7 @@ def make_spiral(torch, generator):
     return torch.cat(points), torch.cat(labels)
 
 
-def make_parameters(torch, generator):
+def make_parameters(generator: torch.Generator) -> list[Tensor]:
     """Return weights and biases of three layers, scaled to keep the variance of activations."""
     sizes = [2, HIDDEN, HIDDEN, ARMS]
     parameters = []
@@ -44,7 +46,7 @@ def make_parameters(torch, generator):
     return parameters
 
 
-def scores(torch, parameters, points):
+def scores(parameters: list[Tensor], points: Tensor) -> Tensor:
     """Return one score for each point and arm."""
     w1, b1, w2, b2, w3, b3 = parameters
     hidden = torch.relu(points @ w1 + b1)
@@ -52,7 +54,7 @@ def scores(torch, parameters, points):
     return hidden @ w3 + b3
 
 
-def cross_entropy(torch, scores_of_points, labels):
+def cross_entropy(scores_of_points: Tensor, labels: Tensor) -> Tensor:
     """Return the mean negative log-probability of the right arm."""
     log_probability = torch.log_softmax(scores_of_points, dim=1)
     return -log_probability.gather(1, labels.unsqueeze(1)).mean()
@@ -61,97 +63,97 @@ def cross_entropy(torch, scores_of_points, labels):
 class Adam:
     """Adam with bias correction, written as in-place updates outside the tape."""
 
-    def __init__(self, torch, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.torch, self.parameters = torch, parameters
+    def __init__(
+        self,
+        parameters: list[Tensor],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        self.parameters = parameters
         self.lr, self.betas, self.eps = lr, betas, eps
         self.means = [torch.zeros_like(p) for p in parameters]
         self.squares = [torch.zeros_like(p) for p in parameters]
         self.count = 0
 
-    def step(self):
+    def step(self) -> None:
         """Move every parameter against its gradient, then forget the gradient."""
         self.count += 1
         first, second = self.betas
         rate = self.lr * math.sqrt(1 - second**self.count) / (1 - first**self.count)
-        with self.torch.no_grad():
+        with torch.no_grad():
             for p, mean, square in zip(self.parameters, self.means, self.squares, strict=True):
+                assert p.grad is not None
                 mean.mul_(first).add_(p.grad * (1 - first))
                 square.mul_(second).add_(p.grad * p.grad * (1 - second))
                 p.sub_(mean / (square.sqrt() + self.eps) * rate)
                 p.grad = None
 
 
-def accuracy(torch, parameters, points, labels):
+def accuracy(parameters: list[Tensor], points: Tensor, labels: Tensor) -> float:
     """Return the share of points whose arm has the highest score."""
     with torch.no_grad():
-        guesses = scores(torch, parameters, points).argmax(dim=1)
+        guesses = scores(parameters, points).argmax(dim=1)
         return (guesses == labels).float().mean().item()
 
 
-def draw_regions(torch, parameters):
+def draw_regions(parameters: list[Tensor]) -> list[str]:
     """Return the lines of a picture of the plane, marked by the arm the network sees there."""
     x = torch.linspace(-1.1, 1.1, PICTURE_COLUMNS)
     y = torch.linspace(1.1, -1.1, PICTURE_ROWS)
     rows, columns = torch.meshgrid(y, x, indexing="ij")
     plane = torch.stack([columns.reshape(-1), rows.reshape(-1)], dim=1)
     with torch.no_grad():
-        arms = scores(torch, parameters, plane).argmax(dim=1)
+        arms = scores(parameters, plane).argmax(dim=1)
     lines = arms.reshape(PICTURE_ROWS, PICTURE_COLUMNS).tolist()
     return ["".join(MARKS[arm] for arm in line) for line in lines]
 
 
-def train(torch, parameters, points, labels, steps):
+def train(parameters: list[Tensor], points: Tensor, labels: Tensor, steps: int) -> None:
     """Take gradient steps and show one line of progress that rewrites itself."""
-    optimizer = Adam(torch, parameters)
+    optimizer = Adam(parameters)
     live = sys.stdout.isatty()
     every = max(1, steps // (100 if live else 10))
     for step in range(1, steps + 1):
-        loss = cross_entropy(torch, scores(torch, parameters, points), labels)
+        loss = cross_entropy(scores(parameters, points), labels)
         loss.backward()
         optimizer.step()
         if step % every == 0 or step == steps:
-            share = accuracy(torch, parameters, points, labels)
+            share = accuracy(parameters, points, labels)
             line = f"step {step:5d}/{steps}   loss {loss.item():.4f}   accuracy {share:.3f}"
             print(f"\r{line}" if live else line, end="" if live else "\n", flush=True)
     if live:
         print()
 
 
-def read_arguments():
+def read_arguments() -> argparse.Namespace:
     """Return the command-line options."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--steps", type=int, default=3000, help="gradient steps (default 3000)")
     parser.add_argument("--seed", type=int, default=0, help="seed of data and weights (default 0)")
-    parser.add_argument(
-        "--library",
-        choices=["tapegrad", "torch"],
-        default="tapegrad",
-        help="which library runs the program: it is the same for both",
-    )
     arguments = parser.parse_args()
     if arguments.steps < 1:
         parser.error(f"--steps: expected at least 1, got {arguments.steps}")
     return arguments
 
 
-def main():
+def main() -> int:
     """Train, show the result, and return 0 if the network learned the spiral."""
     arguments = read_arguments()
-    torch = importlib.import_module(arguments.library)
     generator = torch.Generator().manual_seed(arguments.seed)
-    points, labels = make_spiral(torch, generator)
-    parameters = make_parameters(torch, generator)
-    before = draw_regions(torch, parameters)
+    points, labels = make_spiral(generator)
+    parameters = make_parameters(generator)
+    before = draw_regions(parameters)
 
     print(f"{len(labels)} points on {ARMS} arms, {sum(p.numel() for p in parameters)} parameters")
     start = time.perf_counter()
-    train(torch, parameters, points, labels, arguments.steps)
+    train(parameters, points, labels, arguments.steps)
     seconds = time.perf_counter() - start
 
     print(f"\n{'before training':<{PICTURE_COLUMNS}}   after training")
-    for left, right in zip(before, draw_regions(torch, parameters), strict=True):
+    for left, right in zip(before, draw_regions(parameters), strict=True):
         print(f"{left}   {right}")
-    share = accuracy(torch, parameters, points, labels)
+    share = accuracy(parameters, points, labels)
     print(f"\naccuracy {share:.3f} after {arguments.steps} steps in {seconds:.1f} s")
     if share < GOAL:
         print(

@@ -61,8 +61,8 @@ REASONS = {
     "Sparse and nested tensors": "[Sparse tensors](sparse.md) are there;\n"
     "[nested tensors](nested.md) are packed ones of one ragged dimension.",
     "Distributed training": "[`torch.distributed`](distributed.md) is there for one process, and\n"
-    "for several on CPUs. Modules and tensors that are divided between processes, and remote\n"
-    "procedure calls, are refused in words.",
+    "for several on CPUs, with modules and tensors that are divided. Remote procedure\n"
+    "calls are refused in words.",
     REST: "Data pipes are what `IterableDataset` is.",
 }
 INTRODUCTION = """\

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from generated import ROOT, write_or_check
+from stub_types import PROPERTIES, SIGNATURES, result_type, with_parameters
 
 sys.path.append(str(ROOT))  # the installed package if there is one, else a build in the tree
 
@@ -35,9 +36,18 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
+from numpy import ndarray
+
+from tapegrad import return_types as _return_types
+from tapegrad._types import Size, device, layout, memory_format
+from tapegrad.storage import TypedStorage
 from tapegrad.utils.hooks import RemovableHandle
 
+_device: TypeAlias = device
+_layout: TypeAlias = layout
+_memory_format: TypeAlias = memory_format
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool
+Device: TypeAlias = device | str | builtins.int | None
 '''
 
 # int, float and bool are dtypes of this module and methods of Tensor; `dtype` is a property.
@@ -52,8 +62,8 @@ ARGUMENT_TYPES = {
     "dim": "builtins.int",
     "axis": "builtins.int",
     "dtype": "_dtype | None",
-    "device": "Any",
-    "layout": "Any",
+    "device": "Device",
+    "layout": "_layout | None",
     "pin_memory": "builtins.bool",
     "requires_grad": "builtins.bool",
     "generator": "Generator | None",
@@ -64,25 +74,6 @@ VARIANTS = {
     "add": "alpha: Number | builtins.complex = 1",
     "sub": "alpha: Number | builtins.complex = 1",
     "div": 'rounding_mode: Literal["trunc", "floor"] | None = None',
-}
-PROPERTY_TYPES = {
-    "T": "Tensor",
-    "mT": "Tensor",
-    "_base": "Tensor | None",
-    "_version": "builtins.int",
-    "data": "Tensor",
-    "dtype": "_dtype",
-    "grad": "Tensor | None",
-    "is_cuda": "builtins.bool",
-    "is_leaf": "builtins.bool",
-    "is_meta": "builtins.bool",
-    "is_quantized": "builtins.bool",
-    "is_sparse": "builtins.bool",
-    "itemsize": "builtins.int",
-    "nbytes": "builtins.int",
-    "ndim": "builtins.int",
-    "requires_grad": "builtins.bool",
-    "retains_grad": "builtins.bool",
 }
 WRITABLE = {"data", "grad", "requires_grad"}
 ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
@@ -115,7 +106,7 @@ def qualified(annotation: str) -> str:
     annotation = re.sub(r"\bcollections\.abc\.|\btyping\.", "", annotation)
     annotation = re.sub(r"(?<![\w.])dtype(?!\w)", "_dtype", annotation)
     annotation = re.sub(r"(\| None)( \| None)+", r"\1", annotation)
-    return SHADOWED.sub(r"builtins.\1", annotation)
+    return with_parameters(SHADOWED.sub(r"builtins.\1", annotation))
 
 
 def split_arguments(text: str) -> list[str]:
@@ -152,6 +143,8 @@ def native_argument(argument: str, defaults: tuple[Any, ...]) -> str:
         value = defaults[int(default[1:])]
         default = repr(value) if value is None or isinstance(value, int | float | str) else "..."
     typed = f"{name}: {qualified(annotation.strip())}" if colon else name
+    if name.startswith("*") and name != "*" and not colon:
+        typed += ": Any"
     return f"{typed} = {default}" if equals else typed
 
 
@@ -162,7 +155,7 @@ def from_nanobind(name: str, function: Any) -> str:
         arguments, _, result = signature.rpartition(" -> ")
         arguments = arguments[arguments.index("(") + 1 : arguments.rindex(")")]
         typed = [native_argument(a, defaults or ()) for a in split_arguments(arguments)]
-        result = "Any" if result == "object" else qualified(result)
+        result = result_type(name, "Any" if result == "object" else qualified(result))
         found.append(definition(f"def {name}({', '.join(typed)}) -> {result}", doc))
     return overloads(found)
 
@@ -211,7 +204,8 @@ def from_docstring(name: str, function: Any, is_method: bool) -> str:
         typed[: 1 if row or arguments[:1] == ["input"] else 0] = ["self"]
     if row and (variant := VARIANTS.get(first_name)):
         typed += [variant] if "*" in typed else ["*", variant]
-    heads = [f"def {name}({', '.join(form)}) -> {qualified(result)}" for form in call_forms(typed)]
+    result = result_type(name, qualified(result))
+    heads = [f"def {name}({', '.join(form)}) -> {result}" for form in call_forms(typed)]
     texts = [definition(head, doc if head is heads[0] else None) for head in heads]
     return overloads(texts)
 
@@ -233,6 +227,8 @@ def from_python(name: str, function: Any) -> str:
     signature = inspect.signature(function)
     typed = []
     for i, parameter in enumerate(signature.parameters.values()):
+        if parameter.name == "out" and name.endswith("_"):
+            continue  # of the operation that an in-place form wraps
         has_no_type = parameter.annotation is inspect.Parameter.empty
         text = str(parameter.replace(annotation=inspect.Parameter.empty, default=parameter.empty))
         if i > 0:
@@ -243,19 +239,30 @@ def from_python(name: str, function: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in "".join(typed):
             typed.append("*")
         typed.append("self" if i == 0 else text)
-    result = inspect.formatannotation(signature.return_annotation)
+    result = inspect.formatannotation(signature.return_annotation).strip("'")
+    result = re.sub(r"(tapegrad\._composed\.)?\breturn_types\.", "_return_types.", result)
     result = "Any" if signature.return_annotation is signature.empty else qualified(result)
+    result = result_type(name, result)
     return definition(f"def {name}({', '.join(typed)}) -> {result}", inspect.getdoc(function))
 
 
-def function_stub(name: str, function: Any, is_method: bool = False) -> str | None:
-    """Return the stub of a function or method, None for what is not one."""
+def from_table(name: str, function: Any, signatures: list[str]) -> str:
+    """Return the overloads of a function whose signatures are written in `stub_types`."""
+    docs = [inspect.getdoc(function), *[None] * (len(signatures) - 1)]
+    forms = zip(signatures, docs, strict=True)
+    return overloads([definition(f"def {name}{text}", doc) for text, doc in forms])
+
+
+def function_stub(name: str, function: Any, owner: str | None = None) -> str | None:
+    """Return the stub of a function, or of a method of a class; None for what is neither."""
+    if signatures := SIGNATURES.get(f"{owner}.{name}" if owner else name):
+        return from_table(name, function, signatures)
     if hasattr(function, "__nb_signature__"):
         return from_nanobind(name, function)
     if inspect.isfunction(function):
         return from_python(name, function)
     if inspect.isbuiltin(function) or inspect.ismethoddescriptor(function):
-        return from_docstring(name, function, is_method)
+        return from_docstring(name, function, owner is not None)
     return None
 
 
@@ -263,9 +270,10 @@ def function_stub(name: str, function: Any, is_method: bool = False) -> str | No
 
 
 def property_stub(name: str, value: Any) -> str:
-    annotation, doc = PROPERTY_TYPES.get(name, "Any"), value.__doc__ or ""
+    annotation, doc = PROPERTIES.get(name, "Any"), value.__doc__ or ""
     if signature := getattr(getattr(value, "fget", None), "__nb_signature__", None):
-        annotation = qualified(signature[0][0].rpartition(" -> ")[2])
+        stated = qualified(signature[0][0].rpartition(" -> ")[2])
+        annotation = annotation if stated in ("Any", "object") else stated
     if doc.startswith("(self)"):  # nanobind's, when it was given none
         doc = ""
     text = f"@property\n{definition(f'def {name}(self) -> {annotation}', doc)}"
@@ -281,14 +289,17 @@ def member_stub(cls: type, name: str, value: Any) -> str | None:
     if isinstance(value, property) or inspect.isgetsetdescriptor(value):
         return None if is_dunder else property_stub(name, value)
     if isinstance(value, staticmethod):
-        return f"@staticmethod\n{definition(f'def {name}(*args: Any, **kwargs: Any) -> Any')}"
+        written = SIGNATURES.get(f"{cls.__name__}.{name}")
+        known = from_table(name, value, written) if written else None
+        general = definition(f"def {name}(*args: Any, **kwargs: Any) -> Any")
+        return f"@staticmethod\n{known or general}"
     if isinstance(value, classmethod):
         return f"@classmethod\n{definition(f'def {name}(cls, *args: Any, **kwargs: Any) -> Any')}"
     if type(value).__name__ == "wrapper_descriptor":
         return None
     if name in ("__new__", "__dir__", "__reduce__", "__setstate__", "__getstate__"):
         return None
-    return function_stub(name, value, is_method=True)
+    return function_stub(name, value, cls.__name__)
 
 
 def class_stub(name: str, cls: type) -> str:
@@ -315,7 +326,7 @@ def parts() -> Iterator[str]:
         if inspect.isclass(value) and value is not _C.dtype:
             yield class_stub(name, value)
     for name, value in public.items():
-        if isinstance(value, _C.dtype) or inspect.isclass(value):
+        if isinstance(value, _C.dtype) or inspect.isclass(value) or name == "_return_types":
             continue
         annotation = "Generator" if isinstance(value, _C.Generator) else "Any"
         yield function_stub(name, value) or f"{name}: {annotation}\n"

@@ -8,9 +8,18 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
+from numpy import ndarray
+
+from tapegrad import return_types as _return_types
+from tapegrad._types import Size, device, layout, memory_format
+from tapegrad.storage import TypedStorage
 from tapegrad.utils.hooks import RemovableHandle
 
+_device: TypeAlias = device
+_layout: TypeAlias = layout
+_memory_format: TypeAlias = memory_format
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool
+Device: TypeAlias = device | str | builtins.int | None
 
 class dtype:
     """The type of a tensor's elements."""
@@ -149,7 +158,7 @@ class Generator:
         """A generator of its own that goes on as this one."""
 
     @property
-    def device(self) -> object:
+    def device(self) -> _device:
         """The device of the tensors that it fills."""
 
     def get_offset(self) -> builtins.int:
@@ -174,18 +183,18 @@ class Generator:
         """Sets the state that get_state() gave."""
 
 class Node:
-    def _sequence_nr(self, *args: Any, **kwargs: Any) -> Any:
+    def _sequence_nr(self) -> builtins.int:
         """The entry's place in the tape."""
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> dict[Any, Any]:
         """A dict for notes about the entry."""
 
-    def name(self, *args: Any, **kwargs: Any) -> Any:
+    def name(self) -> str:
         """The name of the op's entry, such as MulBackward0."""
 
     @property
-    def next_functions(self) -> Any:
+    def next_functions(self) -> tuple[tuple[Node | None, builtins.int], ...]:
         """(entry, output number) of each input; (None, 0) where no gradient is needed."""
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -201,11 +210,11 @@ class Node:
         """
 
     @property
-    def source_line(self) -> Any:
+    def source_line(self) -> str:
         """The Python line that recorded the entry."""
 
     @property
-    def variable(self) -> Any:
+    def variable(self) -> Tensor:
         """The leaf behind an AccumulateGrad."""
 
 class OutOfMemoryError(RuntimeError):
@@ -216,7 +225,7 @@ class Program:
 
     def __enter__(self) -> Program: ...
 
-    def __exit__(self, *args) -> None: ...
+    def __exit__(self, *args: Any) -> None: ...
 
     def __init__(self) -> None: ...
 
@@ -234,7 +243,7 @@ class Program:
     def drop_temporaries(self) -> None:
         """Lets go of memory that nobody else can see."""
 
-    def foreign(self) -> list:
+    def foreign(self) -> list[Any]:
         """(tensor, whether it was written) of memory that other threads used meanwhile."""
 
     @property
@@ -263,13 +272,13 @@ class Program:
     def run(self, given: Sequence[tuple[builtins.int, Tensor, builtins.int]], outputs: Sequence[tuple[builtins.int, builtins.int, builtins.int | Sequence[builtins.int], builtins.int | Sequence[builtins.int], _dtype, str]]) -> list[Tensor]:
         """Executes every call on (value, tensor, former offset); returns tensors at the places."""
 
-    def steps(self) -> list:
+    def steps(self) -> list[Any]:
         """(op, inputs, attributes, outputs, bytes, line) of each step. Op "read" where a value was looked at, "constant" where one came from Python."""
 
-    def used(self) -> list:
+    def used(self) -> list[Any]:
         """(tensor, what it was then) of those from outside that calls read."""
 
-    def values(self) -> list:
+    def values(self) -> list[Any]:
         """(memory, bytes, device, is made inside, is read, is written, bytes that are used) of each value."""
 
 class SavedTensor:
@@ -282,7 +291,7 @@ class Tensor:
     """A multi-dimensional array of one dtype, with a history."""
 
     @property
-    def H(self) -> Any:
+    def H(self) -> Tensor:
         """The conjugate transpose of a matrix."""
 
     @property
@@ -295,8 +304,10 @@ class Tensor:
 
     def __and__(self, other: Any) -> Tensor: ...
 
-    def __array__(self, dtype: object | None = None, *, copy: builtins.bool | None = None) -> Any:
+    def __array__(self, dtype: object | None = None, *, copy: builtins.bool | None = None) -> ndarray[Any, Any]:
         """What numpy.asarray(tensor) calls."""
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
         """Makes the result of numpy.sin(tensor) and its like a tensor."""
@@ -311,7 +322,7 @@ class Tensor:
     def __copy__(self) -> Tensor:
         """What copy.copy() calls: a tensor that shares the memory."""
 
-    def __deepcopy__(self, memo: dict) -> Tensor:
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
         """What copy.deepcopy() calls."""
 
     def __dlpack__(self, *, stream: object | None = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
@@ -398,7 +409,7 @@ class Tensor:
 
     def __rand__(self, other: Any) -> Tensor: ...
 
-    def __reduce_ex__(self, protocol: builtins.int, /) -> tuple:
+    def __reduce_ex__(self, protocol: builtins.int, /) -> tuple[Any, ...]:
         """What pickle stores."""
 
     def __repr__(self, *, tensor_contents: Any = None) -> str: ...
@@ -442,25 +453,40 @@ class Tensor:
         """The tensor this one is a view of, or None."""
 
     @property
-    def _cdata(self) -> Any:
+    def _cdata(self) -> builtins.int:
         """A number that says which tensor it is, in C++."""
 
-    def _coalesced_(self, *args: Any, **kwargs: Any) -> Any:
+    def _coalesced_(self, coalesced: builtins.bool) -> Tensor:
         """`_coalesced_` of a sparse tensor; a dense one has none."""
 
-    def _indices(self, *args: Any, **kwargs: Any) -> Any:
+    def _indices(self) -> Tensor:
         """`_indices` of a sparse tensor; a dense one has none."""
 
     def _is_view(self) -> builtins.bool:
         """Whether the tensor is a view of another."""
 
     @staticmethod
-    def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
+    def _make_subclass(cls: builtins.type[Any], data: Tensor, require_grad: builtins.bool = False) -> Any:
+        """_make_subclass(cls: object, data: Tensor, require_grad: bool = False) -> object
 
-    def _nnz(self, *args: Any, **kwargs: Any) -> Any:
+        A tensor of a subclass over the memory of data.
+        """
+
+    @staticmethod
+    def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any: ...
+
+    def _nnz(self) -> builtins.int:
         """`_nnz` of a sparse tensor; a dense one has none."""
 
-    def _values(self, *args: Any, **kwargs: Any) -> Any:
+    def _typed_storage(self) -> Any:
+        """Return the memory under a tensor as elements of its dtype; `untyped_storage` has the bytes.
+
+        Example:
+            >>> torch.tensor([1.0, 2.0]).storage().tolist()
+            [1.0, 2.0]
+        """
+
+    def _values(self) -> Tensor:
         """`_values` of a sparse tensor; a dense one has none."""
 
     @property
@@ -547,7 +573,7 @@ class Tensor:
             tensor([[12.]])
         """
 
-    def addbmm_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: builtins.complex = 1, alpha: builtins.complex = 1) -> Tensor:
         """`addbmm`, written into the tensor."""
 
     def addcdiv(self, tensor1: Tensor | Number, tensor2: Tensor | Number, value: Number | builtins.complex = 1, *, out: Tensor | None = None) -> Tensor:
@@ -613,7 +639,7 @@ class Tensor:
                     [6., 8.]])
         """
 
-    def addr_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: builtins.complex = 1, alpha: builtins.complex = 1) -> Tensor:
         """`addr`, written into the tensor."""
 
     def adjoint(self) -> Tensor:
@@ -682,7 +708,7 @@ class Tensor:
     @overload
     def amin(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
-    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> _return_types.aminmax:
         """Smallest and largest elements.
 
         Args:
@@ -896,7 +922,7 @@ class Tensor:
                     [0., 1.]])
         """
 
-    def as_subclass(self, cls: object) -> Any:
+    def as_subclass(self, cls: object) -> Tensor:
         """A view of all elements of a subclass, differentiable as any view is."""
 
     def asin(self, *, out: Tensor | None = None) -> Tensor:
@@ -1131,7 +1157,7 @@ class Tensor:
             torch.Size([2])
         """
 
-    def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
+    def ccol_indices(self) -> Tensor:
         """`ccol_indices` of a sparse tensor; a dense one has none."""
 
     def cdouble(self, *, memory_format: object | None = None) -> Tensor:
@@ -1216,7 +1242,7 @@ class Tensor:
             tensor([[2.]])
         """
 
-    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """At most `chunks` parts of equal size."""
 
     def clamp(self, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1246,10 +1272,10 @@ class Tensor:
     def clone(self, *, memory_format: object | None = None) -> Tensor:
         """A copy."""
 
-    def coalesce(self, *args: Any, **kwargs: Any) -> Any:
+    def coalesce(self) -> Tensor:
         """`coalesce` of a sparse tensor; a dense one has none."""
 
-    def col_indices(self, *args: Any, **kwargs: Any) -> Any:
+    def col_indices(self) -> Tensor:
         """`col_indices` of a sparse tensor; a dense one has none."""
 
     def conj(self) -> Tensor:
@@ -1376,13 +1402,13 @@ class Tensor:
             tensor([0, 0, 1])
         """
 
-    def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
+    def crow_indices(self) -> Tensor:
         """`crow_indices` of a sparse tensor; a dense one has none."""
 
     def cuda(self, device: object | None = None, non_blocking: builtins.bool = False, memory_format: object | None = None) -> Tensor:
         """This tensor on a CUDA device: the current one, unless another is named."""
 
-    def cummax(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    def cummax(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummax:
         """Running maxima along a dimension, and their latest places.
 
         Args:
@@ -1393,7 +1419,7 @@ class Tensor:
             tensor([1., 3., 3.])
         """
 
-    def cummin(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    def cummin(self, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummin:
         """Running minima along a dimension, and their latest places.
 
         Args:
@@ -1485,7 +1511,7 @@ class Tensor:
         """Forgets this tensor's history."""
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _device:
         """Where the memory lies."""
 
     def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -1763,7 +1789,7 @@ class Tensor:
         Gradient of x: g * y
         """
 
-    def expand(self, *args) -> Tensor:
+    def expand(self, *args: Any) -> Tensor:
         """A view with dimensions of size one repeated; -1 keeps a size."""
 
     def expand_as(self, other: Tensor) -> Tensor:
@@ -1844,7 +1870,7 @@ class Tensor:
                     [4, 3]])
         """
     @overload
-    def flip(self, *args) -> Tensor:
+    def flip(self, *args: Any) -> Tensor:
         """Turns the order round along some dimensions.
 
         Args:
@@ -1973,7 +1999,7 @@ class Tensor:
         Gradient of x: g
         """
 
-    def frexp(self, *, out: Any = None) -> Any:
+    def frexp(self, *, out: Any = None) -> _return_types.frexp:
         """Take numbers apart into a significand and a power of two: ``mantissa * 2 ** exponent``.
 
         Args:
@@ -2042,7 +2068,7 @@ class Tensor:
             True
         """
 
-    def geqrf(self, *, out: Sequence[Tensor] | None = None) -> Any:
+    def geqrf(self, *, out: Sequence[Tensor] | None = None) -> _return_types.geqrf:
         """Factor matrices as LAPACK's geqrf does. It has no derivative; `torch.linalg.qr` has.
 
         Args:
@@ -2071,7 +2097,7 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None: ...
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> Node | None:
         """The tape entry that made this tensor, or None."""
 
     def greater(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2170,7 +2196,7 @@ class Tensor:
             tensor([0., 2., 1., 0.])
         """
 
-    def histogram(self, bins: Any = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> Any:
+    def histogram(self, bins: Any = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
         """Count the elements in bins, each of which holds its lower edge; the last both edges.
 
         Args:
@@ -2262,7 +2288,7 @@ class Tensor:
         """
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         """The imaginary parts, over the same memory."""
 
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.bool | builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -2351,7 +2377,7 @@ class Tensor:
             tensor([1., 5.])
         """
 
-    def index_reduce_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """`index_reduce`, written into the tensor."""
 
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -2367,7 +2393,7 @@ class Tensor:
                     [3, 4]])
         """
 
-    def indices(self, *args: Any, **kwargs: Any) -> Any:
+    def indices(self) -> Tensor:
         """`indices` of a sparse tensor; a dense one has none."""
 
     def inner(self, other: Tensor) -> Tensor:
@@ -2403,7 +2429,7 @@ class Tensor:
             tensor([[0.5000]])
         """
 
-    def is_coalesced(self, *args: Any, **kwargs: Any) -> Any:
+    def is_coalesced(self) -> builtins.bool:
         """`is_coalesced` of a sparse tensor; a dense one has none."""
 
     def is_complex(self) -> builtins.bool:
@@ -2416,7 +2442,7 @@ class Tensor:
         """Whether elements lie in order without gaps."""
 
     @property
-    def is_cpu(self) -> Any:
+    def is_cpu(self) -> builtins.bool:
         """Whether the memory is the CPU's."""
 
     @property
@@ -2430,7 +2456,7 @@ class Tensor:
         """Whether the tensor was made in inference mode."""
 
     @property
-    def is_ipu(self) -> Any:
+    def is_ipu(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
@@ -2438,7 +2464,7 @@ class Tensor:
         """Whether no recorded op made this tensor."""
 
     @property
-    def is_maia(self) -> Any:
+    def is_maia(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
@@ -2446,22 +2472,22 @@ class Tensor:
         """Whether there is no memory: a tensor on the meta device has a shape alone."""
 
     @property
-    def is_mkldnn(self) -> Any:
+    def is_mkldnn(self) -> builtins.bool:
         """Always False."""
 
     @property
-    def is_mps(self) -> Any:
+    def is_mps(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
-    def is_mtia(self) -> Any:
+    def is_mtia(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     def is_neg(self) -> builtins.bool:
         """Always False: negation is computed at once, never put off."""
 
     @property
-    def is_nested(self) -> Any:
+    def is_nested(self) -> builtins.bool:
         """Always False; a NestedTensor says True."""
 
     def is_nonzero(self) -> builtins.bool:
@@ -2502,19 +2528,19 @@ class Tensor:
         """Whether the layout is torch.sparse_coo."""
 
     @property
-    def is_sparse_csr(self) -> Any:
+    def is_sparse_csr(self) -> builtins.bool:
         """Return whether the layout is sparse_csr: not that of a dense tensor."""
 
     @property
-    def is_vulkan(self) -> Any:
+    def is_vulkan(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
-    def is_xla(self) -> Any:
+    def is_xla(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     @property
-    def is_xpu(self) -> Any:
+    def is_xpu(self) -> builtins.bool:
         """Return whether the tensor is on such a device: False, since there are no back ends for it."""
 
     def isclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> Tensor:
@@ -2607,7 +2633,7 @@ class Tensor:
             tensor([0., 1., 2., 3., 4., 5., 6., 7.])
         """
 
-    def item(self) -> Any:
+    def item(self) -> Number:
         """The only element, as a Python number.
 
         Example:
@@ -2635,7 +2661,7 @@ class Tensor:
                     [10, 20]])
         """
 
-    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.kthvalue:
         """The k-th smallest element along a dimension, and where it was.
 
         Args:
@@ -2649,7 +2675,7 @@ class Tensor:
         """
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> _layout:
         """Always strided: sparse tensors are of a class of their own."""
 
     def lcm(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2682,7 +2708,7 @@ class Tensor:
             tensor([ 2., 12.])
         """
 
-    def ldexp_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def ldexp_(self, other: Tensor) -> Tensor:
         """`ldexp`, written into the tensor."""
 
     def le(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -2956,7 +2982,7 @@ class Tensor:
         Gradient of b: none
         """
 
-    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Sequence[Tensor] | None = None) -> Any:
+    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
         """Factor matrices into triangles: `torch.linalg.lu_factor` by its older name.
 
         Args:
@@ -2992,7 +3018,7 @@ class Tensor:
         """
 
     @property
-    def mH(self) -> Any:
+    def mH(self) -> Tensor:
         """The conjugate transpose of the last two dimensions."""
 
     @property
@@ -3095,11 +3121,11 @@ class Tensor:
             tensor([1, 0])
         """
     @overload
-    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.max: ...
     @overload
     def max(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @overload
-    def max(self, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+    def max(self, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.max: ...
 
     def maximum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise maximum(a, b), where a and b are the operands, broadcast together.
@@ -3137,7 +3163,7 @@ class Tensor:
             tensor(2.)
         """
     @overload
-    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.median: ...
 
     @overload
     def min(self, *, out: Tensor | None = None) -> Tensor:
@@ -3153,11 +3179,11 @@ class Tensor:
             tensor([1., 2.])
         """
     @overload
-    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.min: ...
     @overload
     def min(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @overload
-    def min(self, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+    def min(self, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.min: ...
 
     def minimum(self, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
@@ -3174,7 +3200,7 @@ class Tensor:
             torch.Size([2, 3])
         """
 
-    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.mode:
         """The most frequent element along a dimension, and where it was last.
 
         Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
@@ -3411,7 +3437,7 @@ class Tensor:
             tensor([3, 4])
         """
 
-    def new_empty(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_empty(self, *size: Any, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor whose elements are not set, by default with this tensor's dtype.
 
         Args:
@@ -3426,7 +3452,7 @@ class Tensor:
             torch.int64
         """
 
-    def new_empty_strided(self, size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_empty_strided(self, size: Any, stride: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """Elements that are not set, with given strides, by default with this tensor's dtype.
 
         Args:
@@ -3442,7 +3468,7 @@ class Tensor:
             (1, 2)
         """
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_full(self, size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """The same value everywhere, by default with this tensor's dtype.
 
         Args:
@@ -3458,7 +3484,7 @@ class Tensor:
             tensor([3., 3.])
         """
 
-    def new_ones(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_ones(self, *size: Any, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of ones, by default with this tensor's dtype.
 
         Args:
@@ -3473,7 +3499,7 @@ class Tensor:
             tensor([1, 1])
         """
 
-    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor with a copy of data, by default with this tensor's dtype.
 
         Args:
@@ -3488,7 +3514,7 @@ class Tensor:
             tensor([1., 2.])
         """
 
-    def new_zeros(self, *size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    def new_zeros(self, *size: Any, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of zeros, by default with this tensor's dtype.
 
         Args:
@@ -3517,8 +3543,11 @@ class Tensor:
         Gradient of b: 0
         """
 
-    def nonzero(self, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
-        """The indices of the elements that are not zero.
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+        """nonzero(self, *, as_tuple: bool = False, out: Tensor | None = None) -> object
+
+        The indices of the elements that are not zero.
 
         Args:
             as_tuple: one vector of indices for each dimension instead of a matrix.
@@ -3528,6 +3557,10 @@ class Tensor:
             tensor([[1],
                     [2]])
         """
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True], out: None = None) -> tuple[Tensor, ...]: ...
+    @overload
+    def nonzero(self, *, as_tuple: builtins.bool, out: Tensor | None = None) -> Any: ...
 
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
         """Return the indices of the first elements that are not zero, as many rows as asked for.
@@ -3580,7 +3613,7 @@ class Tensor:
     def numel(self) -> builtins.int:
         """The number of elements."""
 
-    def numpy(self, *, force: builtins.bool = False) -> Any:
+    def numpy(self, *, force: builtins.bool = False) -> ndarray[Any, Any]:
         """A NumPy array over the tensor's memory: a write to one is seen in the other.
 
         Args:
@@ -3631,10 +3664,10 @@ class Tensor:
         """The outer product of two vectors."""
 
     @property
-    def output_nr(self) -> Any:
+    def output_nr(self) -> builtins.int:
         """Which output of its grad_fn the tensor is."""
 
-    def permute(self, *args) -> Tensor:
+    def permute(self, *args: Any) -> Tensor:
         """A view with the dimensions in another order."""
 
     def pin_memory(self, device: object | None = None) -> Tensor:
@@ -3725,7 +3758,7 @@ class Tensor:
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """put, in place."""
 
-    def qr(self, some: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
+    def qr(self, some: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> _return_types.qr:
         """Factor matrices into orthonormal columns and an upper triangle, as `torch.linalg.qr`.
 
         Args:
@@ -3789,7 +3822,7 @@ class Tensor:
         """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tensor:
         """The real parts, over the same memory."""
 
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
@@ -3888,10 +3921,10 @@ class Tensor:
                     [0.3000, 0.4000]])
         """
 
-    def renorm_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         """`renorm`, written into the tensor."""
 
-    def repeat(self, *args) -> Tensor:
+    def repeat(self, *args: Any) -> Tensor:
         """Copies of the whole tensor along every dimension.
 
         Args:
@@ -3934,7 +3967,7 @@ class Tensor:
     def reshape_as(self, other: Tensor) -> Tensor:
         """The shape of `other`."""
 
-    def resize_(self, *size, memory_format: object | None = None) -> Tensor:
+    def resize_(self, *size: Any, memory_format: object | None = None) -> Tensor:
         """Changes the shape; new elements are undefined."""
 
     def resize_as_(self, the_template: Tensor, *, memory_format: object | None = None) -> Tensor:
@@ -3988,7 +4021,7 @@ class Tensor:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """round() in place."""
 
-    def row_indices(self, *args: Any, **kwargs: Any) -> Any:
+    def row_indices(self) -> Tensor:
         """`row_indices` of a sparse tensor; a dense one has none."""
 
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -4125,7 +4158,7 @@ class Tensor:
         """sgn() in place."""
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Size:
         """The sizes, as a Size."""
 
     def share_memory_(self) -> Tensor:
@@ -4210,8 +4243,14 @@ class Tensor:
         Gradient of x: g * cosh(x)
         """
 
-    def size(self, dim: builtins.int | None = None) -> Any:
-        """The sizes, or the size of one dimension."""
+    @overload
+    def size(self, dim: None = None) -> Size:
+        """size(self, dim: int | None = None) -> object
+
+        The sizes, or the size of one dimension.
+        """
+    @overload
+    def size(self, dim: builtins.int) -> builtins.int: ...
 
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1) -> Tensor:
         """Copy a tensor, with other elements in a range of positions.
@@ -4232,7 +4271,7 @@ class Tensor:
             tensor([1., 0., 1., 0.])
         """
 
-    def slogdet(self, *, out: Sequence[Tensor] | None = None) -> Any:
+    def slogdet(self, *, out: Sequence[Tensor] | None = None) -> _return_types.slogdet:
         """Return signs and logarithms of determinants: `torch.linalg.slogdet` by its older name.
 
         Args:
@@ -4263,7 +4302,7 @@ class Tensor:
         """
 
     @overload
-    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort:
         """The elements along a dimension in order, and where they were. NaN counts as greatest.
 
         Args:
@@ -4276,7 +4315,7 @@ class Tensor:
             tensor([1, 2, 0])
         """
     @overload
-    def sort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+    def sort(self, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort: ...
 
     def sparse_dim(self) -> builtins.int:
         """Return the number of sparse dimensions: none."""
@@ -4284,16 +4323,16 @@ class Tensor:
     def sparse_mask(self, mask: Tensor) -> Tensor:
         """Return the elements at the places of a sparse tensor, as one."""
 
-    def sparse_resize_(self, *args: Any, **kwargs: Any) -> Any:
+    def sparse_resize_(self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
         """`sparse_resize_` of a sparse tensor; a dense one has none."""
 
-    def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Any:
+    def sparse_resize_and_clear_(self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
         """`sparse_resize_and_clear_` of a sparse tensor; a dense one has none."""
 
-    def split(self, split_size: object, dim: builtins.int = 0) -> tuple:
+    def split(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of a given size, or of the sizes in a list, as views."""
 
-    def split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple:
+    def split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of a given size, or of the sizes in a list, as views."""
 
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -4379,7 +4418,7 @@ class Tensor:
             (torch.Size([3, 17]), tensor([0.5294, 0.9412, 0.5294]))
         """
 
-    def storage(self) -> Any:
+    def storage(self) -> TypedStorage:
         """Return the memory under a tensor as elements of its dtype; `untyped_storage` has the bytes.
 
         Example:
@@ -4398,8 +4437,14 @@ class Tensor:
             <class 'torch.FloatStorage'>
         """
 
-    def stride(self, dim: builtins.int | None = None) -> Any:
-        """The strides in elements, or the stride of one dimension."""
+    @overload
+    def stride(self, dim: None = None) -> tuple[builtins.int, ...]:
+        """stride(self, dim: int | None = None) -> object
+
+        The strides in elements, or the stride of one dimension.
+        """
+    @overload
+    def stride(self, dim: builtins.int) -> builtins.int: ...
 
     def sub(self, other: Tensor | Number, *, out: Tensor | None = None, alpha: Number | builtins.complex = 1) -> Tensor:
         """Elementwise a - b, where a and b are the operands, broadcast together.
@@ -4445,7 +4490,7 @@ class Tensor:
     @overload
     def sum(self, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def sum_to_size(self, *args) -> Tensor:
+    def sum_to_size(self, *args: Any) -> Tensor:
         """The sum over the dimensions that were broadcast, so that the result has the given size.
 
         Args:
@@ -4456,7 +4501,7 @@ class Tensor:
             tensor([[2., 2., 2.]])
         """
 
-    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Sequence[Tensor] | None = None) -> _return_types.svd:
         """Singular values and vectors: `torch.linalg.svd` by its older name, with V in place of Vh.
 
         Args:
@@ -4560,7 +4605,7 @@ class Tensor:
             (tensor([0]), tensor([1, 2, 3]), tensor([4]))
         """
 
-    def tile(self, *args) -> Tensor:
+    def tile(self, *args: Any) -> Tensor:
         """Copies of the whole tensor, as repeat; missing leading repeats are ones.
 
         Args:
@@ -4571,8 +4616,16 @@ class Tensor:
             tensor([1, 2, 1, 2])
         """
 
-    def to(self, *args, **kwargs) -> Tensor:
-        """Another dtype or device: to(dtype), to(device), to(device, dtype), to(other)."""
+    @overload
+    def to(self, dtype: _dtype, non_blocking: builtins.bool = False, copy: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """to(self, *args, **kwargs) -> Tensor
+
+        Another dtype or device: to(dtype), to(device), to(device, dtype), to(other).
+        """
+    @overload
+    def to(self, device: Device = None, dtype: _dtype | None = None, non_blocking: builtins.bool = False, copy: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
+    @overload
+    def to(self, other: Tensor, non_blocking: builtins.bool = False, copy: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
 
     def to_dense(self, dtype: Any = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
         """Return the tensor itself, or in another dtype: it is dense already."""
@@ -4609,7 +4662,7 @@ class Tensor:
             [[1, 2], [3, 4]]
         """
 
-    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.topk:
         """The k greatest elements along a dimension, and where they were.
 
         Args:
@@ -4643,7 +4696,7 @@ class Tensor:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """transpose() in place."""
 
-    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Sequence[Tensor] | None = None) -> Any:
+    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Sequence[Tensor] | None = None) -> _return_types.triangular_solve:
         """Solve ``A @ X = B`` for triangles: `torch.linalg.solve_triangular` by its older name.
 
         Args:
@@ -4718,13 +4771,19 @@ class Tensor:
         Gradient of x: 0
         """
 
-    def type(self, dtype: object | None = None, non_blocking: builtins.bool = False, *, memory_format: object | None = None) -> Any:
-        """Another dtype, given as such or by the name of a tensor type; that name if none is given."""
+    @overload
+    def type(self, dtype: None = None, non_blocking: builtins.bool = False, *, memory_format: _memory_format | None = None) -> str:
+        """type(self, dtype: object | None = None, non_blocking: bool = False, *, memory_format: object | None = None) -> object
+
+        Another dtype, given as such or by the name of a tensor type; that name if none is given.
+        """
+    @overload
+    def type(self, dtype: _dtype | str | builtins.type[Any], non_blocking: builtins.bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
 
     def type_as(self, other: Tensor) -> Tensor:
         """The dtype of `other`."""
 
-    def unbind(self, dim: builtins.int = 0) -> tuple:
+    def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """All slices along a dimension, as a tuple."""
 
     def unflatten(self, dim: builtins.int, sizes: builtins.int | Sequence[builtins.int]) -> Tensor:
@@ -4747,8 +4806,11 @@ class Tensor:
             True
         """
 
-    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
-        """The distinct elements in ascending order.
+    @overload
+    def unique(self, sorted: builtins.bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
+        """unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> object
+
+        The distinct elements in ascending order.
 
         Args:
             sorted: accepted; the result is sorted in any case.
@@ -4760,8 +4822,23 @@ class Tensor:
             >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
             (tensor([1, 3]), tensor([1, 2]))
         """
+    @overload
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+    @overload
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(self, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+    @overload
+    def unique(self, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(self, sorted: builtins.bool, return_inverse: Literal[False], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = None) -> Any: ...
 
-    def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
+    @overload
+    def unique_consecutive(self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
         """Keep the first of every run of equal neighbours.
 
         Args:
@@ -4777,14 +4854,28 @@ class Tensor:
             >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 2, 2, 1]), return_counts=True)
             (tensor([1, 2, 1]), tensor([2, 3, 1]))
         """
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(self, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(self, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(self, return_inverse: Literal[False], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = None) -> Any: ...
 
-    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """At most `chunks` parts of equal size."""
 
-    def unsafe_split(self, split_size: object, dim: builtins.int = 0) -> tuple:
+    def unsafe_split(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of a given size, or of the sizes in a list, as views."""
 
-    def unsafe_split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple:
+    def unsafe_split_with_sizes(self, split_size: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of a given size, or of the sizes in a list, as views."""
 
     def unsqueeze(self, dim: builtins.int) -> Tensor:
@@ -4796,7 +4887,7 @@ class Tensor:
     def untyped_storage(self) -> UntypedStorage:
         """The bytes under the tensor, which its views share."""
 
-    def values(self, *args: Any, **kwargs: Any) -> Any:
+    def values(self) -> Tensor:
         """`values` of a sparse tensor; a dense one has none."""
 
     def var(self, dim: object | None = None, unbiased: object | None = None, keepdim: builtins.bool = False, *, correction: object | None = None, out: Tensor | None = None) -> Tensor:
@@ -4869,13 +4960,13 @@ class Tensor:
 class UntypedStorage:
     """The bytes under a tensor."""
 
-    def __copy__(self) -> Any: ...
+    def __copy__(self) -> UntypedStorage: ...
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage: ...
 
     def __getitem__(self, index: Any) -> Any: ...
 
-    def __init__(self, *args, **kwargs) -> None: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def __iter__(self) -> Any: ...
 
@@ -4920,12 +5011,12 @@ class UntypedStorage:
         """The address of the first byte."""
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _device:
         """Where the bytes are."""
 
     def double(self, word: Any = 'Double') -> Any: ...
 
-    def element_size(self) -> Any: ...
+    def element_size(self) -> builtins.int: ...
 
     def fill_(self, value: builtins.int) -> UntypedStorage:
         """Set every byte."""
@@ -4933,10 +5024,17 @@ class UntypedStorage:
     def float(self, word: Any = 'Float') -> Any: ...
 
     @staticmethod
-    def from_buffer(*args: Any, **kwargs: Any) -> Any: ...
+    def from_buffer(buffer: Any, byte_order: str = 'native', *, count: builtins.int = -1, offset: builtins.int = 0, dtype: Any = None) -> UntypedStorage: ...
 
     @staticmethod
-    def from_file(*args: Any, **kwargs: Any) -> Any: ...
+    def from_file(filename: Any, shared: builtins.bool = False, nbytes: builtins.int = 0) -> UntypedStorage:
+        """Return the bytes of a file, which are read when they are used.
+
+        Args:
+            filename: the file.
+            shared: whether what is written goes to the file, which is made or made longer.
+            nbytes: how many bytes.
+        """
 
     def get_device(self) -> builtins.int | None:
         """Return the number of the device; None for the CPU."""
@@ -4987,7 +5085,7 @@ class _CodingPolicy:
     @codec.setter
     def codec(self, value: str) -> None: ...
 
-    def counts(self) -> dict:
+    def counts(self) -> dict[Any, Any]:
         """{codec: (values, bytes)} of what was saved."""
 
     @property
@@ -5127,16 +5225,16 @@ class _Profile:
 
     def __init__(self, record_shapes: builtins.bool, record_lines: builtins.bool = False) -> None: ...
 
-    def activities(self) -> list:
+    def activities(self) -> list[Any]:
         """(kind, name, device, stream, start, end, number of the event, number of the launch, bytes) of what devices did."""
 
-    def calls(self) -> list:
+    def calls(self) -> list[Any]:
         """(number among the events, op, shapes of inputs, shapes of outputs) of each call."""
 
     def count(self) -> builtins.int:
         """How many events there are so far."""
 
-    def events(self) -> list:
+    def events(self) -> list[Any]:
         """(name, kind, in backward, start, end, bytes allocated, bytes freed, shapes, sequence number of the entry, source line, bytes allocated and freed on the device) of each."""
 
     @property
@@ -5162,7 +5260,7 @@ class _SparseBase:
         """How often the memory was written in place."""
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _device:
         """Where the memory lies."""
 
     @property
@@ -5176,11 +5274,11 @@ class _SparseBase:
     def grad(self, value: Tensor | None) -> None: ...
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> Node | None:
         """The tape entry that made this tensor, or None."""
 
     @property
-    def is_cpu(self) -> Any:
+    def is_cpu(self) -> builtins.bool:
         """Whether the memory is the CPU's."""
 
     @property
@@ -5208,7 +5306,7 @@ class _SparseBase:
         """The number of dimensions."""
 
     @property
-    def output_nr(self) -> Any:
+    def output_nr(self) -> builtins.int:
         """Which output of its grad_fn the tensor is."""
 
     @property
@@ -5222,7 +5320,7 @@ class _SparseBase:
         """Whether retain_grad() was called."""
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Size:
         """The sizes, as a Size."""
 
 class _SteppedSweep:
@@ -5236,7 +5334,7 @@ class _SteppedSweep:
     def next(self) -> Any:
         """Goes on to the next entry: (entry, gradients of its outputs), or None at the end."""
 
-    def run(self, grads: Sequence[Tensor | None]) -> list:
+    def run(self, grads: Sequence[Tensor | None]) -> list[Any]:
         """The gradients that the entry makes of those of its outputs."""
 
     def send(self, grads: Sequence[Tensor | None]) -> None:
@@ -5245,7 +5343,7 @@ class _SteppedSweep:
     def set_adjoint(self, node: object, output_number: builtins.int, grad: Tensor | None) -> None:
         """Replaces what has arrived for an output of an entry that is still to run."""
 
-    def waiting(self) -> list:
+    def waiting(self) -> list[Any]:
         """The entries for which gradients have arrived, the next to run first."""
 
 class _TensorMeta:
@@ -5256,7 +5354,7 @@ class _TensorMeta:
     def __instancecheck__(self, *args: Any, **kwargs: Any) -> Any:
         """Check if an object is an instance."""
 
-    def __prepare__(self) -> dict:
+    def __prepare__(self) -> dict[Any, Any]:
         """used to create the namespace for the class statement"""
 
     def __sizeof__(self, *args: Any, **kwargs: Any) -> Any:
@@ -5288,16 +5386,16 @@ class _Trace:
     def run_anywhere(self) -> None:
         """Lets it run whatever the modes are: they have done their part."""
 
-    def set_made(self, made: list) -> None:
+    def set_made(self, made: list[Any]) -> None:
         """The tensors that it leaves behind."""
 
-    def set_numbers(self, lifts: list, seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
+    def set_numbers(self, lifts: list[Any], seed: builtins.int, begin: builtins.int, end: builtins.int) -> None:
         """Steps whose attributes are read anew."""
 
-    def set_structure(self, arguments: list, results: list) -> None:
+    def set_structure(self, arguments: list[Any], results: list[Any]) -> None:
         """Trees of arguments and results, in preorder."""
 
-    def set_tensors(self, arguments: list, lasting: list, sources: list, grads: list) -> None:
+    def set_tensors(self, arguments: list[Any], lasting: list[Any], sources: list[Any], grads: list[Any]) -> None:
         """The tensors that it meets, and whose memory values are."""
 
     def settle(self) -> None:
@@ -5388,16 +5486,19 @@ def _batch_norm(input: Tensor, mean: Tensor | None, variance: Tensor | None, wei
 def _budget_start(limit: builtins.int, strict: builtins.bool) -> builtins.int:
     """Keeps the tape under a number of bytes from now on; returns what ends it."""
 
-def _budget_stats() -> dict:
+def _budget_stats() -> dict[Any, Any]:
     """What the budget did since it began."""
 
 def _budget_stop(number: builtins.int) -> tuple[builtins.int, builtins.int, str, str]:
     """Ends a budget; returns the most bytes saved at a time on a device, by how many the limit was passed there, what was irreducible then, and the device."""
 
-def _call_cast(rule: builtins.int, function: object, arguments: tuple, options: dict) -> Any:
+def _call_after_sweeps(function: Callable[..., Any]) -> None:
+    """Calls a function when the outermost backward of this thread is over, unless it fails."""
+
+def _call_cast(rule: builtins.int, function: object, arguments: tuple[Any, ...], options: dict[Any, Any]) -> Any:
     """Calls a function as autocast does, by the number of its rule."""
 
-def _cast_rules() -> list:
+def _cast_rules() -> list[Any]:
     """(function, on the CPU, on CUDA) of every function that autocast knows."""
 
 def _check_count(op: str, count: builtins.int, what: str, bytes_each: builtins.int) -> None:
@@ -5484,7 +5585,7 @@ def _cuda_dnn_plans() -> builtins.int:
 def _cuda_dnn_refusal() -> str:
     """Why the last convolution was not computed by cuDNN; empty where it was not asked."""
 
-def _cuda_dnn_settings() -> dict:
+def _cuda_dnn_settings() -> dict[Any, Any]:
     """The settings of torch.backends.cudnn."""
 
 def _cuda_dnn_version() -> builtins.int:
@@ -5526,7 +5627,7 @@ def _cuda_limit_waiting(device: builtins.int, stream: builtins.int, most_bytes: 
 def _cuda_manual_seed_all(seed: object) -> None:
     """Seeds the generators of all CUDA devices."""
 
-def _cuda_matmul_settings() -> dict:
+def _cuda_matmul_settings() -> dict[Any, Any]:
     """How exact matrix products on CUDA are."""
 
 def _cuda_memory_fraction(device: builtins.int) -> builtins.float:
@@ -5535,7 +5636,7 @@ def _cuda_memory_fraction(device: builtins.int) -> builtins.float:
 def _cuda_memory_info(device: builtins.int) -> tuple[builtins.int, builtins.int]:
     """Free and total bytes of a device, whoever uses them."""
 
-def _cuda_memory_stats(device: builtins.int) -> dict:
+def _cuda_memory_stats(device: builtins.int) -> dict[Any, Any]:
     """The statistics of the allocator, in dicts of dicts."""
 
 def _cuda_merged_calls() -> builtins.int:
@@ -5556,10 +5657,10 @@ def _cuda_pinned_for(nbytes: builtins.int, device: builtins.int, stream: builtin
 def _cuda_pinned_like(x: Tensor) -> Tensor:
     """Fresh page-locked memory for a tensor whose elements lie like those of a dense one."""
 
-def _cuda_pinned_stats() -> dict:
+def _cuda_pinned_stats() -> dict[Any, Any]:
     """Bytes and counts of page-locked memory."""
 
-def _cuda_properties(device: builtins.int) -> dict:
+def _cuda_properties(device: builtins.int) -> dict[Any, Any]:
     """What a device is and has."""
 
 def _cuda_record_pinned(x: Tensor, device: builtins.int, stream: builtins.int) -> None:
@@ -5601,7 +5702,7 @@ def _cuda_set_stream(device: builtins.int, stream: builtins.int) -> None:
 def _cuda_set_sync_debug_mode(mode: builtins.int) -> None:
     """Sets what happens when the host waits unasked."""
 
-def _cuda_snapshot() -> list:
+def _cuda_snapshot() -> list[Any]:
     """The segments of the allocator, and their blocks."""
 
 def _cuda_start_early_in_graphs(early: builtins.bool) -> builtins.bool:
@@ -5646,7 +5747,7 @@ def _current_sweep() -> builtins.int:
 def _disable_saved_hooks(message: str | None) -> str | None:
     """Refuses hooks with a message from now on, or not with None."""
 
-def _disabled_torch_function_impl(func: object, types: object, args: tuple = ..., kwargs: object | None = None) -> Any:
+def _disabled_torch_function_impl(func: object, types: object, args: tuple[Any, ...] = ..., kwargs: object | None = None) -> Any:
     """The __torch_function__ of a class that wants none: calls the function as it is."""
 
 def _drop_gradients(params: object) -> builtins.bool:
@@ -5673,7 +5774,7 @@ def _enter_transform() -> builtins.int:
 def _enter_vmap(size: builtins.int, randomness: str, former: builtins.int = 0) -> builtins.int:
     """Starts a vmap and returns its number: a new one, or the one it had when it ran first."""
 
-def _entry_kinds() -> list:
+def _entry_kinds() -> list[Any]:
     """(name, function, role, op or None, saved values) of every kind of entry that the library records. A saved value is (name, the inputs whose gradients are computed from it), None for all inputs."""
 
 def _exit_dual_level(level: builtins.int) -> None:
@@ -5988,7 +6089,7 @@ def _find_moved(tensors: Sequence[Tensor], aliases: Sequence[Tensor]) -> builtin
 def _function_of_class(name: str) -> str:
     """What the tape calls a custom function, by the name of its class."""
 
-def _function_ops() -> dict:
+def _function_ops() -> dict[Any, Any]:
     """The ops that functions run, of those that do not have the name of their op."""
 
 def _generator_state() -> tuple[builtins.int, builtins.int]:
@@ -6004,7 +6105,7 @@ def _get_privateuse1_backend_name() -> Any: ...
 def _get_tracing_state() -> Any:
     """Return something true while `torch.jit.trace` runs a function, else None."""
 
-def _gradient_edge(tensor: Tensor) -> tuple:
+def _gradient_edge(tensor: Tensor) -> tuple[Any, ...]:
     """(node, output number) where the tensor's gradient flows to."""
 
 def _hide_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int) -> Tensor:
@@ -6137,10 +6238,10 @@ def _op_overwrites(name: str) -> builtins.bool:
 def _open_range(name: str) -> builtins.int:
     """Opens a range in this thread's profile; returns what closes it, 0 if there is none."""
 
-def _ops() -> list:
+def _ops() -> list[Any]:
     """(name, attributes, traits, devices) of every op, by name."""
 
-def _optimizer_names() -> list:
+def _optimizer_names() -> list[Any]:
     """The native steps of optimizers, in the order of their numbers."""
 
 def _optimizer_step(which: builtins.int, params: object, state: object, group: object, found_inf: Tensor | None = None) -> builtins.bool:
@@ -6168,7 +6269,7 @@ def _reads_frames_directly() -> builtins.bool:
 def _rebuild_tensor(*args: Any, **kwargs: Any) -> Any:
     """Makes a tensor from what __reduce_ex__ stored."""
 
-def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None], awaits_tangents: builtins.bool = False) -> list:
+def _record_function(context: object, name: str, link: _EntryLink, inputs: Sequence[Tensor], outputs: Sequence[Tensor], differentiable: Sequence[builtins.bool], dirty: Sequence[Tensor], saved: Sequence[Tensor | None], awaits_tangents: builtins.bool = False) -> list[Any]:
     """Makes a custom function's call an entry of the tape."""
 
 def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence[Tensor], bias: Tensor | None, state_bias: Tensor | None, counts: builtins.int | Sequence[builtins.int], reverse: builtins.bool) -> list[Tensor]:
@@ -6177,12 +6278,10 @@ def _recurrent(kind: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, state: Sequence
 def _refuses_unseen_reads(x: Tensor) -> builtins.bool:
     """Whether a look at bytes outside of kernels fails: in checked builds."""
 
-def _register_types(arg0: object, arg1: list, arg2: object, /) -> None: ...
+def _register_types(arg0: object, arg1: list[Any], arg2: object, /) -> None: ...
 
 def _return_to_inference() -> None:
     """Turns it on again."""
-
-_return_types: Any
 
 def _reveal_batch(tensor: Tensor, dim: builtins.int, vmap: builtins.int, size: builtins.int) -> Tensor:
     """Turns the batch of a vmap into a dimension."""
@@ -6193,10 +6292,10 @@ def _rewind_generator(counters: builtins.int) -> None:
 def _rows_of_part(rows: builtins.int, length: builtins.int) -> builtins.int:
     """How many rows have sums of their own where a matrix is summed over its rows."""
 
-def _run_in_sweep(trace: _Trace, args: tuple) -> Any:
+def _run_in_sweep(trace: _Trace, args: tuple[Any, ...]) -> Any:
     """What a trace of a backward gives; None where it does not hold."""
 
-def _run_traces(traces: list, args: tuple, kwargs: dict, none_holds: object, run_eagerly: object) -> Any:
+def _run_traces(traces: list[Any], args: tuple[Any, ...], kwargs: dict[Any, Any], none_holds: object, run_eagerly: object) -> Any:
     """Runs the first trace that holds, or returns one of two answers."""
 
 def _running_line() -> tuple[object, object]:
@@ -6205,7 +6304,7 @@ def _running_line() -> tuple[object, object]:
 def _running_vmaps() -> list[tuple[builtins.int, builtins.int]]:
     """(number, size) of each running vmap, outermost first."""
 
-def _saved_bytes() -> list:
+def _saved_bytes() -> list[Any]:
     """(device, bytes that saved values show there, the most at a time) of each device."""
 
 def _saved_memory(tensors: Sequence[Tensor]) -> list[builtins.int]:
@@ -6472,13 +6571,13 @@ def _sweeps_begun() -> builtins.int:
 def _tangent_levels(tensor: Tensor) -> list[builtins.int]:
     """The levels at which the tensor carries a tangent."""
 
-def _tape_describe(nodes: list) -> list:
+def _tape_describe(nodes: list[Any]) -> list[Any]:
     """(name, op, sequence, line, edges, outputs, saved values, leaf, released) of each entry. An edge is (place in the list or -1, output number), -2 for an entry that is not in the list."""
 
-def _tape_live(first: builtins.int, last: builtins.int) -> list:
+def _tape_live(first: builtins.int, last: builtins.int) -> list[Any]:
     """The live entries with a sequence number in [first, last), in tape order."""
 
-def _tape_of(tensors: Sequence[Tensor]) -> list:
+def _tape_of(tensors: Sequence[Tensor]) -> list[Any]:
     """The entries behind tensors, in tape order."""
 
 def _tape_overwritten(first: builtins.int, last: builtins.int, written: Sequence[Tensor], failed: builtins.bool) -> None:
@@ -6505,13 +6604,16 @@ def _unpack_dual(tensor: Tensor, level: builtins.int) -> tuple[Tensor, Tensor]:
 def _walked_entries() -> builtins.int:
     """How many tape entries the collector of cycles has gone through so far."""
 
+def _want_early_leaves(wanted: builtins.bool) -> None:
+    """Lets leaves get their gradients as soon as they can, or ends one such wish."""
+
 def _was_left(x: Tensor) -> builtins.bool:
     """Whether a tensor that showed the same memory was given other memory."""
 
 def _will_reach(nodes: Sequence[object]) -> list[builtins.bool]:
     """Which of the entries the backward that runs this hook will come to."""
 
-def _with_optimizer_steps(function: Callable) -> Any:
+def _with_optimizer_steps(function: Callable[..., Any]) -> Any:
     """(result, steps) of a function that a program captures: (step, optimizer, group) of each native step."""
 
 def _without_history(tensor: Tensor) -> Tensor:
@@ -6654,7 +6756,7 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
 def any(input: Tensor, axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The values from start, by step, up to but without end.
 
     Args:
@@ -6674,7 +6776,7 @@ def arange(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype 
         tensor([1.0000, 1.5000, 2.0000])
     """
 @overload
-def arange(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+def arange(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 @overload
 def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -6725,7 +6827,7 @@ def argsort(input: Tensor, axis: builtins.int, descending: builtins.bool = False
 def as_strided(input: Tensor, size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
     """A view of the storage with any sizes and strides that stay inside it."""
 
-def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: _dtype | None = None, device: Device | None = None) -> Tensor:
     """Data as a tensor: itself if it is one, over the same memory if it is an array, else a copy.
 
     Args:
@@ -6739,7 +6841,7 @@ def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Ten
         True
     """
 
-def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: Any = None, requires_grad: builtins.bool | None = None) -> Tensor:
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: Device | None = None, copy: Any = None, requires_grad: builtins.bool | None = None) -> Tensor:
     """An object as a tensor, sharing its memory where that is possible.
 
     Args:
@@ -6897,7 +6999,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def broadcast_to(input: Tensor, size: builtins.int | Sequence[builtins.int]) -> Tensor:
     """A view broadcast to the shape `size`."""
 
-def build_info() -> dict:
+def build_info() -> dict[Any, Any]:
     """Compiler, instruction set, BLAS and threads."""
 
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int = 0, out: Tensor | None = None) -> Tensor:
@@ -6938,7 +7040,7 @@ def celu_(input: Tensor, alpha: Number = 1) -> Tensor:
     Gradient of x: where(x > 0, g, g * exp(x / alpha))
     """
 
-def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple:
+def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of equal size."""
 
 def clamp(input: Tensor, min: object | None = None, max: object | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -7015,7 +7117,7 @@ def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | No
         tensor(2)
     """
 
-def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummax:
     """Running maxima along a dimension, and their latest places.
 
     Args:
@@ -7026,7 +7128,7 @@ def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | Non
         tensor([1., 3., 3.])
     """
 
-def cummin(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+def cummin(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.cummin:
     """Running minima along a dimension, and their latest places.
 
     Args:
@@ -7133,7 +7235,7 @@ def elu_(input: Tensor, alpha: Number = 1) -> Tensor:
     Gradient of x: where(x > 0, g, g * alpha * exp(x))
     """
 
-def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """A tensor whose elements are not set.
 
     Args:
@@ -7152,7 +7254,7 @@ def empty(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, la
 def empty_cache() -> None:
     """Returns cached memory to the system."""
 
-def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """Elements that are not set in the shape and memory order of another tensor.
 
     Args:
@@ -7168,7 +7270,7 @@ def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None
         torch.Size([2, 3])
     """
 
-def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor whose elements are not set, with given strides.
 
     Args:
@@ -7263,7 +7365,7 @@ def expm1_(input: Tensor) -> Tensor:
     Gradient of x: g * (y + 1)
     """
 
-def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A matrix with ones on the diagonal and zeros elsewhere.
 
     Args:
@@ -7396,7 +7498,7 @@ def frombuffer(buffer: object, *, dtype: _dtype, count: builtins.int = -1, offse
         tensor([1, 2], dtype=torch.int16)
     """
 
-def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor with the same value everywhere.
 
     Args:
@@ -7414,7 +7516,7 @@ def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: _dtype
                 [7, 7]])
     """
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """The same value everywhere, in the shape and memory order of another tensor.
 
     Args:
@@ -7735,7 +7837,7 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Gradient of x: none
     """
 
-def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.kthvalue:
     """The k-th smallest element along a dimension, and where it was.
 
     Args:
@@ -7797,7 +7899,7 @@ def lgamma_(input: Tensor) -> Tensor:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
 
-def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def linspace(start: Any, end: Any, steps: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Values from start to end, both included, at equal distances.
 
     Args:
@@ -7954,7 +8056,7 @@ def logsigmoid_(input: Tensor) -> Tensor:
     Gradient of x: g * sigmoid(-x)
     """
 
-def logspace(start: Any, end: Any, steps: Any, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def logspace(start: Any, end: Any, steps: Any, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Values from base ** start to base ** end, both included, at equal ratios.
 
     Args:
@@ -8057,11 +8159,11 @@ def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1, 0])
     """
 @overload
-def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.max: ...
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
-def max(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+def max(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.max: ...
 
 def maximum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise maximum(a, b), where a and b are the operands, broadcast together.
@@ -8099,9 +8201,9 @@ def median(input: Tensor) -> Tensor:
         tensor(2.)
     """
 @overload
-def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.median: ...
 
-def memory_stats() -> dict:
+def memory_stats() -> dict[Any, Any]:
     """Bytes and counts of the CPU allocator: live, peak, cached, allocations, and saved by the tape."""
 
 @overload
@@ -8118,11 +8220,11 @@ def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1., 2.])
     """
 @overload
-def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.min: ...
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
-def min(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> Any: ...
+def min(input: Tensor, axis: builtins.int, keepdims: builtins.bool = False) -> _return_types.min: ...
 
 def minimum(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise minimum(a, b), where a and b are the operands, broadcast together.
@@ -8151,7 +8253,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         torch.Size([2, 3])
     """
 
-def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.mode:
     """The most frequent element along a dimension, and where it was last.
 
     Of several that are equally frequent it is the smallest. NaNs are equal to each other, and larger
@@ -8234,8 +8336,11 @@ def nextafter(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | N
     Gradient of b: 0
     """
 
-def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Tensor | None = None) -> Any:
-    """The indices of the elements that are not zero.
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+    """nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> object
+
+    The indices of the elements that are not zero.
 
     Args:
         as_tuple: one vector of indices for each dimension instead of a matrix.
@@ -8245,6 +8350,10 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Tensor | Non
         tensor([[1],
                 [2]])
     """
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True], out: None = None) -> tuple[Tensor, ...]: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: builtins.bool, out: Tensor | None = None) -> Any: ...
 
 def norm(input: Tensor, p: object | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:
     """The p-norm of the elements, over all or some dimensions.
@@ -8260,7 +8369,7 @@ def norm(input: Tensor, p: object | None = 'fro', dim: builtins.int | Sequence[b
         tensor(5.)
     """
 
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Normal random numbers.
 
     With tensors for mean or std, each element has its own; their shapes are broadcast. Sampling is not
@@ -8287,7 +8396,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator 
 def numel(input: Tensor) -> builtins.int:
     """The number of elements."""
 
-def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -8303,7 +8412,7 @@ def ones(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, lay
         tensor([1, 1, 1])
     """
 
-def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """Ones in the shape and memory order of another tensor.
 
     Args:
@@ -8325,7 +8434,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def permute(input: Tensor, dims: builtins.int | Sequence[builtins.int]) -> Tensor:
     """A view with the dimensions in another order."""
 
-def pointwise_table() -> list:
+def pointwise_table() -> list[Any]:
     """The lines of the pointwise table, as dicts."""
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -8395,7 +8504,7 @@ def rad2deg_(input: Tensor) -> Tensor:
     Gradient of x: g * 57.29577951308232
     """
 
-def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Random numbers, uniform on [0, 1).
 
     Args:
@@ -8412,7 +8521,7 @@ def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = No
         torch.Size([2, 3])
     """
 
-def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
     """Random numbers, uniform on [0, 1), in the shape of another tensor.
 
     Args:
@@ -8429,7 +8538,7 @@ def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None,
     """
 
 @overload
-def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Random integers from low up to but without high, all equally likely.
 
     Args:
@@ -8449,10 +8558,10 @@ def randint(high: Any, size: Any, *, generator: Generator | None = None, out: Te
         [3, 4]
     """
 @overload
-def randint(low: Any, high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+def randint(low: Any, high: Any, size: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 @overload
-def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
     """Random integers from low up to but without high, in the shape of another tensor.
 
     Args:
@@ -8470,9 +8579,9 @@ def randint_like(input: Tensor, high: Any, *, dtype: _dtype | None = None, layou
         torch.Size([4])
     """
 @overload
-def randint_like(input: Tensor, low: Any, high: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor: ...
+def randint_like(input: Tensor, low: Any, high: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor: ...
 
-def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Random numbers, normal with mean 0 and standard deviation 1.
 
     Args:
@@ -8489,7 +8598,7 @@ def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = N
         torch.Size([2, 3])
     """
 
-def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
+def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers, in the shape of another tensor.
 
     Args:
@@ -8505,7 +8614,7 @@ def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None
         torch.Size([4])
     """
 
-def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The integers from 0 up to but without n, in random order.
 
     Args:
@@ -8523,7 +8632,7 @@ def randperm(n: Any, *, generator: Generator | None = None, out: Tensor | None =
     """
 
 @overload
-def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The values from start, by step, up to and with end. Deprecated: use arange().
 
     Args:
@@ -8544,7 +8653,7 @@ def range(end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype |
         tensor([0., 1., 2.])
     """
 @overload
-def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
+def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor: ...
 
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, contiguous: a view where that is possible, else a copy."""
@@ -8630,7 +8739,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: negation is computed at once, never put off."""
 
-def result_type(*args) -> _dtype:
+def result_type(*args: Any) -> _dtype:
     """The dtype an op on these operands gives."""
 
 def roll(input: Tensor, shifts: builtins.int | Sequence[builtins.int], dims: object | None = None) -> Tensor:
@@ -8663,7 +8772,7 @@ def rsqrt_(input: Tensor) -> Tensor:
 def run_backward(roots: Sequence[Tensor], grad_roots: Sequence[Tensor | None], retain_graph: builtins.bool, create_graph: builtins.bool, inputs: Sequence[Tensor] | None, accumulate: builtins.bool) -> list[Tensor]:
     """The reverse sweep. Returns the inputs' gradients unless they are accumulated."""
 
-def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor without dimensions.
 
     Args:
@@ -8943,7 +9052,7 @@ def softsign_(input: Tensor) -> Tensor:
     """
 
 @overload
-def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any:
+def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort:
     """The elements along a dimension in order, and where they were. NaN counts as greatest.
 
     Args:
@@ -8956,12 +9065,12 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         tensor([1, 2, 0])
     """
 @overload
-def sort(input: Tensor, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> Any: ...
+def sort(input: Tensor, axis: builtins.int, descending: builtins.bool = False, *, stable: builtins.bool | None = None, out: tuple[Tensor, Tensor] | None = None) -> _return_types.sort: ...
 
-def split(tensor: Tensor, split_size_or_sections: object, dim: builtins.int = 0) -> tuple:
+def split(tensor: Tensor, split_size_or_sections: object, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts of a given size, or of the sizes in a list, as views."""
 
-def split_with_sizes(input: Tensor, split_sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple:
+def split_with_sizes(input: Tensor, split_sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes, as views."""
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -9119,7 +9228,7 @@ def tanh_(input: Tensor) -> Tensor:
     Gradient of x: g * (1 - y * y)
     """
 
-def tensor(data: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def tensor(data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor with a copy of data. It has no history.
 
     Args:
@@ -9173,7 +9282,7 @@ def to_dlpack(tensor: Tensor) -> Any:
         tensor([0, 1, 2])
     """
 
-def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _return_types.topk:
     """The k greatest elements along a dimension, and where they were.
 
     Args:
@@ -9226,14 +9335,17 @@ def trunc_(input: Tensor) -> Tensor:
     Gradient of x: 0
     """
 
-def unbind(input: Tensor, dim: builtins.int = 0) -> tuple:
+def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """All slices along a dimension, as a tuple."""
 
 def unflatten(input: Tensor, dim: builtins.int, sizes: builtins.int | Sequence[builtins.int]) -> Tensor:
     """Splits one dimension into several."""
 
-def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
-    """The distinct elements in ascending order.
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
+    """unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> object
+
+    The distinct elements in ascending order.
 
     Args:
         sorted: accepted; the result is sorted in any case.
@@ -9245,6 +9357,20 @@ def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
         (tensor([1, 3]), tensor([1, 2]))
     """
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(input: Tensor, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique(input: Tensor, sorted: builtins.bool, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(input: Tensor, sorted: builtins.bool, return_inverse: Literal[False], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = None) -> Any: ...
 
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     """Inserts a dimension of size one."""
@@ -9300,7 +9426,7 @@ def view_as_real(input: Tensor) -> Tensor:
 def where(condition: Tensor, input: object, other: object, *, out: Tensor | None = None) -> Tensor:
     """Elements of input where condition holds, of other elsewhere."""
 @overload
-def where(condition: Tensor) -> Any: ...
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
 
 def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Elementwise where(b != b, b, where(a == 0, 0, a * log(b))), where a and b are the operands, broadcast together.
@@ -9309,7 +9435,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None 
     Gradient of b: g * a / b
     """
 
-def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor of zeros.
 
     Args:
@@ -9326,7 +9452,7 @@ def zeros(*size: Any, out: Tensor | None = None, dtype: _dtype | None = None, la
                 [0., 0., 0.]])
     """
 
-def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
+def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: Any = None) -> Tensor:
     """Zeros in the shape and memory order of another tensor.
 
     Args:

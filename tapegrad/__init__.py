@@ -11,7 +11,6 @@ tensor(3.5839)
 
 from math import e, inf, nan, pi
 from os import path as _path  # pathlib takes as long to load as all the rest
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 try:
     from tapegrad import _C
@@ -89,6 +88,7 @@ from tapegrad._internal_names import (
     from_file,
 )
 from tapegrad._method_functions import *
+from tapegrad._missing import missing as _missing
 from tapegrad._names import *
 from tapegrad._ops import OpRegistry as _OpRegistry
 from tapegrad._precision import get_float32_matmul_precision, set_float32_matmul_precision
@@ -164,121 +164,75 @@ legacy_contiguous_format = contiguous_format
 newaxis = None
 ops = _OpRegistry()
 
-if _TYPE_CHECKING:
-    from tapegrad import (
-        __future__,
-        _dynamo,
-        _utils,
-        accelerator,
-        amp,
-        backends,
-        compiler,
-        cpu,
-        cuda,
-        distributed,
-        distributions,
-        fft,
-        futures,
-        fx,
-        hub,
-        jit,
-        linalg,
-        masked,
-        mps,
-        mtia,
-        multiprocessing,
-        nested,
-        onnx,
-        optim,
-        profiler,
-        quasirandom,
-        random,
-        serialization,
-        signal,
-        sparse,
-        special,
-        tape,
-        testing,
-        torch_version,
-        types,
-        version,
-        xpu,
-    )
-    from tapegrad.amp import autocast
-    from tapegrad.compiler import compile
-    from tapegrad.cuda import Event, Stream
-    from tapegrad.futures import Future
-    from tapegrad.serialization import load, save
-    from tapegrad.sparse._construct import (
-        sparse_compressed_tensor,
-        sparse_coo_tensor,
-        sparse_csc_tensor,
-        sparse_csr_tensor,
-    )
-    from tapegrad.sparse._products import dsmm, hspmm, smm
-    from tapegrad.sparse._products import mm as spmm
-else:
-    _LATER = frozenset(
-        ("__future__", "_dynamo", "_utils", "accelerator", "amp", "backends", "compiler", "cpu",
-         "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
-         "library", "masked", "mps", "mtia", "multiprocessing", "nested", "onnx", "optim",
-         "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "sparse",
-         "special", "tape", "testing", "torch_version", "types", "version", "xpu")
-    )  # fmt: skip
+# Checkers read __init__.pyi, which scripts/make_package_stub.py writes.
+_LATER = frozenset(
+    ("__future__", "_dynamo", "_utils", "accelerator", "amp", "ao", "backends", "compiler", "cpu",
+     "cuda", "distributed", "distributions", "fft", "futures", "fx", "hub", "jit", "linalg",
+     "library", "masked", "mps", "mtia", "multiprocessing", "nested", "onnx", "optim",
+     "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "sparse",
+     "special", "tape", "testing", "torch_version", "types", "version", "xpu")
+)  # fmt: skip
 
-    _SAMPLING = {
-        "_dirichlet_grad": "dirichlet_grad",
-        "_sample_dirichlet": "sample_dirichlet",
-        "_standard_gamma": "standard_gamma",
-        "_standard_gamma_grad": "standard_gamma_grad",
-        "binomial": "binomial",
-    }
+_SAMPLING = {
+    "_dirichlet_grad": "dirichlet_grad",
+    "_sample_dirichlet": "sample_dirichlet",
+    "_standard_gamma": "standard_gamma",
+    "_standard_gamma_grad": "standard_gamma_grad",
+    "binomial": "binomial",
+}
 
-    _PLACES = {
-        "Future": "tapegrad.futures",
-        "GradScaler": "tapegrad.amp",
-        "dsmm": "tapegrad.sparse._products",
-        "Storage": "tapegrad.storage",
-        "TypedStorage": "tapegrad.storage",
-        "fork": "tapegrad.jit",
-        "hspmm": "tapegrad.sparse._products",
-        "is_storage": "tapegrad.storage",
-        "set_default_tensor_type": "tapegrad._typed",
-        "smm": "tapegrad.sparse._products",
-        "sparse_compressed_tensor": "tapegrad.sparse._construct",
-        "sparse_coo_tensor": "tapegrad.sparse._construct",
-        "sparse_csc_tensor": "tapegrad.sparse._construct",
-        "sparse_csr_tensor": "tapegrad.sparse._construct",
-        "spmm": "tapegrad.sparse._products",
-        "wait": "tapegrad.jit",
-    }
+_PLACES = {
+    "Future": "tapegrad.futures",
+    "GradScaler": "tapegrad.amp",
+    "dsmm": "tapegrad.sparse._products",
+    "PyTorchFileReader": "tapegrad.serialization._reader",
+    "Storage": "tapegrad.storage",
+    "TypedStorage": "tapegrad.storage",
+    "fork": "tapegrad.jit",
+    "hspmm": "tapegrad.sparse._products",
+    "is_storage": "tapegrad.storage",
+    "set_default_tensor_type": "tapegrad._typed",
+    "smm": "tapegrad.sparse._products",
+    "sparse_compressed_tensor": "tapegrad.sparse._construct",
+    "sparse_coo_tensor": "tapegrad.sparse._construct",
+    "sparse_csc_tensor": "tapegrad.sparse._construct",
+    "sparse_csr_tensor": "tapegrad.sparse._construct",
+    "spmm": "tapegrad.sparse._products",
+    "wait": "tapegrad.jit",
+}
 
-    def __getattr__(name):
-        """Load the parts that many programs do without when they are first asked for."""
-        from importlib import import_module
 
-        if name in ("save", "load"):
-            return getattr(import_module("tapegrad.serialization"), name)
-        if name in ("Event", "Stream"):
-            return getattr(import_module("tapegrad.cuda"), name)
-        if name == "compile":
-            return import_module("tapegrad.compiler").compile
-        if name == "autocast":
-            return import_module("tapegrad.amp").autocast
-        if name in _SAMPLING:
-            return getattr(import_module("tapegrad.distributions._sampling"), _SAMPLING[name])
-        if name in _LATER:
-            return import_module(f"tapegrad.{name}")
-        if name.startswith("_foreach_"):
-            return import_module("tapegrad._foreach").foreach(name.removeprefix("_foreach_"))
-        if name.endswith("_copy") or name == "empty_permuted":
-            copies = import_module("tapegrad._copies")
-            if name in copies.__all__:
-                return getattr(copies, name)
-        if name in _PLACES:
-            return getattr(import_module(_PLACES[name]), name)
-        if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
-            return _typed.tensor_type(name)
-        if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
-            return storage.storage_type(name)
-        raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
+def __getattr__(name):
+    """Load the parts that many programs do without when they are first asked for."""
+    from importlib import import_module
+
+    if name in ("save", "load"):
+        return getattr(import_module("tapegrad.serialization"), name)
+    if name in ("Event", "Stream"):
+        return getattr(import_module("tapegrad.cuda"), name)
+    if name == "compile":
+        return import_module("tapegrad.compiler").compile
+    if name == "autocast":
+        return import_module("tapegrad.amp").autocast
+    if name in _SAMPLING:
+        return getattr(import_module("tapegrad.distributions._sampling"), _SAMPLING[name])
+    if name in _LATER:
+        return import_module(f"tapegrad.{name}")
+    if name.startswith("_foreach_"):
+        return import_module("tapegrad._foreach").foreach(name.removeprefix("_foreach_"))
+    if name.endswith("_copy") or name == "empty_permuted":
+        copies = import_module("tapegrad._copies")
+        if name in copies.__all__:
+            return getattr(copies, name)
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
+        return _typed.tensor_type(name)
+    if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
+        return storage.storage_type(name)
+    raise _missing(__name__, name)
+
+
+def __dir__():
+    """Return the names that are there, the parts that are not loaded yet among them."""
+    return sorted({*globals(), *_LATER})

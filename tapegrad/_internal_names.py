@@ -264,8 +264,17 @@ def _get_tracing_state() -> Any:
     return trace.state if trace is not None and trace.is_tracing() else None
 
 
+def _written_in_python(name: str) -> Any:
+    if name in ("DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"):
+        from tapegrad import _dispatch_keys
+
+        return getattr(_dispatch_keys, name)
+    raise AttributeError(f"module 'tapegrad._C' has no attribute {name!r}")
+
+
 def install() -> None:
     """Give the native module what PyTorch's has and is written in Python here."""
     _C._get_tracing_state = _get_tracing_state
     vars(_C)["_get_privateuse1_backend_name"] = lambda: "privateuseone"
     vars(_C)["_log_api_usage_once"] = lambda event: None
+    vars(_C)["__getattr__"] = _written_in_python

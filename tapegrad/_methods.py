@@ -43,6 +43,7 @@ def _inplace(operation: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = f"`{operation.__name__}`, written into the tensor."
+    write.__wrapped__ = operation  # type: ignore[attr-defined]  # its signature
     return write
 
 

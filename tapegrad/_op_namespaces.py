@@ -1,8 +1,8 @@
 """Names of PyTorch's op registry: `torch.ops.aten.add.Tensor` is a function of the library.
 
-An op is there if the library has a function or a Tensor method of its name. All overloads of an op
-are that function, which tells its arguments apart itself; overloads that write into ``out`` take it
-by name.
+An op is there if the library has a function or a Tensor method of its name, or `_aten` has one.
+All overloads of an op are that function, which tells its arguments apart itself; overloads that
+write into ``out`` take it by name.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad import _C
+from tapegrad._aten import ATEN
 from tapegrad._C import Tensor
 from tapegrad._composed import FUNCTIONS
 from tapegrad._foreach import foreach
@@ -66,7 +67,7 @@ class Namespace:
             return CUSTOM_OPS.get(f"{self.name}::{op_name}")
         if op_name.startswith(_SETTINGS):
             return None
-        for holder in (_by_torch_order, _C, FUNCTIONS, functional, Tensor):
+        for holder in (ATEN, _by_torch_order, _C, FUNCTIONS, functional, Tensor):
             found = (
                 holder.get(op_name) if isinstance(holder, dict) else getattr(holder, op_name, None)
             )

@@ -89,6 +89,27 @@ class OpRegistry:
         """Return the record of every op, by name."""
         return ops()
 
+    @property
+    def loaded_libraries(self) -> set[str]:
+        """The libraries of ops that were loaded: none."""
+        return set()
+
+    def load_library(self, path: str) -> None:
+        """Refuse to load a library of ops: it is compiled for PyTorch.
+
+        Packages that have one go on without it, as where it was built for another version.
+
+        Args:
+            path: of the library.
+
+        Raises:
+            OSError: always.
+        """
+        raise OSError(
+            f"load_library: {path} has ops that were compiled for PyTorch, which tapegrad cannot "
+            "run; torch.library.custom_op makes an op of a Python function"
+        )
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"torch.ops has no attribute {name!r}")

@@ -59,6 +59,25 @@ def _dir(self: Tensor) -> list[str]:
     return sorted({*dir(type(self)), *getattr(self, "__dict__", {})})
 
 
+def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    from tapegrad.compat import array_api
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(
+            f"__array_namespace__: expected an api_version up to {array_api.__array_api_version__}"
+            f", got {api_version!r}"
+        )
+    return array_api
+
+
+def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Tensor:
+    """Refuse: a tensor without memory of its own computes by ``__torch_dispatch__``."""
+    raise NotImplementedError(
+        "_make_wrapper_subclass: subclasses that compute by __torch_dispatch__ are not supported; "
+        "keep the tensors in an object of your own, or in a class with __torch_function__"
+    )
+
+
 def install() -> None:
     """Give the native class its Python methods."""
     Tensor.__iter__ = _iterate
@@ -67,8 +86,11 @@ def install() -> None:
     Tensor.__contains__ = _contains
     Tensor.__reversed__ = _reversed
     Tensor.__dir__ = _dir
+    Tensor.__array_namespace__ = _array_namespace
     Tensor._make_subclass = staticmethod(_C._make_subclass)
+    Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
     Tensor.new = new
     Tensor.storage = storage
+    Tensor._typed_storage = storage
     Tensor.storage_type = tensor_storage_type
     Tensor.__module__ = "tapegrad"

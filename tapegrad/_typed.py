@@ -15,7 +15,7 @@ from tapegrad._types import Size, device, strided
 
 __all__ = ["legacy_tensor", "new", "set_default_tensor_type", "tensor_type", "tensortype"]
 
-DTYPES = {
+DTYPES: dict[str, _C.dtype] = {
     "Half": _C.float16,
     "BFloat16": _C.bfloat16,
     "Float": _C.float32,

@@ -2,7 +2,7 @@
 
 import operator
 from itertools import chain, starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 from tapegrad import _C
 
@@ -18,7 +18,7 @@ def _integer(position: int, size: Any) -> int:
         ) from None
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The sizes of a tensor: a tuple that knows its product.
 
     Example:
@@ -43,6 +43,12 @@ class Size(tuple):
 
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(repr, self))}])"
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Size": ...
 
     def __getitem__(self, index: Any) -> Any:
         item = tuple.__getitem__(self, index)

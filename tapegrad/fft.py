@@ -13,7 +13,7 @@ Example:
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tapegrad
 from tapegrad import _C
@@ -36,6 +36,7 @@ from tapegrad._C import _fft_irfftn as irfftn
 from tapegrad._C import _fft_rfft as rfft
 from tapegrad._C import _fft_rfft2 as rfft2
 from tapegrad._C import _fft_rfftn as rfftn
+from tapegrad._missing import names_of_torch as _names_of_torch
 
 __all__ = [
     "fft",
@@ -207,3 +208,7 @@ def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
     return _shifted("ifftshift", input, dim, -1)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

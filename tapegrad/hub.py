@@ -33,6 +33,43 @@ READ_DATA_CHUNK = 128 * 1024
 _hub_dir: str | None = None
 
 
+class _Bar:
+    """What stands for `tqdm.tqdm` where that is not installed: it counts and shows nothing."""
+
+    def __init__(self, iterable: Any = None, total: float | None = None, **options: Any) -> None:
+        self._iterable, self.total, self.n = iterable, total, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._iterable:
+            yield item
+            self.update()
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def update(self, n: int = 1) -> None:
+        self.n += n
+
+    def set_postfix(self, *facts: Any, **more: Any) -> None:
+        """Nothing is shown."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "tqdm":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _Bar
+    return tqdm
+
+
 def _get_torch_home() -> str:
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))

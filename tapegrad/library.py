@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*::[A-Za-z_]\w*")
+# Functions for the meta device of ops that are not made yet, by name.
+_WAITING_FAKES: dict[str, Callable[..., Any]] = {}
 _WRITTEN = re.compile(r"Tensor\(\w*!\)(?:\[\])?\??\s+(\w+)")
 
 
@@ -67,7 +69,7 @@ class CustomOpDef:
                 raise ValueError(f"custom_op: mutates_args names {each!r}, which is no parameter")
         self._kernels: dict[str | None, Callable[..., Any]] = {}
         self.register_kernel(device_types, function)
-        self._fake: Callable[..., Any] | None = None
+        self._fake: Callable[..., Any] | None = _WAITING_FAKES.pop(name, None)
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
         # What the entries on the tape are called.
@@ -388,14 +390,24 @@ def register_fake(
 ) -> Any:
     """Say what an op gives on the meta device: see `CustomOpDef.register_fake`.
 
+    Packages say so of ops that are in a compiled library, which is not loaded: what is said of an
+    op that is not there is kept for when it is made.
+
     Args:
         op: it or its name.
         func: the function; without it, a decorator is returned.
         lib: not used.
         allow_override: not used: ops of `custom_op` take another function at any time.
     """
-    found = _find(op)
-    return found.register_fake if func is None else found.register_fake(func)
+    if not isinstance(op, str) or op in CUSTOM_OPS or not _NAME.fullmatch(op):
+        register = _find(op).register_fake
+        return register if func is None else register(func)
+
+    def wait(function: Callable[..., Any]) -> Callable[..., Any]:
+        _WAITING_FAKES[op] = function
+        return function
+
+    return wait if func is None else wait(func)
 
 
 def register_kernel(

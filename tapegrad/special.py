@@ -9,7 +9,7 @@ of `gammainc`, `gammaincc` and `zeta` refuse one.
     tensor([1.0000, 0.4276, 0.0056])
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad import _C
 from tapegrad._C import (
@@ -60,6 +60,7 @@ from tapegrad._C import _special_spherical_bessel_j0 as spherical_bessel_j0
 from tapegrad._C import _special_xlog1py as xlog1py
 from tapegrad._C import _special_zeta as zeta
 from tapegrad._composed.arguments import expect_tensor
+from tapegrad._missing import names_of_torch as _names_of_torch
 
 __all__ = [
     "airy_ai",
@@ -211,3 +212,7 @@ def shifted_chebyshev_polynomial_w(input: Any, n: Any, *, out: Tensor | None = N
         tensor([-1.,  1.,  7.])
     """
     return _shifted("shifted_chebyshev_polynomial_w", chebyshev_polynomial_w, input, n, out)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

@@ -53,8 +53,8 @@ def test_states():
     assert entries["torch.autograd.Function.saved_tensors"].state == "present"
     assert entries["torch.nn.DataParallel"].state == "limited"
     assert entries["torch.optim.SparseAdam"].state == "present"
-    assert entries["torch.distributed.tensor.DTensor"].state == "refused"
-    assert entries["torch.distributed.tensor.DTensor"].text
+    assert entries["torch.distributed.rpc.RRef"].state == "refused"
+    assert entries["torch.distributed.rpc.RRef"].text
     assert all(entry.text for entry in entries.values() if entry.state != "present")
 
 

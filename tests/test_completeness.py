@@ -243,7 +243,9 @@ def test_values_are_of_their_dtype():
 
 
 @pytest.mark.skipif(IS_TORCH, reason="about tapegrad's own files")
-@pytest.mark.parametrize("script", ["make_names.py", "make_ops_page.py", "make_stubs.py"])
+@pytest.mark.parametrize(
+    "script", ["make_names.py", "make_ops_page.py", "make_package_stub.py", "make_stubs.py"]
+)
 def test_generated_files_are_up_to_date(script):
     command = [sys.executable, HERE.parent / "scripts" / script, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

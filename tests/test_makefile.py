@@ -56,6 +56,14 @@ def change(path):
     os.utime(path, (later, later))
 
 
+def test_packages_have_an_environment_of_their_own(clone):
+    lines = commands(clone, "test-packages")
+    assert lines[:2] == [BUILD, "touch .venv/.installed"]
+    assert lines[-2] == ".venv/bin/python scripts/package_stage.py install .venv-packages"
+    assert f"TAPEGRAD_PACKAGES_PYTHON={clone}/.venv-packages/bin/python" in lines[-1]
+    assert lines[-1].endswith("tests/packages")
+
+
 def test_train_installs_only_what_training_needs(clone):
     assert commands(clone, "train")[:3] == [BUILD, "touch .venv/.installed", TRAIN]
 

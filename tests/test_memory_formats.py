@@ -156,6 +156,7 @@ def test_type_names_tensor_types():
     assert torch.ones(1).type() == "torch.FloatTensor"
     assert torch.ones(1).type("torch.LongTensor").dtype == torch.int64
     assert torch.ones(1).type(torch.int8).type() == "torch.CharTensor"
+    assert torch.tensor([True]).type(torch.Tensor).type() == "torch.FloatTensor"
     with pytest.raises(ValueError, match=r"type: invalid type: 'torch\.Float'"):
         torch.ones(1).type("torch.Float")
 

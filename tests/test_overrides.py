@@ -107,6 +107,28 @@ def test_functions_ask_the_class():
     assert (func, types, args, kwargs) == (torch.softmax, (Told,), (told,), {"dim": 1})
 
 
+def test_functions_written_in_python_ask_the_class():
+    told, x = Told(), torch.eye(2)
+    linalg = torch.linalg
+    assert linalg.eigh(told) == (linalg.eigh, (Told,), (told,), {})
+    assert linalg.solve(x, told)[:3] == (linalg.solve, (Told,), (x, told))
+    func, types, args, kwargs = torch.isclose(x, told, rtol=1e-3)
+    assert (func, types, args, kwargs) == (torch.isclose, (Told,), (x, told), {"rtol": 1e-3})
+    func, _, _, kwargs = linalg.solve_triangular(x, B=told, upper=True)
+    assert func is linalg.solve_triangular and kwargs == {"B": told, "upper": True}
+    assert linalg.multi_dot([x, told])[1] == (Told,)
+    assert torch.is_tensor(told) is False and torch.typename(told).endswith("Told")
+    assert linalg.eigh.__name__ == "linalg_eigh" and torch.isclose.__name__ == "isclose"
+
+
+def test_functions_written_in_python_take_numpys_names():
+    x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
+    assert torch.linalg.vector_norm(x, axis=1, keepdims=True).tolist() == [[5.0], [10.0]]
+    assert torch.diff(x, axis=0).tolist() == [[3.0, 4.0]]
+    with pytest.raises(TypeError):
+        torch.diff(x, axes=0)
+
+
 def test_containers_are_looked_into():
     told, x = Told(), torch.ones(2)
     func, types, (tensors,), _ = torch.cat([x, told])

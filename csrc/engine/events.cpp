@@ -1,6 +1,9 @@
 #include "engine/events.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/error.h"
 
 namespace tapegrad {
 
@@ -42,5 +45,26 @@ void Notification::finish_next() {
   finish_.pop_back();
   next();
 }
+
+namespace {
+
+thread_local std::vector<std::function<void()>> after_sweeps;
+
+}  // namespace
+
+void call_after_sweeps(std::function<void()> call) {
+  TAPEGRAD_CHECK(sweeps_running > 0,
+                 "autograd: expected to be called from a hook while backward runs");
+  after_sweeps.push_back(std::move(call));
+}
+
+bool calls_wait_for_sweeps() { return !after_sweeps.empty(); }
+
+void run_calls_after_sweeps() {
+  // A call may run a sweep of its own, with calls after that.
+  for (const std::function<void()>& call : std::exchange(after_sweeps, {})) call();
+}
+
+void drop_calls_after_sweeps() { after_sweeps.clear(); }
 
 }  // namespace tapegrad

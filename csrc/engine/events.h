@@ -72,4 +72,12 @@ class Notification {
   std::vector<SweepListener::Finish> finish_;
 };
 
+// Calls that wait until no sweep runs on this thread any more: one of them may see what all, nested or not, have
+// left in leaves. They are dropped if the outermost sweep fails.
+void call_after_sweeps(std::function<void()> call);
+// For the outermost sweep, when it is over.
+bool calls_wait_for_sweeps();
+void run_calls_after_sweeps();
+void drop_calls_after_sweeps();
+
 }  // namespace tapegrad

@@ -190,7 +190,8 @@ Sweep::Sweep(std::span<const Tensor> roots, Targets& targets, SweepOptions optio
       targets_(targets),
       options_(options),
       line_(SourceLine::here()),
-      number_(++last_sweep) {}
+      number_(++last_sweep),
+      leaf_uses_(options.stepping ? nullptr : LeafUses::wanted(roots)) {}
 
 void Sweep::begin(const Tensor& root, Tensor grad) {
   Edge edge = real_edge(root);
@@ -258,6 +259,19 @@ void Sweep::join_lanes() {
   if (!options_.retain_graph) node.release_saved(line_);
   send_here(node, grad_inputs);
   computing_ = nullptr;
+  if (leaf_uses_) [[unlikely]]
+    run_ready_leaves(node);
+}
+
+void Sweep::run_ready_leaves(Node& node) {
+  for (const Edge& edge : node.edges()) {
+    if (!edge.node || !edge.node->is_accumulator() || !leaf_uses_->is_last(edge.node.get()))
+      continue;
+    if (!waiting_.find(edge.node.get())) continue;
+    Pending leaf = waiting_.take(edge.node.get());
+    if (lanes_in_use) run_in_lane(leaf);
+    else run(leaf);
+  }
 }
 
 void Sweep::put_into_own_dtypes(Pending& pending) {
@@ -427,15 +441,30 @@ static std::vector<Tensor> run_to_end(std::span<const Tensor> roots, std::span<c
   return found;
 }
 
+static std::vector<Tensor> run_and_call(std::span<const Tensor> roots,
+                                        std::span<const Tensor> grads,
+                                        std::span<const Tensor> inputs, bool accumulate,
+                                        SweepOptions options) {
+  try {
+    std::vector<Tensor> result = run_to_end(roots, grads, inputs, accumulate, options);
+    if (calls_wait_for_sweeps() && !running) [[unlikely]]
+      run_calls_after_sweeps();
+    return result;
+  } catch (...) {
+    if (!running) drop_calls_after_sweeps();
+    throw;
+  }
+}
+
 std::vector<Tensor> sweep(std::span<const Tensor> roots, std::span<const Tensor> grads,
                           std::span<const Tensor> inputs, bool accumulate, SweepOptions options) {
   if (!(sweep_watch & kWatchListeners)) [[likely]]
-    return run_to_end(roots, grads, inputs, accumulate, options);
+    return run_and_call(roots, grads, inputs, accumulate, options);
   Notification notification;
   try {
     notification.sweep_begins(
         {roots, options.retain_graph, sweeps_running > 0, options.transposing});
-    std::vector<Tensor> result = run_to_end(roots, grads, inputs, accumulate, options);
+    std::vector<Tensor> result = run_and_call(roots, grads, inputs, accumulate, options);
     notification.finish();
     return result;
   } catch (...) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/leaf_uses.h"
 #include "engine/targets.h"
 #include "engine/waiting.h"
 #include "graph/autocast.h"
@@ -59,6 +60,7 @@ class Sweep {
   void send_here(Node& node, Gradients grad_inputs);
   void run_entry(Pending& pending);
   void send_across(const Edge& edge, Tensor grad, Lane from);
+  [[gnu::noinline, gnu::cold]] void run_ready_leaves(Node& node);
   // Before somebody looks: see Note [Dtypes of gradients].
   void put_into_own_dtypes(Pending& pending);
   // Where an entry runs: see Note [Lanes].
@@ -72,9 +74,10 @@ class Sweep {
   SourceLine line_;  // where it was started
   uint64_t number_;
   Waiting waiting_;
-  const Node* computing_ = nullptr;  // the entry that runs, from computing to sending, or null
-  Lane lane_ = current_lane;         // the caller's
-  std::vector<Lane> other_lanes_;    // in which entries have run
+  std::unique_ptr<LeafUses> leaf_uses_;  // null unless leaves run early
+  const Node* computing_ = nullptr;      // the entry that runs, from computing to sending, or null
+  Lane lane_ = current_lane;             // the caller's
+  std::vector<Lane> other_lanes_;        // in which entries have run
 };
 
 // While it lives, a sweep is the one that runs on this thread. Derivatives take operands as they are.

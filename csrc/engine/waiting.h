@@ -43,11 +43,17 @@ class Waiting {
 
   Pending pop() {
     std::pop_heap(heap_.begin(), heap_.end(), older);
-    Pending top = std::move(*heap_.back());
-    if (is_indexed()) index_.erase(top.node.get());
-    spare_.push_back(std::move(heap_.back()));
-    heap_.pop_back();
-    return top;
+    return take_last();
+  }
+
+  // Takes an entry that waits, out of its turn.
+  Pending take(const Node* node) {
+    auto found = std::find_if(heap_.begin(), heap_.end(),
+                              [&](const Slot& slot) { return slot->node.get() == node; });
+    std::swap(*found, heap_.back());
+    Pending taken = take_last();
+    std::make_heap(heap_.begin(), heap_.end(), older);
+    return taken;
   }
 
   // In no particular order.
@@ -65,6 +71,14 @@ class Waiting {
     return a->node->sequence() < b->node->sequence();
   }
   bool is_indexed() const { return !index_.empty(); }
+
+  [[gnu::always_inline]] Pending take_last() {
+    Pending taken = std::move(*heap_.back());
+    if (is_indexed()) index_.erase(taken.node.get());
+    spare_.push_back(std::move(heap_.back()));
+    heap_.pop_back();
+    return taken;
+  }
 
   Pending& at(const Ref<Node>& node) {
     Pending* found = find(node.get());

@@ -15,6 +15,9 @@ std::mutex listening_lock;
 // Never freed: a thread may still run when static objects are destroyed.
 auto& listening = *new std::vector<Program*>();
 
+// Made by a program that listens, before it looks which of that nobody else holds any more.
+constexpr size_t kMadeBetweenDrops = size_t{1} << 20;
+
 Tensor alias_of(const TensorImpl* x) { return Tensor(x->bare_alias()); }
 
 // What storages made on this thread are marked with while a program listens.
@@ -80,6 +83,10 @@ uint32_t Program::add_storage(Storage& owner, bool is_made) {
   const size_t nbytes = plain->nbytes();
   values_.push_back({std::move(plain), nbytes, owner.device(), is_made});
   numbers_[&owner] = number;
+  if (is_made) {
+    held_.push_back(number);
+    made_bytes_ += nbytes;
+  }
   return number;
 }
 
@@ -138,11 +145,14 @@ void Program::push(Step step) {
 }
 
 void Program::drop_temporaries() {
-  for (Value& value : values_)
-    if (value.is_made && value.storage && is_unseen(*value.storage)) {
-      numbers_.erase(&Batches::owner(*value.storage));
-      value.storage = nullptr;
-    }
+  std::erase_if(held_, [&](uint32_t number) {
+    Ref<Storage>& storage = values_[number].storage;
+    if (storage && !is_unseen(*storage)) return false;
+    if (storage) numbers_.erase(&Batches::owner(*storage));
+    storage = nullptr;
+    return true;
+  });
+  made_bytes_ = 0;
 }
 
 // ---- capturing
@@ -170,6 +180,7 @@ void Program::append(const OpCall& call) {
     noted.outputs()[i].offset += shift_of(call.out(i));
   }
   push({std::move(noted)});
+  if (made_bytes_ >= kMadeBetweenDrops) drop_temporaries();
 }
 
 // A tensor from outside is read.

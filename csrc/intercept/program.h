@@ -3,8 +3,9 @@
 // Note [What a captured call holds]
 // Names of bytes, see Note [What a call means]: a program gives every storage that a step names a number,
 // its *value*. A value is either *made* by the program, then a run has memory of its own for it, or it
-// comes from outside, then whoever runs the program says which memory it is. Until the program is told to
-// let go of what nobody else holds, it holds the storages that it saw, so that two never have one address.
+// comes from outside, then whoever runs the program says which memory it is. The program holds the storages that
+// it saw, so that two never have one address; those that it made, and that nobody else holds any more, it lets go
+// of now and then, with their numbers, so that listening takes not much more memory than the calls themselves.
 // The tensors that were read from outside are held, too: a tensor may be given another shape or other
 // memory afterwards (resize_, set_, .data =), which whoever runs the program again must notice.
 //
@@ -142,6 +143,8 @@ class Program {
   std::vector<Step> steps_;
   std::vector<Value> values_;
   std::unordered_map<const Storage*, uint32_t> numbers_;
+  std::vector<uint32_t> held_;  // made values with a storage
+  size_t made_bytes_ = 0;       // since some were let go
   std::vector<Used> used_;
   std::unordered_set<const TensorImpl*> used_tensors_;
   std::unordered_map<const Storage*, Foreign> foreign_;

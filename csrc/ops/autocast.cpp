@@ -1,5 +1,6 @@
 #include "ops/autocast.h"
 
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 
@@ -28,9 +29,13 @@ struct KeptCast {
   Tensor seen;
   uint32_t version;
   bool recorded;
+  bool captured;  // by the program that listens
   Tensor result;
 
-  bool is_for(DType dtype) const { return result.dtype() == dtype && recorded == grad_enabled; }
+  bool is_for(DType dtype) const {
+    return result.dtype() == dtype && recorded == grad_enabled &&
+           captured == (capturing != nullptr);
+  }
   bool is_valid() const {
     return leaf->storage_ref() == seen->storage_ref() && same_geometry(leaf, seen) &&
            version == leaf->storage().version();
@@ -56,9 +61,7 @@ bool is_view(const Tensor& x) {
   return meta && meta->extra && meta->extra->base.defined();
 }
 
-bool is_seen() {
-  return capturing || reusing || forward_levels || transform_start || is_vmap_running();
-}
+bool is_seen() { return reusing || forward_levels || transform_start || is_vmap_running(); }
 
 bool may_keep(const Tensor& x, DType dtype) {
   return autocast_settings.caches && x.dtype() == DType::Float32 && is_reduced_float(dtype) &&
@@ -67,7 +70,7 @@ bool may_keep(const Tensor& x, DType dtype) {
 
 KeptCast keep(const Tensor& x, Tensor result) {
   const Tensor seen = alias(x, x.sizes(), x.strides(), x->offset());
-  return {x, seen, x->storage().version(), grad_enabled, std::move(result)};
+  return {x, seen, x->storage().version(), grad_enabled, capturing != nullptr, std::move(result)};
 }
 
 // ---- casts that are made together
@@ -236,6 +239,17 @@ void clear_kept_casts() noexcept {
     end_group();
   } catch (const std::bad_alloc&) {
     // Then the next block casts one by one.
+  }
+}
+
+void drop_captured_casts() noexcept {
+  if (!kept_casts) return;
+  // What goes last may run Python, which may drop all of them: one at a time.
+  auto is_captured = [](const auto& kept) { return kept.second.captured; };
+  while (kept_casts) {
+    const auto found = std::ranges::find_if(*kept_casts, is_captured);
+    if (found == kept_casts->end()) return;
+    const KeptCasts::node_type dropped = kept_casts->extract(found);
   }
 }
 

@@ -9,7 +9,9 @@
 // A parameter that several functions of a block read is cast once: the casts of leaves that require grad are
 // kept until the outermost block is left. One that is kept is taken only where a new one would be the same:
 // not after the leaf was written, not one made with recording off where it is on, and not where somebody looks
-// at the cast itself: a program that listens, vmap, forward mode, a transform, a selective checkpoint.
+// at the cast itself: vmap, forward mode, a transform, a selective checkpoint. A program that listens takes those
+// made since it does, and lets them go at its end: gradients are added up in the dtype of the cast, so that a trace
+// with more casts than the function would have other bits.
 //
 // Note [Casts that are made together]
 // A model casts the same parameters in every step. On a device each cast is a launch, which for small models is what
@@ -58,5 +60,7 @@ auto run_cast_list(const CastRule& rule, Function&& function, std::span<const Te
 
 // Drops the casts that this thread has kept.
 void clear_kept_casts() noexcept;
+// Drops those that were made while a program listened.
+void drop_captured_casts() noexcept;
 
 }  // namespace tapegrad

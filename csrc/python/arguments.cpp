@@ -63,7 +63,7 @@ void ParsedArguments::fail_type(int i, const char* expected) const {
 }
 
 void ParsedArguments::fail_missing(int i) const {
-  fail<TypeError>(function(), "() missing required argument: '", signature_.names[i], "'");
+  fail<TypeError>(function(), "(): missing required argument \"", signature_.names[i], "\"");
 }
 
 PyObject* ParsedArguments::required(int i) const {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "engine/anomaly.h"
+#include "engine/events.h"
 #include "engine/sweep.h"
 #include "graph/accumulate.h"
 #include "graph/record.h"
@@ -289,6 +290,15 @@ void bind_hooks(Binder& b) {
   b.function("_increment_version", [](const Tensor& x) { note_write("increment_version", x); },
              "tensor"_a, "Declares the tensor written to.");
   b.function("_current_sweep", current_sweep, "The number of the backward that runs this hook.");
+  b.function(
+      "_call_after_sweeps",
+      [](nb::callable function) {
+    call_after_sweeps([kept = std::move(function)] { call_back(kept); });
+  }, "function"_a,
+      "Calls a function when the outermost backward of this thread is over, unless it fails.");
+  b.function("_want_early_leaves", [](bool wanted) {
+    wanted ? ++early_leaves : --early_leaves;
+  }, "wanted"_a, "Lets leaves get their gradients as soon as they can, or ends one such wish.");
   b.function("_will_reach", [](const std::vector<nb::object>& objects) {
     std::vector<Node*> nodes;
     for (nb::handle object : objects) nodes.push_back(node_from(object.ptr()));

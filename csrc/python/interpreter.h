@@ -49,6 +49,16 @@ inline unsigned assigned_type_version(PyTypeObject* type) {
   return type_version(type);
 }
 
+// A number that is another one as soon as an item of a dict was set or deleted; 0 where there is none to be read. The
+// order of an OrderedDict may change without it.
+inline uint64_t dict_version([[maybe_unused]] PyObject* dict) {
+#if PY_VERSION_HEX < 0x030C0000
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#else
+  return 0;
+#endif
+}
+
 #if TAPEGRAD_DIRECT_FRAMES
 
 #if PY_VERSION_HEX < 0x030B0000

@@ -78,7 +78,9 @@ void parse(const PointwiseInfo& info, PyObject* self, PyObject* const* args, Py_
       arguments.params[position - info.arity] = value;
     else
       fail<TypeError>(info.name, "() takes ", info.arity + info.param_count,
-                      " positional arguments but ", count + (self ? 1 : 0), " were given");
+                      info.arity + info.param_count == 1 ? " positional argument but "
+                                                         : " positional arguments but ",
+                      count + (self ? 1 : 0), " were given");
     ++position;
   };
   bool more = count > info.arity - (self ? 1 : 0);  // positions than operands
@@ -105,7 +107,7 @@ bool takes_number(const PointwiseInfo& info, int operand) {
 
 [[noreturn]] void fail_operand(const PointwiseInfo& info, int i, PyObject* object) {
   if (!object)
-    fail<TypeError>(info.name, "() missing required argument '", info.operands.names[i], "'");
+    fail<TypeError>(info.name, "(): missing required argument \"", info.operands.names[i], "\"");
   fail<TypeError>(info.name, "(): argument '", info.operands.names[i], "' must be Tensor",
                   info.arity > 1 && takes_number(info, i) ? " or Number" : "", ", not ",
                   Py_TYPE(object)->tp_name);

@@ -16,6 +16,7 @@
 #include "graph/write_log.h"
 #include "intercept/batch.h"
 #include "intercept/host_bytes.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "python/binding.h"
 
@@ -324,7 +325,11 @@ void bind_program(Binder& b) {
     program.start();
     return program;
   }, nb::rv_policy::reference)
-      .def("__exit__", [](Program& program, nb::args) { program.stop(); })
+      .def("__exit__",
+           [](Program& program, nb::args) {
+    program.stop();
+    drop_captured_casts();
+  })
       .def("replay", &Program::replay, "Executes every call again, on the same tensors.")
       .def(
           "steps", steps,

@@ -84,6 +84,15 @@ class FirstError {
   FirstError(const FirstError&) = delete;
   FirstError& operator=(const FirstError&) = delete;
 
+  // What it says; null without an error if it cannot say it.
+  PyObject* message() {
+    PyErr_NormalizeException(&type_, &value_, &trace_);
+    PyObject* text = value_ ? PyObject_Str(value_) : nullptr;
+    if (text && !PyUnicode_AsUTF8(text)) Py_CLEAR(text);
+    if (!text) PyErr_Clear();
+    return text;
+  }
+
   PyObject* put_back() {
     PyErr_Restore(std::exchange(type_, nullptr), std::exchange(value_, nullptr),
                   std::exchange(trace_, nullptr));
@@ -93,6 +102,26 @@ class FirstError {
  private:
   PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
+
+// The error that is set in the words of PyTorch's, where the binding lists all forms of the call, and with what to do
+// about an array of NumPy's. Returns null with an error set. See tapegrad/_call_errors.py.
+PyObject* told(PyObject* function, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  FirstError first;
+  const nb::object message = nb::steal(first.message());
+  if (!message) return first.put_back();
+  const std::string_view text = PyUnicode_AsUTF8(message.ptr());
+  if (text.find("incompatible function arguments") == text.npos && !text.ends_with("numpy.ndarray"))
+    return first.put_back();
+  nb::list given;
+  for (Py_ssize_t i = 0; i < count; ++i) given.append(nb::handle(args[i]));
+  nb::dict named;
+  for (Py_ssize_t i = 0; keywords && i < PyTuple_GET_SIZE(keywords); ++i)
+    named[nb::handle(PyTuple_GET_ITEM(keywords, i))] = nb::handle(args[count + i]);
+  const nb::object explain = nb::module_::import_("tapegrad._call_errors").attr("explain");
+  const nb::object words = explain(nb::handle(function), message, nb::tuple(given), named);
+  PyErr_SetObject(PyExc_TypeError, words.ptr());
+  return nullptr;
+}
 
 }  // namespace
 
@@ -117,12 +146,14 @@ PyObject* second_look(PyObject* function, PyObject* const* args, Py_ssize_t coun
     for (Py_ssize_t i = 0; i < all; ++i) collect(args[i], objects);
     if (objects.size()) return ask(function, objects, args, count, keywords);
     const nb::object renamed = nb::steal(with_own_names(keywords));
-    if (!renamed) return first.put_back();
-    PyObject* result =
-        PyObject_Vectorcall(function, args, static_cast<size_t>(count), renamed.ptr());
-    if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
-    PyErr_Clear();
-    return first.put_back();
+    if (renamed) {
+      PyObject* result =
+          PyObject_Vectorcall(function, args, static_cast<size_t>(count), renamed.ptr());
+      if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+      PyErr_Clear();
+    }
+    first.put_back();
+    return told(function, args, count, keywords);
   });
 }
 

@@ -5,7 +5,8 @@
 // (axis, keepdims, x, x1, a, x2), and objects of other classes that compute by themselves, by `__torch_function__`. Neither
 // costs a call that succeeds anything: a function raises TypeError before it has done anything, and only then
 // somebody looks whether the call means one of these. What is written by hand for speed comes here from failed(),
-// nanobind's functions by the way they are called (sparse.cpp), operators by themselves.
+// nanobind's functions by the way they are called (sparse.cpp), operators by themselves. A call that means nothing else is
+// told in the words of PyTorch's errors.
 #pragma once
 
 #include "python/binding.h"

@@ -102,7 +102,11 @@ void reroute(nb::handle object) {
 }  // namespace
 
 void reroute_all(nb::handle module) {
-  for (nb::handle value : nb::dict(module.attr("__dict__")).values()) reroute(value);
+  for (nb::handle value : nb::dict(module.attr("__dict__")).values()) {
+    reroute(value);
+    if (!PyModule_Check(value.ptr())) continue;  // a family of functions
+    for (nb::handle inside : nb::dict(value.attr("__dict__")).values()) reroute(inside);
+  }
   auto* type = reinterpret_cast<PyObject*>(tensor_type);
   nb::object dict = nb::handle(type).attr("__dict__");
   for (nb::handle value : nb::list(dict.attr("values")())) reroute(value);

@@ -240,6 +240,10 @@ nb::object type(const Tensor& self, nb::handle dtype, bool non_blocking, nb::han
   const MemoryFormat format = memory_format_of("type", memory_format);
   DType wanted;
   if (dtype_from_object(dtype.ptr(), &wanted)) return nb::cast(asked_cast(self, wanted, format));
+  // The class of all tensors stands for the default type.
+  if (dtype.ptr() == reinterpret_cast<PyObject*>(tensor_type))
+    return nb::cast(
+        asked_cast(to_device(self, Device{}, non_blocking, format), default_dtype(), format));
   const std::string given = given_type_name(dtype);
   for (int i = 0; i < kDTypeCount; ++i)
     for (Device device : {Device{}, Device{DeviceType::CUDA, 0}})

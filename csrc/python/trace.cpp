@@ -42,10 +42,10 @@ namespace {
 
 // A tree of arguments or results in preorder.
 struct Part {
-  enum class Kind : uint8_t { Tensor, Argument, Value, Tuple, List, Dict };
+  enum class Kind : uint8_t { Tensor, Argument, Value, Tuple, List, Dict, Made };
   Kind kind;
   uint32_t number = 0;  // of the tensor, or how many parts it has
-  nb::object object{};  // the value, or the keys of a dict
+  nb::object object{};  // the value, the keys of a dict, or what makes an object of its parts
 };
 
 std::vector<Part> read_parts(nb::handle described) {
@@ -428,11 +428,13 @@ nb::object Trace::build(size_t& at, const std::vector<Tensor>& tensors) const {
       return nb::steal(wrap(given_[part.number]));
     case Part::Kind::Value:
       return part.object;
-    case Part::Kind::Tuple: {
+    case Part::Kind::Tuple:
+    case Part::Kind::Made: {
       nb::object tuple = nb::steal(PyTuple_New(part.number));
       for (uint32_t i = 0; i < part.number; ++i)
         PyTuple_SET_ITEM(tuple.ptr(), i, build(at, tensors).release().ptr());
-      return tuple;
+      if (part.kind == Part::Kind::Tuple) return tuple;
+      return part.object(*nb::borrow<nb::tuple>(tuple));
     }
     case Part::Kind::List: {
       nb::list list;

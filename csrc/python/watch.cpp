@@ -153,9 +153,10 @@ size_t Watch::add_instance(PyObject* object) {
 }
 
 void Watch::settle(PyObject* dict) {
-  for (const Entry& entry : entries_) {
+  for (Entry& entry : entries_) {
     if (entry.object != dict || (entry.kind != Kind::Items && entry.kind != Kind::OrderedItems))
       continue;
+    entry.seen = 0;
     for (uint32_t i = entry.first; i < entry.first + entry.count; i += 2)
       if (!held_[i + 1]) {
         held_[i + 1] = PyDict_GetItemWithError(dict, held_[i]);
@@ -166,7 +167,9 @@ void Watch::settle(PyObject* dict) {
 
 // ---- comparing
 
-bool Watch::has_items(const Entry& entry) const {
+bool Watch::has_items(Entry& entry) const {
+  const uint64_t version = dict_version(entry.object);
+  if (version != 0 && version == entry.seen) return true;
   if (PyDict_GET_SIZE(entry.object) * 2 != entry.count) return false;
   PyObject* const* held = held_.data() + entry.first;
   PyObject *key = nullptr, *value = nullptr;
@@ -174,6 +177,7 @@ bool Watch::has_items(const Entry& entry) const {
     if (key != held[0] && !is_same_value(key, held[0])) return false;
     if (value != held[1] && held[1] && !is_same_value(value, held[1])) return false;
   }
+  entry.seen = version;
   return true;
 }
 
@@ -193,6 +197,7 @@ bool Watch::has_ordered_items(const Entry& entry) const {
 
 bool Watch::has_members(const Entry& entry) const {
   if (PySet_GET_SIZE(entry.object) != static_cast<Py_ssize_t>(entry.count)) return false;
+  if (entry.count == 0) return true;
   // In order, which a loop over the set sees, and by type, too: 1, 1.0 and True are one member.
   nb::object members = members_of(entry.object);
   for (uint32_t i = 0; i < entry.count; ++i)
@@ -200,7 +205,7 @@ bool Watch::has_members(const Entry& entry) const {
   return true;
 }
 
-bool Watch::is_unchanged(const Entry& entry) const {
+bool Watch::is_unchanged(Entry& entry) const {
   PyObject* const* held = held_.data() + entry.first;
   PyObject* object = entry.object;
   switch (entry.kind) {

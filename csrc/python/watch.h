@@ -5,7 +5,7 @@
 // tapegrad/compiler/_walk.py can follow it. Each dict, list, cell, function, class and instance on the way is one entry
 // here: what it held, by identity. Numbers, strings and tuples of them may be other objects of the same value. An
 // object that is held is watched by an entry of its own, so comparing is flat: no entry looks deeper than itself,
-// and no Python code of anybody's runs.
+// and no Python code of anybody's runs. A dict of the version that it had when it was compared last is as it was.
 #pragma once
 
 #include <Python.h>
@@ -62,12 +62,13 @@ class Watch {
     PyObject* object;
     uint32_t first, count;  // of what it held
     unsigned version = 0;   // of a class
+    uint64_t seen = 0;      // the version of a dict that was as it is to be
   };
 
   size_t add(Kind kind, PyObject* object);
   void hold(PyObject* value);  // null where there is nothing, or anything
-  bool is_unchanged(const Entry& entry) const;
-  bool has_items(const Entry& entry) const;
+  bool is_unchanged(Entry& entry) const;
+  bool has_items(Entry& entry) const;
   bool has_ordered_items(const Entry& entry) const;
   bool has_members(const Entry& entry) const;
 

@@ -4,7 +4,7 @@ import functools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -19,6 +19,8 @@ __all__ = [
     "wrap_dim",
 ]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R", covariant=True)
 _LARGEST = 2**63 - 1
 
 
@@ -30,7 +32,10 @@ def expect_count(operation: str, count: int, what: str, bytes_each: int) -> None
 def expect_tensor(operation: str, name: str, value: Any) -> None:
     """Raise TypeError unless the value is a tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{operation}: expected {name} to be a Tensor, got {type(value).__name__}")
+        came = type(value).__name__
+        if hasattr(value, "__array_interface__"):
+            came = f"{type(value).__module__}.{came}; use torch.from_numpy()"
+        raise TypeError(f"{operation}: expected {name} to be a Tensor, got {came}")
 
 
 def wrap_dim(operation: str, dim: int, rank: int) -> int:
@@ -96,9 +101,21 @@ def into_out(
     return out.copy_(result)
 
 
+class _TakesOut(Protocol[_P, _R]):
+    """An operation with the argument ``out=``, as type checkers see it."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+    @overload
+    def __call__(self, *args: Any, out: Any, **kwargs: Any) -> _R: ...
+
+
 def takes_out(
     exact: bool = False, error: type[Exception] = RuntimeError
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[_P, _R]], "_TakesOut[_P, _R]"]:
     """Give an operation the argument ``out=``: one tensor, or as many as it has results.
 
     Args:
@@ -106,12 +123,12 @@ def takes_out(
         error: the type of the error if it does not.
     """
 
-    def mark(operation: Callable[..., Any]) -> Callable[..., Any]:
+    def mark(operation: Callable[_P, _R]) -> _TakesOut[_P, _R]:
         write = functools.partial(into_out, operation.__name__, exact=exact, error=error)
 
         @functools.wraps(operation)
         def call(*args: Any, out: Any = None, **options: Any) -> Any:
-            result = operation(*args, **options)
+            result: Any = operation(*args, **options)
             if out is None:
                 return result
             if isinstance(result, Tensor):
@@ -120,7 +137,7 @@ def takes_out(
             return type(result)(*(write(each, place) for each, place in pairs))
 
         call.takes_out = True  # type: ignore[attr-defined]
-        return call
+        return cast(_TakesOut[_P, _R], call)
 
     return mark
 

@@ -5,7 +5,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._composed.arguments import expect_tensor, takes_out
-from tapegrad._composed.registry import function, method
+from tapegrad._composed.registry import function, method, question
 
 __all__ = [
     "allclose",
@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 
-@function
+@question
 def is_tensor(obj: Any) -> bool:
     """Return whether an object is a tensor.
 
@@ -34,7 +34,7 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-@function
+@question
 def typename(obj: Any) -> str:
     """Return the name of the type of an object: of a tensor, that of the class for its dtype.
 

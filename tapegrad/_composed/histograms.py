@@ -22,7 +22,7 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
     out: Any = None,
-) -> Any:
+) -> return_types.histogram:
     """Count the elements in bins, each of which holds its lower edge; the last both edges.
 
     Args:
@@ -61,7 +61,7 @@ def histogramdd(
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> Any:
+) -> return_types.histogramdd:
     """Count points in the cells of a grid, each of which holds its lower edges.
 
     Args:

@@ -4,7 +4,7 @@ That module is loaded when the first of these functions is called.
 """
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -12,6 +12,9 @@ from tapegrad._casts import casts
 from tapegrad._composed.arguments import expect_count
 from tapegrad._composed.registry import function, method
 from tapegrad._ops import runs
+
+if TYPE_CHECKING:
+    from tapegrad import return_types
 
 __all__ = [
     "cholesky",
@@ -83,7 +86,7 @@ def logdet(input: Tensor) -> Tensor:
 @function
 @method
 @runs("linalg_slogdet")
-def slogdet(input: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
+def slogdet(input: Tensor, *, out: Sequence[Tensor] | None = None) -> "return_types.slogdet":
     """Return signs and logarithms of determinants: `torch.linalg.slogdet` by its older name.
 
     Args:
@@ -278,7 +281,9 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 @method
 @runs("linalg_qr")
 @casts(cpu="float32")
-def qr(input: Tensor, some: bool = True, *, out: Sequence[Tensor] | None = None) -> Any:
+def qr(
+    input: Tensor, some: bool = True, *, out: Sequence[Tensor] | None = None
+) -> "return_types.qr":
     """Factor matrices into orthonormal columns and an upper triangle, as `torch.linalg.qr`.
 
     Args:
@@ -309,7 +314,7 @@ def svd(
     compute_uv: bool = True,
     *,
     out: Sequence[Tensor] | None = None,
-) -> Any:
+) -> "return_types.svd":
     """Singular values and vectors: `torch.linalg.svd` by its older name, with V in place of Vh.
 
     Args:
@@ -340,7 +345,7 @@ def svd(
 @method
 @runs("geqrf")
 @casts(cpu="float32")
-def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
+def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> "return_types.geqrf":
     """Factor matrices as LAPACK's geqrf does. It has no derivative; `torch.linalg.qr` has.
 
     Args:
@@ -435,7 +440,7 @@ def lu(
     pivot: bool = True,
     get_infos: bool = False,
     out: Sequence[Tensor] | None = None,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """Factor matrices into triangles: `torch.linalg.lu_factor` by its older name.
 
     Args:
@@ -494,7 +499,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
     *,
     out: Sequence[Tensor] | None = None,
-) -> Any:
+) -> "return_types.lu_unpack":
     """Return the permutation and the triangles that `torch.linalg.lu_factor` gave.
 
     Args:
@@ -536,7 +541,7 @@ def triangular_solve(
     unitriangular: bool = False,
     *,
     out: Sequence[Tensor] | None = None,
-) -> Any:
+) -> "return_types.triangular_solve":
     """Solve ``A @ X = B`` for triangles: `torch.linalg.solve_triangular` by its older name.
 
     Args:

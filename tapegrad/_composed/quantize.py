@@ -123,7 +123,7 @@ def fake_quantize_per_channel_affine(
         quant_max: the largest one.
 
     Returns:
-        A tensor like `input`, rounded with the scale and the zero point of each channel.
+        The rounded tensor, of the dtype and shape of `input`.
 
     Example:
         >>> x = torch.tensor([[0.26, 1.0], [0.26, 1.0]])

@@ -20,7 +20,7 @@ _FORMS = {
 
 @function
 @method
-def frexp(input: Tensor, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: Any = None) -> return_types.frexp:
     """Take numbers apart into a significand and a power of two: ``mantissa * 2 ** exponent``.
 
     Args:

@@ -88,7 +88,9 @@ def nanmean(
 @function
 @method
 @takes_out()
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False
+) -> return_types.aminmax:
     """Smallest and largest elements.
 
     Args:

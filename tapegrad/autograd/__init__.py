@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._missing import missing as _missing
 from tapegrad.autograd import forward_ad, function, functional, graph
 from tapegrad.autograd._vmap_numbers import enter_vmap
 from tapegrad.autograd.anomaly_mode import (
@@ -30,9 +31,11 @@ from tapegrad.autograd.grad_mode import (
 )
 from tapegrad.autograd.gradcheck import gradcheck, gradgradcheck
 from tapegrad.autograd.graph import GradientEdge
+from tapegrad.autograd.variable import Variable
 
 __all__ = [
     "Function",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",
@@ -61,13 +64,12 @@ else:
     def __getattr__(name):
         """Load the profiler when it is first asked for."""
         if name != "profiler":
-            raise AttributeError(f"module 'tapegrad.autograd' has no attribute {name!r}")
+            raise _missing(__name__, name)
         from importlib import import_module
 
         return import_module("tapegrad.autograd.profiler")
 
 
-Variable = Tensor
 _profiler_enabled = _C._is_profiling
 _Tensors: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 _OptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None] | None

@@ -156,9 +156,10 @@ def sweep(task: Task, output: Tensor, weight: Tensor) -> Grads:
 def swept_jacobians(
     task: Task, output: Tensor, sweep_output: Callable[[Tensor], Grads]
 ) -> list[Tensor]:
-    """Return the Jacobians of one output by each checked input, one sweep for each element.
+    """Return the Jacobians of an output with respect to each checked input, a sweep per element.
 
-    `sweep_output` returns the gradients by the checked inputs for a weighting of the output.
+    `sweep_output` returns the gradients with respect to the checked inputs for one weighting of the
+    output.
     """
     columns: list[list[Tensor]] = [[] for _ in task.checked]
     for index in _elements(output):

@@ -7,7 +7,7 @@ context.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -27,6 +27,15 @@ class FunctionCtx:
     _to_save_forward: tuple[Tensor | None, ...] = ()
     _dirty: tuple[Tensor, ...] = ()
     _non_differentiable: tuple[Tensor, ...] = ()
+
+    if TYPE_CHECKING:  # what the ctx of a call has, and the attributes that forward may give it
+
+        @property
+        def saved_tensors(self) -> tuple[Tensor, ...]: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save tensors for backward, where ``ctx.saved_tensors`` gives them back.
@@ -92,7 +101,7 @@ class _Context(FunctionCtx):
         self._in_jvp = False
 
     @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+    def saved_tensors(self) -> Any:
         """What save_for_backward() was given, after the check that nothing wrote to it."""
         if self._in_jvp:
             return self._to_save_forward or self._to_save
@@ -148,7 +157,7 @@ class _Context(FunctionCtx):
         given: list[Tensor | None] = [None] * self._output_count
         for place, grad in zip(self._output_places, grads, strict=True):
             given[place] = grad
-        backward = self._function._backward()
+        backward = _backward_of(self._function)
         results = backward(self, *given)
         if not isinstance(results, tuple):
             results = (results,)
@@ -269,7 +278,7 @@ class Function:
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         """Turn gradients of the outputs into gradients of the arguments."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
@@ -279,7 +288,7 @@ class Function:
     vjp = backward
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         """Turn tangents of the arguments into tangents of the outputs."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
@@ -287,18 +296,9 @@ class Function:
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+    def vmap(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the function on batched arguments; see `torch.func.vmap`."""
         raise NotImplementedError("vmap is not implemented.")
-
-    @classmethod
-    def _backward(cls) -> Callable[..., Any]:
-        if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
-            raise RuntimeError(
-                f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is "
-                "not allowed; keep one of them"
-            )
-        return cls.vjp if cls.backward is Function.backward else cls.backward
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -328,24 +328,8 @@ class Function:
             )
             for arg in args
         )
-        output = cls._run_forward(context, args, kwargs)
+        output = _run_forward(cls, context, args, kwargs)
         return _record(cls, context, args, tensors, output)
-
-    @classmethod
-    def _run_forward(cls, context: _Context, args: tuple[Any, ...], kwargs: Any) -> Any:
-        """Run forward with recording off and tangents out of sight."""
-        recording = _C.is_grad_enabled()
-        shown = _C._hide_dual_levels()
-        _C.set_grad_enabled(False)
-        try:
-            if cls.setup_context is Function.setup_context:
-                return cls.forward(context, *args, **kwargs)
-            output = cls.forward(*args, **kwargs)
-            cls.setup_context(context, args, output)
-            return output
-        finally:
-            _C.set_grad_enabled(recording)
-            _C._show_dual_levels(shown)
 
 
 class InplaceFunction(Function):
@@ -357,6 +341,34 @@ class InplaceFunction(Function):
 
 class NestedIOFunction(Function):
     """Kept for programs that name it; a `Function` today."""
+
+
+# No methods of Function: programs give their classes private helpers of any name.
+
+
+def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+    if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
+        raise RuntimeError(
+            f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is "
+            "not allowed; keep one of them"
+        )
+    return cls.vjp if cls.backward is Function.backward else cls.backward
+
+
+def _run_forward(cls: type[Function], context: _Context, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """Run forward with recording off and tangents out of sight."""
+    recording = _C.is_grad_enabled()
+    shown = _C._hide_dual_levels()
+    _C.set_grad_enabled(False)
+    try:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(context, *args, **kwargs)
+        output = cls.forward(*args, **kwargs)
+        cls.setup_context(context, args, output)
+        return output
+    finally:
+        _C.set_grad_enabled(recording)
+        _C._show_dual_levels(shown)
 
 
 def _with_defaults(

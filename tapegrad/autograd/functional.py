@@ -6,9 +6,10 @@ of one; results nest the same way: the inputs' nesting inside the outputs' nesti
 
 Products with the Jacobian from the right (`jvp`, `hvp`) come from two reverse sweeps. The first,
 with a placeholder w for the gradient of the outputs, gives J^T w, which is linear in w; the
-gradient of <J^T w, v> by w is then J v, whatever w was.
+gradient of <J^T w, v> with respect to w is then J v, whatever w was.
 
-`create_graph=True` records the work, so that its results can be differentiated by the inputs.
+`create_graph=True` records the work, so that its results can be differentiated with respect to the
+inputs.
 `strict=True` raises where a result is zero because nothing connects it to an input.
 """
 

@@ -6,7 +6,7 @@ length of a `with` block, of a function call, or of each step of a generator.
 
 import functools
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
 from tapegrad import _C
 
@@ -18,6 +18,9 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+_Mode = TypeVar("_Mode")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _GradMode:
@@ -38,7 +41,7 @@ class _GradMode:
     def _copy(self) -> "_GradMode":
         return type(self)()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: _Function) -> _Function:
         import inspect  # Slow to load, and many programs decorate nothing.
 
         copy = self._copy
@@ -48,14 +51,14 @@ class _GradMode:
             def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
                 return _step_under(copy, function(*args, **kwargs))
 
-            return generate
+            return cast(_Function, generate)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with copy():
                 return function(*args, **kwargs)
 
-        return call
+        return cast(_Function, call)
 
 
 def _step_under(
@@ -86,6 +89,12 @@ class _FixedGradMode(_GradMode):
     """A mode without arguments, which therefore also decorates without parentheses."""
 
     _enabled: bool
+
+    @overload
+    def __new__(cls: type[_Mode]) -> _Mode: ...
+
+    @overload
+    def __new__(cls, orig_func: _Function) -> _Function: ...  # type: ignore[misc]
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         if orig_func is None:
@@ -170,7 +179,7 @@ class set_grad_enabled(_GradMode):
     def _copy(self) -> "set_grad_enabled":
         return type(self)(self.mode)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: _Function) -> _Function:
         # As a decorator it must not leave behind the switch that its construction made.
         _C.set_grad_enabled(self._previous)
         return super().__call__(function)
@@ -194,6 +203,12 @@ class inference_mode(_GradMode):
         >>> predict(x).requires_grad
         False
     """
+
+    @overload
+    def __new__(cls: type[_Mode], mode: bool = True) -> _Mode: ...
+
+    @overload
+    def __new__(cls, mode: _Function) -> _Function: ...  # type: ignore[misc]
 
     def __new__(cls, mode: Any = True) -> Any:
         if isinstance(mode, bool):

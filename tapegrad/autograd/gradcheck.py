@@ -203,7 +203,7 @@ def gradgradcheck(
     weighed = [index for index, value in enumerate(weights) if _requires_grad(value)]
 
     def gradient_of_func(*args: Any) -> tuple[Tensor, ...]:
-        """Return the gradients by the inputs, recorded, as a function of inputs and weights."""
+        """Return the recorded gradients of the inputs, as a function of inputs and weights."""
         from tapegrad import autograd
 
         for index in [*wrt, *(count + index for index in weighed)]:
@@ -465,8 +465,8 @@ def _check_scaled_by_gradient(task: Task) -> None:
             continue
         if bool((grad != 0).any()):
             raise GradcheckError(
-                "gradcheck: backward not multiplied by grad_output: the gradient by input "
-                f"{position} is not zero where the gradients of all outputs are"
+                "gradcheck: backward not multiplied by grad_output: the gradient with respect to "
+                f"input {position} is not zero where the gradients of all outputs are"
                 f"{_recorded_at(outputs[0], pairs[0][0])}\ngot: {grad}"
             )
         if grad.dtype != tensor.dtype or grad.shape != tensor.shape:
@@ -517,7 +517,8 @@ def _check_without_gradients(task: Task, missing: set[int]) -> None:
         if grad is not None and bool((grad != 0).any()):
             raise GradcheckError(
                 "gradcheck: Expected all input grads to be undefined or zero when all output "
-                f"grads are undefined or zero, but the gradient by input {position} is {grad}"
+                f"grads are undefined or zero, but the gradient with respect to input "
+                f"{position} is {grad}"
             )
 
 

@@ -284,7 +284,7 @@ class saved_tensors_hooks:
 class _Pinned:
     """A copy of a GPU's tensor in page-locked memory, on its way while the host goes on."""
 
-    __slots__ = ("device", "event", "host")
+    __slots__ = ("device", "event", "host", "index")
 
     def __init__(self, tensor: Tensor) -> None:
         self.device = tensor.device
@@ -294,11 +294,12 @@ class _Pinned:
         self.host = _C._cuda_pinned_like(like)
         self.host.copy_(tensor, non_blocking=True)
         self.event = _C._CudaEvent()
-        self.event.record_on(self.device.index, _C._cuda_current_stream(self.device.index))
+        self.index = tensor.get_device()
+        self.event.record_on(self.index, _C._cuda_current_stream(self.index))
 
     def get(self) -> Tensor:
         """Return it on its device, for the current stream."""
-        self.event.wait_on(self.device.index, _C._cuda_current_stream(self.device.index))
+        self.event.wait_on(self.index, _C._cuda_current_stream(self.index))
         return self.host.to(self.device, non_blocking=True)
 
 

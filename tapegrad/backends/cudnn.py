@@ -85,6 +85,12 @@ def flags(
 
 # ---- the attributes
 
+enabled: bool
+benchmark: bool
+benchmark_limit: int | None
+deterministic: bool
+allow_tf32: bool
+
 
 class _Flag:
     """A setting of the native module, as an attribute of this one."""

@@ -5,7 +5,8 @@
 through `text`, `vocabulary` (and `bpe`) and `data`. `run_folder` is what a run leaves on disk,
 `report` its page, `flops` how much of a GPU is used.
 `run` runs a script that was written for torch, `tape` a script of the user's, and shows the tape of
-its last backward. `serve` answers requests for a traced module.
+its last backward. `launch` runs a program as several processes. `serve` answers requests for a
+traced module.
 """
 
 import os
@@ -38,6 +39,10 @@ def main(argv: list[str] | None = None) -> int:
             from tapegrad.cli.run import run
 
             return run(arguments)
+        if arguments.command == "launch":
+            from tapegrad.cli.launch import launch
+
+            return launch(arguments)
         from tapegrad.cli.sample import sample
 
         return sample(arguments)

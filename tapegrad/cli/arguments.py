@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad._version import __version__
 from tapegrad.cli.bpe import BYTES
+from tapegrad.cli.launch import add_launch
 from tapegrad.cli.presets import PRESETS
 from tapegrad.cli.settings import Settings
 from tapegrad.utils._units import parse_bytes
@@ -23,29 +24,30 @@ _FILES = """\
   tapegrad train --text novel.txt
   tapegrad train --device cuda --preset gpt2 --text library.txt
 
-Preset gpt2 is GPT-2 small: 124 million parameters, byte pairs learnt from the text, bfloat16; the
-larger ones are gpt2-medium, gpt2-large and gpt2-xl.
+The preset gpt2 is GPT-2 small: 124 million parameters, byte pairs learned from the text, bfloat16;
+gpt2-medium, gpt2-large and gpt2-xl are larger.
 
 A run is a folder: config.json (settings), metrics.jsonl (one line per step), samples.jsonl,
-checkpoint, tokens, curve.svg and report.html, which is rewritten as the run goes on: open it to
-watch. Ctrl-C saves and stops; `tapegrad train --resume RUN` then goes on to the very numbers that
-an uninterrupted run would have given.
+checkpoint, tokens, curve.svg and report.html, which is updated during the run: open it to watch.
+Ctrl-C saves and stops; `tapegrad train --resume RUN` then continues and gives exactly the numbers
+that an uninterrupted run would have given.
 """
 
 _RUN = """\
-Options stand before the script; what follows it goes to the script. Processes that it starts find
-tapegrad as torch, too. The exit status is the script's.
+Options go before the script; anything after it is passed to the script. Processes that the script
+starts also get tapegrad as torch. The exit status is the script's.
 
   tapegrad run train.py --epochs 1
   tapegrad run --report -m mypackage.train
-  pytest -p tapegrad.compat.pytest tests     the same for tests
+  pytest -p tapegrad.compat.pytest tests     run tests the same way
 
-In a program of your own:  import tapegrad.compat.torch as switch; switch.install()
+In your own program:  import tapegrad.compat.torch as switch; switch.install()
 """
 
 _TAPE = """\
-Options stand before the script; what follows it goes to the script. The page needs no network and
-no server. It is written even if the script fails after a backward; the exit status is the script's.
+Options go before the script; anything after it is passed to the script. The page works offline,
+without a server. It is written even if the script fails after a backward pass; the exit status is
+the script's.
 
   tapegrad tape train.py --epochs 1
   tapegrad tape -o step.html --open train.py
@@ -58,22 +60,23 @@ PROGRAM is a file that torch.jit.save or traced.save wrote; the model's source i
   torch.jit.trace(model.eval(), example).save("model.tg")
   tapegrad serve model.tg --port 8000
 
-  curl localhost:8000/                                   what can be asked: names, dtypes, shapes
+  curl localhost:8000/                                   what the model takes: names, dtypes, shapes
   curl localhost:8000/run -d '{"inputs": {"x": [[1.0, 2.0]]}}'
-                                                         answers {"outputs": [[...]]}
+                                                         returns {"outputs": [[...]]}
   curl localhost:8000/run -H 'Content-Type: application/x-npy' --data-binary @x.npy -o y.npy
   curl localhost:8000/health
-  curl localhost:8000/metrics                            counts, in Prometheus' format
+  curl localhost:8000/metrics                            metrics in Prometheus format
 
-Bodies are JSON, .npy (application/x-npy) or safetensors (application/x-safetensors, tensors by the
-names of the arguments); answers are as the request, or as its Accept says.
+Request bodies are JSON, .npy (application/x-npy) or safetensors (application/x-safetensors, with
+tensors named after the arguments); the response has the format of the request, or the one in its
+Accept header.
 
-Where the rows of the arguments do not depend on one another, rows of requests that wait are run
-together. The file says so (GET /: rows_are_joined); --max-batch 1 runs each by itself.
+If the model computes each row independently of the others, waiting requests are batched together.
+GET / says whether it does (rows_are_joined); --max-batch 1 turns batching off.
 
-Status 400: the body does not fit; the line of JSON says what was expected. 413: too large. 503: too
-many wait. 504: the answer took too long. SIGTERM and Ctrl-C answer what waits, then stop.
-There is no encryption and no password: put a proxy before it that has them.
+Status 400: the body is invalid; a line of JSON says what was expected. 413: too large. 503: the
+queue is full. 504: timed out. SIGTERM and Ctrl-C finish waiting requests, then stop.
+There is no encryption or authentication: put a proxy that provides them in front.
 """
 
 
@@ -81,8 +84,8 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """Parse a command line; errors print usage and leave with status 2."""
     parser = argparse.ArgumentParser(
         prog="tapegrad",
-        description="Train a small language model on a text, and let it write; "
-        "run a script that was written for torch; look at the tape of a script; "
+        description="Train a small language model on a text and sample from it; "
+        "run a script written for torch, in one process or several; inspect the tape of a script; "
         "serve a traced model.",
         epilog="`tapegrad COMMAND --help` lists the options of a command.",
     )
@@ -91,6 +94,7 @@ def read_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     _add_train(commands)
     _add_sample(commands)
     _add_torch_script(commands)
+    add_launch(commands)
     _add_tape(commands)
     _add_serve(commands)
     arguments = parser.parse_args(argv)
@@ -111,7 +115,7 @@ def _add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a GPT on a text",
-        description="Train a GPT on a text. Without options: about two minutes on two cores.\n"
+        description="Train a GPT on a text, by default in about two minutes on two cores.\n"
         "Defaults are those of the preset small.",
         epilog=_FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -125,127 +129,148 @@ def _add_run(run: Any) -> None:
     run.add_argument(
         "--preset",
         choices=list(PRESETS),
-        help="model and training by name; other options replace its numbers (default: small)",
+        help="named model and training settings; other options override them (default: small)",
     )
     run.add_argument(
-        "--text", metavar="FILE", help="text to learn (default: the one in the package)"
+        "--text", metavar="FILE", help="text to train on (default: the one in the package)"
     )
-    run.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME-N)")
-    run.add_argument("--resume", metavar="RUN", help="go on from the checkpoint of a run")
-    _add_device(run, "default: cpu; of a resumed run: where it was")
+    run.add_argument("--out", metavar="RUN", help="folder for the run (default: runs/NAME-N)")
+    run.add_argument("--resume", metavar="RUN", help="resume from the checkpoint of a run")
+    _add_device(run, "default: cpu, or where the resumed run was")
     run.add_argument(
         "--minutes",
         type=_above_zero(float),
-        help="save and stop after this time (default: no limit)",
+        help="save and stop after this many minutes (default: no limit)",
     )
-    run.add_argument("--quiet", action="store_true", help="print only where the run is and errors")
     run.add_argument(
-        "--tensorboard", action="store_true", help="write event files for TensorBoard as well"
+        "--quiet", action="store_true", help="print only the folder of the run and errors"
+    )
+    run.add_argument(
+        "--tensorboard", action="store_true", help="also write event files for TensorBoard"
     )
     run.add_argument(
         "--peak-tflops",
         metavar="X",
         type=_above_zero(float),
-        help="what the device can do, of which utilisation is the share (default: by its name)",
+        help="peak throughput of the device, to compute utilization (default: by its name)",
     )
 
 
 def _add_training(training: Any) -> None:
     _setting(training, "steps", _above_zero(int), "gradient steps")
-    _setting(training, "batch", _above_zero(int), "pieces of text that are computed at a time")
-    _setting(training, "accumulate", _above_zero(int), "batches whose gradients make one step")
+    _setting(training, "batch", _above_zero(int), "sequences per batch")
+    _setting(
+        training,
+        "accumulate",
+        _above_zero(int),
+        "batches whose gradients are accumulated for one step",
+    )
     training.add_argument(
         "--tokens-per-step",
         metavar="N",
         type=_above_zero(int),
-        help="instead of --accumulate: batch times context times accumulate",
+        help="set --accumulate by the product batch * context * accumulate",
     )
     _setting(training, "lr", _above_zero(float), "peak learning rate")
-    _setting(training, "last_lr", _share, "share of it at the end")
-    _setting(training, "warmup", _not_negative(int), "steps in which the learning rate rises")
-    _setting(training, "weight_decay", _not_negative(float), "of AdamW, for matrices")
-    _setting(training, "beta1", _share, "of AdamW: what the average gradient keeps in a step")
-    _setting(training, "beta2", _share, "of AdamW: what the average square keeps")
-    _setting(training, "clip", _above_zero(float), "largest norm of the gradient")
+    _setting(training, "last_lr", _share, "final learning rate, as a fraction of the peak")
+    _setting(training, "warmup", _not_negative(int), "steps of linear warmup")
+    _setting(
+        training, "weight_decay", _not_negative(float), "AdamW's weight decay, on matrices only"
+    )
+    _setting(training, "beta1", _share, "AdamW's decay rate for the mean of gradients")
+    _setting(training, "beta2", _share, "AdamW's decay rate for the mean of squared gradients")
+    _setting(training, "clip", _above_zero(float), "clip the gradient norm to this value")
     training.add_argument(
         "--dtype",
         choices=["float32", "tf32", "bfloat16", "float16"],
-        help="of products; weights stay in float32 (default: float32)",
+        help="dtype of matrix products; weights stay in float32 (default: float32)",
     )
     training.add_argument(
         "--budget",
         metavar="SIZE",
         type=_budget,
-        help='memory for the tape of a batch, "20 GiB", or a share of what it needs, 0.4; the rest '
-        "is computed again (default: no limit)",
+        help='memory for the tape of a batch, such as "20 GiB", or a fraction of its need, such as '
+        "0.4; the rest is recomputed (default: no limit)",
     )
     _setting(training, "every", _above_zero(int), "steps between evaluations and checkpoints")
-    _setting(training, "sample_tokens", _not_negative(int), "how much the model writes; 0: nothing")
-    _setting(training, "seed", _not_negative(int), "of weights, data order and dropout")
+    _setting(
+        training, "sample_tokens", _not_negative(int), "length of the text samples; 0 disables them"
+    )
+    _setting(training, "seed", _not_negative(int), "seed for weights, data order and dropout")
 
 
 def _add_model(model: Any) -> None:
-    _setting(model, "layers", _above_zero(int), "blocks of attention and feed-forward")
-    _setting(model, "width", _above_zero(int), "numbers that stand for one token")
-    _setting(model, "heads", _above_zero(int), "of attention; they divide the width")
-    _setting(model, "context", _above_zero(int), "tokens that the model sees")
-    _setting(model, "dropout", _share, "share of activations dropped in training")
+    _setting(model, "layers", _above_zero(int), "transformer blocks")
+    _setting(model, "width", _above_zero(int), "embedding dimension")
+    _setting(model, "heads", _above_zero(int), "attention heads; must divide the width")
+    _setting(model, "context", _above_zero(int), "context length in tokens")
+    _setting(model, "dropout", _share, "dropout probability")
     model.add_argument(
         "--gelu",
         choices=["exact", "tanh"],
-        help="the function between layers, or GPT-2's approximation (default: exact)",
+        help="exact GELU, or the tanh approximation of GPT-2 (default: exact)",
     )
     model.add_argument(
         "--tie",
         action=argparse.BooleanOptionalAction,
-        help="use the embedding as output matrix, too (default: no)",
+        help="tie the output matrix to the embedding (default: no)",
     )
     model.add_argument(
         "--tokens",
         choices=["characters", "bytes", "bpe"],
-        help="what the model reads (default: characters); bytes take any file; bpe learns words "
-        "and parts of words from the text",
+        help="kind of tokens (default: characters); bytes work for any file; bpe learns words and "
+        "parts of words from the text",
     )
-    _setting(model, "vocabulary", _vocabulary, "of bpe: how many tokens at most")
+    _setting(model, "vocabulary", _vocabulary, "maximum number of bpe tokens")
     _setting(
-        model, "pad_vocabulary", _above_zero(int), "the model has rows for a multiple of so many"
+        model,
+        "pad_vocabulary",
+        _above_zero(int),
+        "round the number of embedding rows up to a multiple of this",
     )
 
 
 def _add_sample(commands: Any) -> None:
     parser = commands.add_parser(
-        "sample", help="let a trained model write", description="Let a trained model write text."
+        "sample",
+        help="sample text from a trained model",
+        description="Sample text from a trained model.",
     )
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="folder of the run (default: the newest in runs/)"
     )
-    parser.add_argument("--prompt", default="", help="text to go on from (default: a new line)")
+    parser.add_argument("--prompt", default="", help="text to continue (default: a new line)")
     parser.add_argument(
-        "--tokens", type=_above_zero(int), default=500, help="how much to write (default: 500)"
+        "--tokens",
+        type=_above_zero(int),
+        default=500,
+        help="number of tokens to generate (default: 500)",
     )
     parser.add_argument(
         "--temperature",
         type=_not_negative(float),
         default=0.8,
-        help="lower is safer, higher is wilder, 0 takes the likeliest (default: 0.8)",
+        help="sampling temperature; 0 always takes the likeliest token (default: 0.8)",
     )
     parser.add_argument(
-        "--top-k", type=_above_zero(int), help="choose among the K likeliest (default: all)"
+        "--top-k", type=_above_zero(int), help="sample from the K likeliest tokens (default: all)"
     )
-    parser.add_argument("--seed", type=_not_negative(int), default=0, help="of chance (default: 0)")
+    parser.add_argument(
+        "--seed", type=_not_negative(int), default=0, help="random seed (default: 0)"
+    )
     _add_device(parser, "default: cpu")
 
 
 def _add_device(group: Any, default: str) -> None:
     group.add_argument(
-        "--device", metavar="DEVICE", help=f"cpu, cuda or cuda:N: where to compute ({default})"
+        "--device", metavar="DEVICE", help=f"device to use: cpu, cuda or cuda:N ({default})"
     )
 
 
 def _add_torch_script(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
-        help="run a script that was written for torch",
+        help="run a script written for torch",
         description="Run a script as `python SCRIPT ARGS` does, with `import torch` meaning\n"
         "tapegrad: nothing in the script or in the packages that it uses is changed.",
         epilog=_RUN,
@@ -254,47 +279,47 @@ def _add_torch_script(commands: Any) -> None:
     parser.add_argument(
         "--report",
         action="store_true",
-        help="list at the end which names of torch were asked for and are not there, and where",
+        help="at the end, list the names of torch that were used but are missing, and where",
     )
     parser.add_argument(
-        "-m", dest="module", action="store_true", help="SCRIPT is a module's name, as python -m has"
+        "-m", dest="module", action="store_true", help="SCRIPT is a module name, as for python -m"
     )
     parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
     parser.add_argument(
-        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="its own command line"
+        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="arguments for the script"
     )
 
 
 def _add_tape(commands: Any) -> None:
     parser = commands.add_parser(
         "tape",
-        help="run a script and show what its last backward keeps in memory",
-        description="Run a script as `python SCRIPT ARGS` does, and write a page of the tape of\n"
-        "its last backward: the graph, live bytes along the tape, and which modules, lines and\n"
-        "ops keep them.",
+        help="run a script and show what its last backward pass kept in memory",
+        description="Run a script as `python SCRIPT ARGS` does, and write a page about the tape\n"
+        "of its last backward pass: the graph, live bytes over time, and the modules, lines and\n"
+        "ops that keep them.",
         epilog=_TAPE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         *("-o", "--out"), metavar="FILE", type=Path, help="the page (default: SCRIPT.tape.html)"
     )
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the tape as JSON, too")
-    parser.add_argument("--dot", metavar="FILE", type=Path, help="write it for Graphviz, too")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the tape as JSON")
+    parser.add_argument("--dot", metavar="FILE", type=Path, help="also write it for Graphviz")
     parser.add_argument(
-        "--perfetto", metavar="FILE", type=Path, help="write a trace for ui.perfetto.dev, too"
+        "--perfetto", metavar="FILE", type=Path, help="also write a trace for ui.perfetto.dev"
     )
     parser.add_argument(
         "--backward",
         metavar="N",
         type=_above_zero(int),
-        help="show the N-th backward instead of the last",
+        help="show the N-th backward pass instead of the last",
     )
-    parser.add_argument("--profile", action="store_true", help="show how long each entry took, too")
+    parser.add_argument("--profile", action="store_true", help="also show how long each entry took")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.add_argument("--quiet", action="store_true", help="print only where the files are")
+    parser.add_argument("--quiet", action="store_true", help="print only the paths of the files")
     parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
     parser.add_argument(
-        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="its own command line"
+        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="arguments for the script"
     )
 
 
@@ -306,14 +331,18 @@ def _add_serve(commands: Any) -> None:
         epilog=_SERVE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("program", metavar="PROGRAM", help="the file, from torch.jit.save")
+    parser.add_argument("program", metavar="PROGRAM", help="file written by torch.jit.save")
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen at; 0.0.0.0 lets other machines in (default: 127.0.0.1)",
+        help="address to listen on; 0.0.0.0 accepts other machines (default: 127.0.0.1)",
     )
     parser.add_argument(
-        "--port", type=_port, default=8000, metavar="N", help="0: a free one (default: 8000)"
+        "--port",
+        type=_port,
+        default=8000,
+        metavar="N",
+        help="port to listen on; 0 picks a free one (default: 8000)",
     )
     _add_device(parser, "default: where the file's tensors were")
     parser.add_argument(
@@ -321,49 +350,49 @@ def _add_serve(commands: Any) -> None:
         metavar="ROWS",
         type=_above_zero(int),
         default=32,
-        help="rows of one request, and of several that run together (default: 32)",
+        help="maximum rows in a request, and in a batch of requests (default: 32)",
     )
     parser.add_argument(
         "--batch-wait",
         metavar="MS",
         type=_not_negative(float),
         default=2.0,
-        help="milliseconds to wait for further rows (default: 2)",
+        help="milliseconds to wait for more requests to batch (default: 2)",
     )
     parser.add_argument(
         "--queue",
         metavar="N",
         type=_above_zero(int),
         default=256,
-        help="requests that may wait; more are answered 503 (default: 256)",
+        help="maximum waiting requests; further ones get status 503 (default: 256)",
     )
     parser.add_argument(
         "--connections",
         metavar="N",
         type=_above_zero(int),
         default=512,
-        help="connections at a time (default: 512)",
+        help="maximum simultaneous connections (default: 512)",
     )
     parser.add_argument(
         "--max-bytes",
         metavar="SIZE",
         type=_size,
         default=64 << 20,
-        help='of a body, as "64 MiB" (default: 64 MiB)',
+        help='maximum size of a request body, such as "64 MiB" (default: 64 MiB)',
     )
     parser.add_argument(
         "--timeout",
         metavar="S",
         type=_above_zero(float),
         default=30.0,
-        help="seconds for an answer (default: 30)",
+        help="seconds until a request times out (default: 30)",
     )
     parser.add_argument(
         "--read-timeout",
         metavar="S",
         type=_above_zero(float),
         default=15.0,
-        help="seconds for a request to arrive (default: 15)",
+        help="seconds for a request to be received (default: 15)",
     )
     parser.add_argument("--quiet", action="store_true", help="print only the address and errors")
 

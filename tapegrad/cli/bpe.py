@@ -1,4 +1,4 @@
-"""Byte pair encoding: tokens are words and parts of words, learnt from the text itself.
+"""Byte pair encoding: tokens are words and parts of words, learned from the text itself.
 
 A text is cut into words (`words_of`). A word starts as its bytes, which are the first 256 tokens.
 Learning counts which two tokens stand side by side most often in all words, makes that pair a token
@@ -75,7 +75,7 @@ class BytePairs:
     """Tokens made of pairs of tokens.
 
     Args:
-        merges: the pairs, in the order in which they were learnt.
+        merges: the pairs, in the order in which they were learned.
 
     Attributes:
         merges: the same.
@@ -100,7 +100,7 @@ class BytePairs:
         size: int,
         progress: Callable[[int], object] = lambda merges: None,
     ) -> "BytePairs":
-        """Return pairs learnt from words.
+        """Return pairs learned from words.
 
         Of pairs that are equally frequent the one with the lower tokens comes first, so that
         the same text gives the same tokens.
@@ -131,7 +131,7 @@ class BytePairs:
     def _encode_word(self, word: str) -> tuple[int, ...]:
         tokens = _bytes_of(word)
         while len(tokens) > 1:
-            # The pair that was learnt first has the lowest token.
+            # The pair that was learned first has the lowest token.
             pair = min(pairwise(tokens), key=lambda pair: self._tokens.get(pair, len(self)))
             token = self._tokens.get(pair)
             if token is None:

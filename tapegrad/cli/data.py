@@ -1,4 +1,4 @@
-"""What is learnt and in what order: the numbers of a text, what is held out, and batches."""
+"""What is learned and in what order: the numbers of a text, what is held out, and batches."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -105,6 +105,7 @@ class Batches:
         context: tokens in a piece.
         seed: of the order.
         device: where batches are used.
+        part: which rows of each batch are taken; all are drawn.
     """
 
     def __init__(
@@ -115,7 +116,9 @@ class Batches:
         context: int,
         seed: int,
         device: tapegrad.device | None = None,
+        part: slice = slice(None),
     ) -> None:
+        self.part = part
         self.text, self.batch, self.accumulate, self.context = text, batch, accumulate, context
         self.device = device or tapegrad.device("cpu")
         self.generator = tapegrad.Generator().manual_seed(seed)
@@ -125,7 +128,8 @@ class Batches:
         last = len(self.text) - self.context - 1
         shape = (self.accumulate, self.batch)
         starts = tapegrad.randint(0, last + 1, shape, generator=self.generator).tolist()
-        return [windows(self.text, places, self.context, self.device) for places in starts]
+        parts = [places[self.part] for places in starts]
+        return [windows(self.text, places, self.context, self.device) for places in parts]
 
 
 def windows(text: Joined, starts: Sequence[int], context: int, device: tapegrad.device) -> Batch:

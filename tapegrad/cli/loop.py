@@ -48,7 +48,7 @@ class Loop:
     ) -> None:
         self.trainer, self.folder, self.text = trainer, folder, text
         self.minutes: float | None = arguments.minutes
-        self.quiet: bool = arguments.quiet
+        self.quiet: bool = arguments.quiet or not trainer.team.is_first
         self.seconds = 0.0  # of training, over all sittings
         self.stopped_by: int | None = None  # the number of a signal
         self.peak = peak_flops(trainer.device, trainer.settings.dtype)
@@ -70,9 +70,10 @@ class Loop:
                 self._visit(progress, {"step": 0})
             progress.update(trainer.step)  # the clock starts here
             self._since = time.perf_counter()
-            while trainer.step < last and stop.signal is None:
+            agree = trainer.team.agree
+            while trainer.step < last and not agree(stop.signal is not None):
                 self._step(progress)
-                if deadline is not None and time.monotonic() >= deadline:
+                if deadline is not None and agree(time.monotonic() >= deadline):
                     break
             self._read(progress)
             if trainer.step < last and trainer.step % trainer.settings.every:
@@ -141,6 +142,10 @@ class Loop:
         """Evaluate, note, write a sample now and then, save and report."""
         settings, step = self.trainer.settings, self.trainer.step
         start = time.perf_counter()
+        if not self.trainer.team.is_first:  # all have the same model
+            self._note(record)
+            self._save()
+            return
         record["val_loss"] = self.trainer.evaluate()
         is_due = step % (_SAMPLE_EVERY * settings.every) == 0 or step == settings.steps
         sample = self.trainer.write(settings.sample_tokens) if is_due else ""
@@ -170,6 +175,8 @@ class Loop:
         self.folder.save_checkpoint(trainer.state() | about)
 
     def _report(self, finished: bool) -> None:
+        if not self.folder.is_written:
+            return
         write_report(self.folder, self.trainer, self.text, self.peak, running=not finished)
 
     def _last_evaluation(self) -> str:

@@ -69,7 +69,7 @@ def write_report(
     Args:
         folder: of the run.
         trainer: what there is to tell.
-        text: that is learnt.
+        text: that is learned.
         peak: floating-point operations that the device does in a second, None if not known.
         running: whether the run goes on, and the page should come again.
     """
@@ -144,7 +144,7 @@ def _facts(trainer: Trainer, text: Text, records: list[dict[str, Any]], peak: fl
         ),
         (human_bytes(max(r["memory"] for r in steps)) if steps else "?", memory),
         (human_count(parameters), "parameters"),
-        (human_count(trainer.step * trainer.tokens_per_step), "tokens learnt from"),
+        (human_count(trainer.step * trainer.tokens_per_step), "tokens learned from"),
     ]
     cells = [f'<div class="card"><b>{value}</b><span>{name}</span></div>' for value, name in shown]
     return f'<div class="facts">{"".join(cells)}</div>'

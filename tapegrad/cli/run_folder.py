@@ -27,6 +27,8 @@ class JsonLines:
     def append(self, record: dict[str, Any]) -> None:
         """Write a record behind the others."""
         self.records.append(record)
+        if not self.folder.is_written:
+            return
         with self.folder.writing(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
@@ -62,6 +64,7 @@ class RunFolder:
         self.report = path / "report.html"
         self.metrics = JsonLines(path / "metrics.jsonl", self)
         self.samples = JsonLines(path / "samples.jsonl", self)
+        self.is_written = True  # if not, another process writes the run
         self._fresh: list[Path] = []  # what was not there before
 
     @classmethod
@@ -101,6 +104,8 @@ class RunFolder:
 
     def write(self, path: Path, text: str) -> None:
         """Put text into one of the run's files, whole or not at all."""
+        if not self.is_written:
+            return
         with self.replacing(path) as file:
             file.write(text.encode("utf-8"))
 
@@ -129,6 +134,8 @@ class RunFolder:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one stays until the new one is complete."""
+        if not self.is_written:
+            return
         with self.writing(self.checkpoint):
             tapegrad.save(state, self.checkpoint)
 

@@ -1,9 +1,11 @@
 """``tapegrad train``: a new run or the rest of an old one."""
 
 import argparse
+import os
 import shlex
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import tapegrad
@@ -15,7 +17,8 @@ from tapegrad.cli.invocation import program
 from tapegrad.cli.loop import Loop, event_writer_class
 from tapegrad.cli.run_folder import RunFolder
 from tapegrad.cli.settings import Settings
-from tapegrad.cli.text import read_text
+from tapegrad.cli.team import Team
+from tapegrad.cli.text import Text, read_text
 from tapegrad.cli.trainer import Trainer
 from tapegrad.cli.vocabulary import Tokens, learn_vocabulary, restore_vocabulary
 from tapegrad.utils._units import clock, human_bytes
@@ -31,8 +34,13 @@ def train(arguments: argparse.Namespace) -> int:
     """Train, and return the exit status: 0, or 128 and the number of the signal that stopped it."""
     if arguments.tensorboard:
         event_writer_class()  # reports a missing package before a folder is made
+    team = Team.join()
+    if not arguments.resume and _is_restart(arguments.out):
+        arguments.resume = arguments.out
+    arguments.quiet |= not team.is_first
+    arguments.tensorboard &= team.is_first
     try:
-        loop = _old_loop(arguments) if arguments.resume else _new_loop(arguments)
+        loop = _old_loop(arguments, team) if arguments.resume else _new_loop(arguments, team)
     except tapegrad.OutOfMemoryError as error:
         raise UserError(
             f"out of memory: {first_line(error)}; "
@@ -40,39 +48,80 @@ def train(arguments: argparse.Namespace) -> int:
         ) from error
     if not arguments.quiet:
         _describe(loop)
-    else:
+    elif team.is_first:
         print(loop.folder.path)
     try:
         loop.run()
     except tapegrad.OutOfMemoryError as error:
         raise loop.explained(error) from error
-    _conclude(loop, arguments.quiet)
+    if team.is_first:
+        _conclude(loop, arguments.quiet)
+    team.leave()
     return 0 if loop.stopped_by is None else 128 + loop.stopped_by
 
 
-def _new_loop(arguments: argparse.Namespace) -> Loop:
-    settings = Settings.of(given_settings(arguments))
+def _is_restart(out: str | None) -> bool:
+    """Return whether a launcher has started a run again that has saved something."""
+    count = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return count != "0" and out is not None and RunFolder(Path(out)).checkpoint.is_file()
+
+
+def _device_of(settings: Settings, team: Team) -> tapegrad.device:
     device = chosen_device(settings.device)
+    if team.size > 1 and device.type != "cpu":
+        raise UserError(f"several processes train on the CPU; got --device {settings.device}")
+    return device
+
+
+def _following_loop(
+    arguments: argparse.Namespace, settings: Settings, text: Text, team: Team
+) -> Loop:
+    """Return the loop of a process that another leads into a new run."""
+    found = team.share()
+    if found is None:
+        raise UserError("the first process could not begin")
+    path, state = found
+    folder = RunFolder(Path(path))
+    folder.is_written = False
+    vocabulary = restore_vocabulary(state)
+    numbers = kept_numbers(vocabulary, folder)
+    trainer = Trainer(settings, vocabulary, numbers, _device_of(settings, team), team)
+    return Loop(trainer, folder, text, arguments)
+
+
+def _new_loop(arguments: argparse.Namespace, team: Team) -> Loop:
+    settings = Settings.of(given_settings(arguments))
+    device = _device_of(settings, team)
+    team.part(settings.batch)  # says so before a folder is made if it cannot be divided
     text = read_text(settings.text)
-    folder = RunFolder.create(arguments.out, text.name)
+    if not team.is_first:
+        return _following_loop(arguments, settings, text, team)
+    folder, shared = None, False
     try:
+        folder = RunFolder.create(arguments.out, text.name)
         vocabulary = learn_vocabulary(text, settings, arguments.quiet)
         numbers = write_numbers(text, vocabulary, folder, arguments.quiet)
-        trainer = Trainer(settings, vocabulary, numbers, device)
+        team.share((str(folder.path.resolve()), vocabulary.state()))
+        shared = True
+        trainer = Trainer(settings, vocabulary, numbers, device, team)
         folder.write(folder.config, settings.as_json())
         if isinstance(vocabulary, Tokens):
             folder.write(folder.tokenizer, vocabulary.as_json())
     except BaseException:
-        folder.discard()  # a text that is too short, or Ctrl-C
+        if not shared:
+            team.share(None)
+        if folder is not None:
+            folder.discard()  # a text that is too short, or Ctrl-C
         raise
     return Loop(trainer, folder, text, arguments)
 
 
-def _old_loop(arguments: argparse.Namespace) -> Loop:
+def _old_loop(arguments: argparse.Namespace, team: Team) -> Loop:
     folder = RunFolder.open(arguments.resume)
+    folder.is_written = team.is_first
     state = folder.load_checkpoint()
     settings = _resumed_settings(arguments, state, folder)
-    device = chosen_device(settings.device)
+    device = _device_of(settings, team)
     text = read_text(settings.text)
     if text.sha256 != state["text_sha256"]:
         raise UserError(
@@ -80,10 +129,14 @@ def _old_loop(arguments: argparse.Namespace) -> Loop:
             "restore it, or start a new run"
         )
     vocabulary = restore_vocabulary(state["vocabulary"])
+    if not team.is_first:
+        team.share()
     numbers = kept_numbers(vocabulary, folder)
-    if len(numbers) != state.get("tokens"):  # the file is gone or damaged
-        numbers = write_numbers(text, vocabulary, folder, arguments.quiet)
-    trainer = Trainer(settings, vocabulary, numbers, device)
+    if team.is_first:
+        if len(numbers) != state.get("tokens"):  # the file is gone or damaged
+            numbers = write_numbers(text, vocabulary, folder, arguments.quiet)
+        team.share()
+    trainer = Trainer(settings, vocabulary, numbers, device, team)
     trainer.load_state(state)
     folder.write(folder.config, settings.as_json())
     loop = Loop(trainer, folder, text, arguments)

@@ -22,6 +22,7 @@ from tapegrad.cli.errors import UserError
 from tapegrad.cli.generate import generate
 from tapegrad.cli.model import GPT
 from tapegrad.cli.settings import Settings
+from tapegrad.cli.team import Team
 from tapegrad.cli.vocabulary import Vocabulary
 from tapegrad.nn import functional as F
 from tapegrad.tape.budget import BudgetWarning
@@ -51,6 +52,8 @@ class Trainer:
         numbers: the text in numbers of the vocabulary.
         device: that the settings name. Weights are drawn on the CPU, and dropout draws the same
             numbers everywhere, so that runs differ between devices by rounding only.
+        team: the processes that train together. Their number rounds otherwise, and changes what
+            dropout draws.
     """
 
     def __init__(
@@ -59,13 +62,16 @@ class Trainer:
         vocabulary: Vocabulary,
         numbers: np.ndarray[Any, Any],
         device: tapegrad.device,
+        team: Team | None = None,
     ) -> None:
         self.settings, self.vocabulary, self.device = settings, vocabulary, device
+        self.team = team or Team()
+        part = self.team.part(settings.batch)
         train, held_out = split(numbers, settings.context)
         self.train_size, self.held_out_size = len(train), len(held_out)
         tapegrad.manual_seed(settings.seed)
         self.model = make_model(settings, len(vocabulary)).to(device)
-        set_chance(tapegrad.get_rng_state(), device)
+        self._own_chance(tapegrad.get_rng_state())
         self.optimizer = optim.AdamW(
             _groups(self.model, settings.weight_decay),
             lr=settings.lr,
@@ -74,11 +80,18 @@ class Trainer:
         self.scaler = amp.GradScaler(device.type, enabled=settings.dtype == "float16")
         self.budget = None if settings.budget is None else tape.budget(_limit(settings.budget))
         self.batches = Batches(
-            train, settings.batch, settings.accumulate, settings.context, settings.seed, device
+            train,
+            settings.batch,
+            settings.accumulate,
+            settings.context,
+            settings.seed,
+            device,
+            part,
         )
         self.windows = held_out_windows(
             held_out, _EVALUATED, settings.context, settings.batch, device
         )
+        self.trained = self.team.wrapped(self.model)
         self.step = 0
         self.notice: str | None = None  # what the user should know, once
 
@@ -97,10 +110,10 @@ class Trainer:
     def take_step(self) -> Step:
         """Learn from the batches of one step. Nothing here waits for a GPU, but for float16."""
         losses, count = [], self.settings.accumulate
-        for inputs, targets in self.batches.draw():
+        for number, (inputs, targets) in enumerate(self.batches.draw()):
             with self._within_budget():
-                with self._autocast():
-                    loss = _loss(self.model, inputs, targets)
+                with self._autocast(), self._keeping(number + 1 < count):
+                    loss = _loss(self.trained, inputs, targets)
                 loss = loss / count if count > 1 else loss
                 self.scaler.scale(loss).backward()
             losses.append(loss.detach())
@@ -113,7 +126,8 @@ class Trainer:
         self.scaler.update()
         self.optimizer.zero_grad()
         self.step += 1
-        return Step(self.step, rate, tapegrad.stack([sum(losses[1:], losses[0]), norm]))
+        loss = self.team.average(sum(losses[1:], losses[0]))
+        return Step(self.step, rate, tapegrad.stack([loss, norm]))
 
     def read(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
         """Return loss, learning rate and norm of the gradient of steps, waiting for a GPU once.
@@ -164,6 +178,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Return all that decides the next step."""
+        chances = self.team.gather(get_chance(self.device))
         return {
             "step": self.step,
             "settings": self.settings.as_dict(),
@@ -171,7 +186,8 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "chance": get_chance(self.device),
+            "chance": chances[0],
+            **({"chances": chances} if self.team.size > 1 else {}),
             "data_order": self.batches.generator.get_state(),
         }
 
@@ -182,8 +198,24 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
-        set_chance(state["chance"], self.device)
+        chances = state.get("chances", [state["chance"]])
+        if len(chances) == self.team.size:
+            set_chance(chances[self.team.rank], self.device)
+        else:  # of another number of processes
+            self._own_chance(state["chance"])
         self.batches.generator.set_state(state["data_order"])
+
+    def _own_chance(self, first: Tensor) -> None:
+        """Let each process of the team draw numbers of its own; the first goes on from a state."""
+        if self.team.rank:
+            step = getattr(self, "step", 0)
+            seed = self.settings.seed + 1_000_003 * self.team.rank + 7919 * step
+            first = tapegrad.Generator().manual_seed(seed).get_state()
+        set_chance(first, self.device)
+
+    def _keeping(self, on: bool) -> AbstractContextManager[Any]:
+        """Leave the gradients of a forward to each process for now."""
+        return self.trained.no_sync() if on and self.team.size > 1 else nullcontext()
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.settings.dtype not in ("bfloat16", "float16"):
@@ -232,7 +264,7 @@ def learning_rate_factor(step: int, settings: Settings) -> float:
     return settings.last_lr + (1 - settings.last_lr) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _loss(model: GPT, inputs: Tensor, targets: Tensor) -> Tensor:
+def _loss(model: Any, inputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
 

@@ -1,4 +1,4 @@
-"""How a text becomes numbers: characters, bytes, or tokens learnt from it, each with its number."""
+"""How a text becomes numbers: characters, bytes, or learned tokens, each with its number."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ __all__ = [
     "watched",
 ]
 
-_LEARNT_BLOCKS = 64  # of 1 MiB, spread over the text, are what tokens are learnt from
+_LEARNT_BLOCKS = 64  # of 1 MiB, spread over the text, are what tokens are learned from
 _PATIENCE = 1.0  # seconds before progress is shown
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +43,7 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def numbers(self, text: Text) -> Iterator[Array]:
-        """Yield the numbers of a whole text, which the vocabulary was learnt from."""
+        """Yield the numbers of a whole text, which the vocabulary was learned from."""
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
@@ -142,7 +142,7 @@ class Bytes(Vocabulary):
 
 
 class Tokens(Vocabulary):
-    """Words and parts of words that were learnt from the text, for any bytes."""
+    """Words and parts of words that were learned from the text, for any bytes."""
 
     def __init__(self, pairs: BytePairs) -> None:
         self.pairs = pairs

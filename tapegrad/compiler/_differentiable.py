@@ -19,6 +19,7 @@ from tapegrad.compiler._recording import (
     ARGUMENT,
     DICT,
     LIST,
+    MADE,
     NO_HISTORY,
     TENSOR,
     TUPLE,
@@ -209,15 +210,19 @@ def _built(parts: list[Part], at: int, made: list[Tensor], given: list[Tensor]) 
         children.append(child)
     if kind == DICT:
         return dict(zip(value, children, strict=True)), at
+    if kind == MADE:
+        return value(*children), at
     return (tuple(children) if kind == TUPLE else children), at
 
 
 def _collect(parts: list[Part], at: int, value: Any, made: dict[int, Tensor]) -> int:
     """Find the tensors of a result by the numbers that they had when it was recorded."""
-    kind, number, _ = parts[at]
+    kind, number, maker = parts[at]
     at += 1
     if kind == TENSOR:
         made[number] = value
+    if kind == MADE:
+        value, kind = maker.parts_of(value), LIST
     if kind in (TUPLE, LIST, DICT):
         for child in value.values() if kind == DICT else value:
             at = _collect(parts, at, child, made)

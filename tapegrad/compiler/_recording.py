@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.compiler._made import maker_of
 from tapegrad.compiler._walk import Change, Refusal, Walk
 from tapegrad.nn.parameter import Buffer, Parameter
 from tapegrad.optim.optimizer import printed
@@ -21,7 +22,7 @@ from tapegrad.optim.optimizer import printed
 __all__ = ["Made", "Recording", "Source", "Value", "record_call"]
 
 # The kinds of parts of a tree: those of csrc/python/trace.cpp.
-TENSOR, ARGUMENT, VALUE, TUPLE, LIST, DICT = range(6)
+TENSOR, ARGUMENT, VALUE, TUPLE, LIST, DICT, MADE = range(7)
 Part = tuple[int, int, Any]
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 NO_HISTORY, LEAF, SPENT = range(3)
@@ -549,7 +550,16 @@ class _Call:
                 for each in value.values() if type(value) is dict else value:
                     add(each)
             else:
-                raise Refusal(f"it returns a {type(value).__name__}, which a trace cannot make")
+                maker = maker_of(value)
+                if maker is None or not all(isinstance(key, _PLAIN) for key in maker.keys):
+                    raise Refusal(f"it returns a {type(value).__name__}, which a trace cannot make")
+                if id(value) in {**self.containers, **containers}:
+                    raise Refusal("it returns an object twice")
+                containers[id(value)] = value
+                parts = maker.parts_of(value)
+                recording.results.append((MADE, len(parts), maker))
+                for each in parts:
+                    add(each)
 
         add(result)
         count = len(recording.arguments)

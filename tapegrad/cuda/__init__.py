@@ -5,9 +5,10 @@ import the package. Where no device can be used, `is_available` returns False, a
 raises RuntimeError that says what is missing.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad import _typed, storage
+from tapegrad._missing import missing as _missing
 from tapegrad.cuda import amp, graphs, memory, nvtx, profiler, random
 from tapegrad.cuda.devices import (
     can_device_access_peer,
@@ -156,10 +157,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Make the classes for one dtype on a GPU when they are first asked for."""
-    if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
-        return _typed.tensor_type(name, "cuda")
-    if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
-        return storage.storage_type(name, "cuda")
-    raise AttributeError(f"module 'tapegrad.cuda' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Make the classes for one dtype on a GPU when they are first asked for."""
+        if name.endswith("Tensor") and name[:-6] in _typed.DTYPES:
+            return _typed.tensor_type(name, "cuda")
+        if name.endswith("Storage") and name[:-7] in _typed.DTYPES:
+            return storage.storage_type(name, "cuda")
+        raise _missing(__name__, name)

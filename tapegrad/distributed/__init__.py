@@ -15,7 +15,7 @@ Example:
 
 import enum as _enum
 import os as _os
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tapegrad.distributed._backends import (
     Backend,
@@ -218,7 +218,7 @@ def set_debug_level_from_env() -> None:
 
 set_debug_level_from_env()
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from tapegrad.distributed import (
         _composable,
         _tensor,

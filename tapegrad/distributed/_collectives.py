@@ -12,6 +12,7 @@ from typing import Any
 import tapegrad
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.distributed import _watch
 from tapegrad.distributed._buffers import (
     Landing,
     check_list,
@@ -74,8 +75,8 @@ def _nothing(*args: Any) -> None:
 _of_meta = _OfMeta()
 
 
-def engine_of(group: ProcessGroup, tensor: Tensor) -> Engine:
-    """Return the engine for the device of a tensor."""
+def engine_of(group: ProcessGroup, tensor: Tensor) -> Any:
+    """Return the engine for the device of a tensor, which is watched if there are several."""
     kind = tensor.device.type
     if kind == "meta":
         return _of_meta
@@ -84,7 +85,8 @@ def engine_of(group: ProcessGroup, tensor: Tensor) -> Engine:
             "torch.distributed: a collective of several processes cannot be captured: a trace or a "
             "program would go on without the other processes; leave it outside"
         )
-    return group.engine_for(kind)
+    engine = group.engine_for(kind)
+    return _watch.watched(engine, group, tensor.shape) if group.size() > 1 else engine
 
 
 def _is_captured() -> bool:
@@ -637,7 +639,7 @@ def barrier(
     found = member(group, "barrier")
     if found is None:
         return None
-    engine = next(iter(found._engines.values()))
+    engine = _watch.watched(next(iter(found._engines.values())), found, None)
     pending = engine.barrier(found._options.timeout if timeout is None else timeout)
     return begin(pending, None, [], async_op)
 

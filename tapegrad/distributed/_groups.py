@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from tapegrad._types import device as _device
-from tapegrad.distributed import _mpi
+from tapegrad.distributed import _mpi, _watch
 from tapegrad.distributed._backends import (
     Backend,
     check_backends,
@@ -409,6 +409,10 @@ def init_process_group(
     made._is_world, made.group_desc = True, "default_pg"
     state.made += 1
     state.default = made
+    if world_size > 1:
+        engines = [each for each in made._engines.values() if isinstance(each, _mpi.MpiEngine)]
+        if engines:
+            _watch.start(made, engines[0].exchange)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -429,6 +433,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         ended._close()
         return
     groups, state.groups, state.default = state.groups, [], None
+    _watch.stop()
     for each in reversed(groups):
         each._close()
 

@@ -4,6 +4,8 @@ What moves, moves as bytes; what is reduced has a type of MPI, except for half t
 reduced in float32 and rounded once. Every operation is begun without waiting for its end.
 """
 
+import atexit
+import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from typing import Any
 import tapegrad
 from tapegrad._C import Tensor
 from tapegrad.autograd.graph import increment_version
+from tapegrad.distributed import _watch
 from tapegrad.distributed._errors import DistBackendError
 from tapegrad.distributed._reduce_op import RedOpType
 from tapegrad.distributed.engine import Engine, EngineOptions, Pending
@@ -37,6 +40,11 @@ def is_there() -> bool:
 
 def _mpi() -> Any:
     try:
+        if "mpi4py.MPI" not in sys.modules:
+            import mpi4py
+
+            mpi4py.rc.finalize = False  # it would wait for processes that have died
+            atexit.register(_finalize)
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise RuntimeError(
@@ -44,6 +52,14 @@ def _mpi() -> Any:
             "wheel mpich"
         ) from error
     return MPI
+
+
+def _finalize() -> None:
+    """End MPI with the program, unless the processes no longer agree: nobody would come."""
+    MPI = sys.modules.get("mpi4py.MPI")
+    is_on = MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized()
+    if MPI is not None and is_on and not _watch.failed:
+        MPI.Finalize()
 
 
 def world() -> tuple[int, int]:
@@ -113,7 +129,8 @@ class MpiEngine(Engine):
             )
         members = MPI.COMM_WORLD.Get_group().Incl(ranks)
         tag = zlib.crc32(options.group_id.encode()) % 32768
-        self._communicator = MPI.COMM_WORLD.Create_group(members, tag)
+        with _watch.blocking(f"new_group of ranks {ranks}"):
+            self._communicator = MPI.COMM_WORLD.Create_group(members, tag)
         members.Free()
         kinds = RedOpType
         self._ops = {
@@ -131,8 +148,21 @@ class MpiEngine(Engine):
             kinds.BXOR: MPI.BXOR,
         }
 
+    def progress(self) -> None:
+        """Let MPI move on what is under way: a test of one operation drives all."""
+        if self.open:
+            next(iter(self.open)).done()
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what all processes of the group give, in order of rank."""
+        found: list[Any] = self._communicator.allgather(value)
+        return found
+
     def close(self) -> None:
         """Free the communicator. Nobody waits here for other processes."""
+        if _watch.failed:
+            _lost.extend(self.open)
+            return
         _lost.extend(each for each in tuple(self.open) if not each.done())
         if not self.mpi.Is_finalized():
             self._communicator.Free()

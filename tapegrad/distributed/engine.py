@@ -142,6 +142,9 @@ class Engine:
         """Let nobody pass before all have come."""
         raise self._lacks("barrier")
 
+    def progress(self) -> None:
+        """Move on what is under way, without waiting; for engines that nobody else drives."""
+
     def close(self) -> None:
         """Give back what the group took. Nothing is called after it."""
 

@@ -11,6 +11,9 @@ Example:
     >>> loss.backward()
 """
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.distributions import transforms
 from tapegrad.distributions.bernoulli import Bernoulli
 from tapegrad.distributions.beta import Beta
@@ -111,3 +114,6 @@ __all__ = [
     "transform_to",
 ]
 __all__ += transforms.__all__
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

@@ -6,6 +6,9 @@ tangents; `vmap` on tensors that stand for a whole batch. All of them see the or
 they compose in any order.
 """
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.func.functional_call import functional_call, stack_module_state
 from tapegrad.func.jacobians import hessian, jacfwd, jacrev
 from tapegrad.func.modules import functionalize, replace_all_batch_norm_modules_
@@ -27,3 +30,6 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

@@ -1,6 +1,7 @@
 """Calling a module with other parameters than its own."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tapegrad import _C
@@ -50,6 +51,32 @@ def functional_call(
                     "functional call is ambiguous"
                 )
         replacements.update(mapping)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    changed = (
+        parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, MutableMapping) else {}
+    )
+    with replaced(module, replacements, changed, tie_weights=tie_weights, strict=strict):
+        return module(*positional, **(kwargs or {}))
+
+
+@contextmanager
+def replaced(
+    module: Any,
+    replacements: Mapping[str, Tensor],
+    changed: MutableMapping[str, Tensor],
+    *,
+    tie_weights: bool,
+    strict: bool,
+) -> Iterator[None]:
+    """Have a module use other parameters and buffers for a while.
+
+    Args:
+        module: the module.
+        replacements: what it uses, by dotted names.
+        changed: is given what the module put in the places of those that it has names of.
+        tie_weights: whether replacing one name of a shared parameter replaces all of its names.
+        strict: whether names that are missing or unknown are an error.
+    """
     own = dict(module.named_parameters(remove_duplicate=False))
     own.update(module.named_buffers(remove_duplicate=False))
     unknown = [name for name in replacements if name not in own]
@@ -61,16 +88,14 @@ def functional_call(
         )
     if tie_weights:
         replacements = _with_ties(own, replacements)
-    positional = () if args is None else args if isinstance(args, tuple) else (args,)
     own_values: list[tuple[str, Any]] = []
     try:
         for name, value in replacements.items():
             own_values.append((name, _swap(module, name, value)))
-        return module(*positional, **(kwargs or {}))
+        yield
     finally:
         final = {name: _swap(module, name, value) for name, value in reversed(own_values)}
-        if isinstance(parameter_and_buffer_dicts, MutableMapping):
-            _write_back(parameter_and_buffer_dicts, final)
+        _write_back(changed, final)
 
 
 def _write_back(mapping: MutableMapping[str, Tensor], final: Mapping[str, Any]) -> None:

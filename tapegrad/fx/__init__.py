@@ -1,7 +1,7 @@
 """Graphs of modules as objects: traced, changed, and turned into Python code again."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.fx import immutable_collections
 from tapegrad.fx._symbolic_trace import (
@@ -40,7 +40,9 @@ __all__ = [
 _MODULES = ("experimental", "passes", "traceback")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"tapegrad.fx.{name}")
-    raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"tapegrad.fx.{name}")
+        raise AttributeError(f"module 'tapegrad.fx' has no attribute {name!r}")

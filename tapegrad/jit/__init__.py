@@ -6,6 +6,9 @@ as they are.
 """
 # ruff: noqa: F401
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.jit._file import load, save
 from tapegrad.jit._marks import (
     Error,
@@ -92,3 +95,6 @@ __all__ = [
     "unused",
     "wait",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

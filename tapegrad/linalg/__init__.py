@@ -9,7 +9,12 @@ Example:
     tensor([0.5000, 0.0000])
 """
 
+from inspect import isfunction as _isfunction
+from typing import TYPE_CHECKING
+
 from tapegrad._C import _LinAlgError as LinAlgError
+from tapegrad._missing import names_of_torch as _names_of_torch
+from tapegrad._second_look import looks_again as _looks_again
 from tapegrad.linalg._factor import (
     cholesky,
     cholesky_ex,
@@ -93,3 +98,10 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+for _name, _function in list(globals().items()):
+    if _name in __all__ and _isfunction(_function):
+        globals()[_name] = _looks_again(_function, f"linalg_{_name}")
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

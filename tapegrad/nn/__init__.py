@@ -1,7 +1,8 @@
 """Neural networks: modules, the functions below them, ways to begin, and helpers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapegrad._missing import missing as _missing
 from tapegrad.nn import attention, functional, init, modules, parameter, utils
 from tapegrad.nn.modules import *  # noqa: F403
 from tapegrad.nn.parameter import (
@@ -51,12 +52,18 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def __getattr__(name: str) -> Any:
-    """Load the parts that many programs do without when they are first asked for."""
-    from importlib import import_module
+if TYPE_CHECKING:
+    from tapegrad.nn import grad as grad
+    from tapegrad.nn import parallel as parallel
+    from tapegrad.nn.parallel import DataParallel as DataParallel
+else:
 
-    if name in ("grad", "parallel"):
-        return import_module(f"tapegrad.nn.{name}")
-    if name == "DataParallel":
-        return import_module("tapegrad.nn.parallel").DataParallel
-    raise AttributeError(f"module 'tapegrad.nn' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Load the parts that many programs do without when they are first asked for."""
+        from importlib import import_module
+
+        if name in ("grad", "parallel"):
+            return import_module(f"tapegrad.nn.{name}")
+        if name == "DataParallel":
+            return import_module("tapegrad.nn.parallel").DataParallel
+        raise _missing(__name__, name)

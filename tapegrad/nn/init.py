@@ -3,10 +3,11 @@
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.autograd.grad_mode import no_grad
 
 __all__ = [
@@ -397,3 +398,6 @@ sparse = _former(sparse_)
 uniform = _former(uniform_)
 xavier_normal = _former(xavier_normal_)
 xavier_uniform = _former(xavier_uniform_)
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

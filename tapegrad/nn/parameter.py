@@ -50,6 +50,9 @@ class Parameter(Tensor, metaclass=_ParameterType):
                 f"Parameter: expected a tensor or None as data, got {type(data).__name__}; "
                 "call torch.as_tensor() first"
             )
+        as_parameter = getattr(type(data), "_as_parameter", None)
+        if as_parameter is not None:  # a DTensor
+            return as_parameter(data, requires_grad)
         if type(data) in (Tensor, Parameter):
             return _C._make_subclass(cls, data.detach(), requires_grad)
         marked = _C._make_subclass(type(data), data.detach(), requires_grad)

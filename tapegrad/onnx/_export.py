@@ -17,7 +17,13 @@ from tapegrad.onnx._translation import Names, Translation
 from tapegrad.onnx.errors import OnnxExporterError, SymbolicValueError
 from tapegrad.utils._pytree import tree_flatten, tree_unflatten
 
-__all__ = ["OperatorExportTypes", "TrainingMode", "export", "is_in_onnx_export"]
+__all__ = [
+    "OperatorExportTypes",
+    "TrainingMode",
+    "export",
+    "is_in_onnx_export",
+    "register_custom_op_symbolic",
+]
 
 _OPSETS = range(18, 24)
 _DEFAULT_OPSET = 20  # PyTorch's
@@ -45,6 +51,26 @@ class OperatorExportTypes(Enum):
 def is_in_onnx_export() -> bool:
     """Return whether an export is running the model."""
     return _exporting
+
+
+def register_custom_op_symbolic(
+    symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
+) -> None:
+    """Take a function of PyTorch's older exporter, which `export` does not call.
+
+    An op of one's own is exported as what it is made of.
+
+    Args:
+        symbolic_name: ``"namespace::name"``.
+        symbolic_fn: writes nodes for the op.
+        opset_version: from which version on.
+    """
+    if "::" not in symbolic_name:
+        raise OnnxExporterError(
+            f"Failed to register operator {symbolic_name}. The symbolic name must match the format "
+            "domain::name, and should start with a letter and contain only alphanumerical "
+            "characters"
+        )
 
 
 def export(

@@ -1,5 +1,8 @@
 """Optimizers and learning-rate schedulers, with PyTorch's names, options and state."""
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.optim import lr_scheduler, swa_utils
 from tapegrad.optim.adadelta import Adadelta
 from tapegrad.optim.adafactor import Adafactor
@@ -37,3 +40,6 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

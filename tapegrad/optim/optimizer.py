@@ -12,6 +12,7 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -204,6 +205,10 @@ class Optimizer:
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[Group] = []
         self._make_hooks()
+        if not hasattr(params, "__iter__") and hasattr(params, "parameters"):
+            raise TypeError(
+                f"{name}: {type(params).__name__!r} object is not iterable; pass its .parameters()"
+            )
         groups = list(params)
         if not groups:
             raise ValueError(f"{name}: optimizer got an empty parameter list")
@@ -311,8 +316,9 @@ class Optimizer:
             True
         """
         for group in self.param_groups:
-            if set_to_none and _C._drop_gradients(group["params"]):
-                continue
+            with suppress(NotImplementedError):  # a sparse parameter is among them
+                if set_to_none and _C._drop_gradients(group["params"]):
+                    continue
             for param in group["params"]:
                 if set_to_none:
                     param.grad = None

@@ -7,7 +7,7 @@ through `load` runs code from a file, unless the caller says ``weights_only=Fals
 
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tapegrad._types import device
@@ -20,7 +20,12 @@ from tapegrad.serialization._allowed import (
 )
 from tapegrad.serialization._atomic import write_file, write_stream
 from tapegrad.serialization._dtypes import Code
-from tapegrad.serialization._errors import CheckpointError, RefusedError, UnsupportedObjectError
+from tapegrad.serialization._errors import (
+    CheckpointError,
+    OtherFileError,
+    RefusedError,
+    UnsupportedObjectError,
+)
 from tapegrad.serialization._layout import Layout
 from tapegrad.serialization._location import FunctionError
 from tapegrad.serialization._restore import Entries, restore
@@ -32,6 +37,7 @@ from tapegrad.serialization._structure import encode
 __all__ = [
     "MAP_LOCATION",
     "CheckpointError",
+    "OtherFileError",
     "RefusedError",
     "UnsupportedObjectError",
     "add_safe_globals",
@@ -45,7 +51,7 @@ __all__ = [
 
 MAP_LOCATION = Callable[..., Any] | device | str | dict[str, str] | None  # what `load` takes
 
-for _error in (CheckpointError, RefusedError, UnsupportedObjectError):
+for _error in (CheckpointError, OtherFileError, RefusedError, UnsupportedObjectError):
     _error.__module__ = __name__  # Messages show the public name.
 
 DOCUMENT = "tapegrad"
@@ -61,6 +67,8 @@ def save(
     pickle_module: Any = None,
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
+    *,
+    format: str | None = None,
 ) -> None:
     """Write an object to a file that `load` and readers of safetensors understand.
 
@@ -76,8 +84,12 @@ def save(
         f: a path, or a file opened for writing bytes.
         pickle_module: accepted; it is never used.
         pickle_protocol: accepted; pickles have protocol 2.
+        format: ``"torch"`` writes PyTorch's zip archive, which `torch.load` there reads as well;
+            ``"safetensors"`` never does, and refuses what is no plain state. None writes
+            safetensors where it can.
 
     Raises:
+        ValueError: the format is another one.
         UnsupportedObjectError: a TypeError that says what cannot be saved and where in obj it is.
         OSError: the file cannot be written.
 
@@ -96,16 +108,24 @@ def save(
             "save: expected f to be a path or a file with a 'write' attribute, got "
             f"{type(f).__name__}"
         )
+    if format not in (None, "safetensors", "torch"):
+        raise ValueError(f"save: expected format 'safetensors' or 'torch', got {format!r}")
+    chunks = _object_chunks(obj) if format == "torch" else _plain_chunks(obj, format)
+    if is_path:
+        write_file(os.fsdecode(f), chunks)
+    else:
+        write_stream(f, chunks)
+
+
+def _plain_chunks(obj: Any, format: str | None) -> Callable[[], Iterator[memoryview]]:
+    """Return what writes plain state as safetensors, and other state, if that is allowed, not."""
     layout = Layout()
     try:
         document = encode(obj, layout)
     except UnsupportedObjectError as error:
-        chunks = _object_chunks(obj, error)
-        if is_path:
-            write_file(os.fsdecode(f), chunks)
-        else:
-            write_stream(f, chunks)
-        return
+        if format:
+            raise
+        return _object_chunks(obj, error)
     metadata = {"format": "pt"}
     if len(document) > LONG_DOCUMENT:  # Headers have a limit, and others read them whole.
         name = layout.add_bytes(Code("U8"), [len(document)], document, "tapegrad.document")
@@ -113,10 +133,7 @@ def save(
     else:
         metadata[DOCUMENT] = document.decode("ascii")
     pieces = layout.pieces()
-    if is_path:
-        write_file(os.fsdecode(f), lambda: write_chunks(pieces, metadata))
-    else:
-        write_stream(f, lambda: write_chunks(pieces, metadata))
+    return lambda: write_chunks(pieces, metadata)
 
 
 def load(
@@ -172,14 +189,21 @@ def load(
             source.file.close()
 
 
-def _object_chunks(obj: Any, refusal: UnsupportedObjectError) -> Any:
-    """Return what writes an object of more than plain state, or raise the error that refused it."""
+def _object_chunks(obj: Any, refusal: UnsupportedObjectError | None = None) -> Any:
+    """Return what writes any object as PyTorch does, or raise the error that says what cannot be.
+
+    Args:
+        obj: the object.
+        refusal: the error of the other format, which says where in the object it is.
+    """
     from tapegrad.serialization._objects import object_chunks
 
     try:
         return object_chunks(obj)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        raise refusal from error
+        if refusal is None:
+            encode(obj, Layout())  # says where, unless plain state can hold what a pickle cannot
+        raise refusal or UnsupportedObjectError(f"save: {error}") from error
 
 
 def _load(source: Source, files: Files, to_the_end: bool, trusted: bool) -> Any:

@@ -2,11 +2,15 @@
 
 import pickle
 
-__all__ = ["CheckpointError", "RefusedError", "UnsupportedObjectError"]
+__all__ = ["CheckpointError", "OtherFileError", "RefusedError", "UnsupportedObjectError"]
 
 
 class CheckpointError(RuntimeError):
     """A file that is damaged, cut short, or no checkpoint at all."""
+
+
+class OtherFileError(CheckpointError, pickle.UnpicklingError):
+    """A file of another kind, such as a page that was saved in place of a checkpoint."""
 
 
 class RefusedError(CheckpointError, pickle.UnpicklingError):

@@ -139,7 +139,8 @@ class _Pickler(_Base):  # type: ignore[misc]
         """Return what makes a plain tensor again, and of what."""
         batched = any(_C._is_batched_at(x, number) for number, _ in _C._running_vmaps())
         if x.device.type == "meta" or batched:
-            raise pickle.PicklingError("a tensor without bytes of its own")
+            kind = "on meta" if x.device.type == "meta" else "that stands for a batch"
+            raise pickle.PicklingError(f"a tensor {kind} has no bytes of its own to save")
         memory = self._memory(x)
         place: tuple[Any, ...] = (
             x.storage_offset(),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tapegrad.serialization._dtypes import CODES
-from tapegrad.serialization._errors import UnsupportedObjectError
+from tapegrad.serialization._errors import OtherFileError, UnsupportedObjectError
 from tapegrad.serialization._source import Source
 
 __all__ = ["METADATA", "Entry", "Piece", "parse_json", "read_header", "write_chunks"]
@@ -73,6 +73,25 @@ def write_chunks(pieces: Iterable[Piece], metadata: dict[str, str]) -> Iterator[
 # ---- reading
 
 
+def _other_file(source: Source, otherwise: str) -> OtherFileError:
+    """Return the error for a file that is no checkpoint, with what it is where that can be told."""
+    begin = source.read(0, min(source.size, 512), "the first bytes").lstrip(b"\xef\xbb\xbf \r\n\t")
+    lower = begin.lower()
+    if lower.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<!--")):
+        what = "an HTML page, saved in place of a file; download the file itself, by its raw link"
+    elif lower.startswith(b"version https://git-lfs"):
+        what = "a pointer of Git LFS to the file; run `git lfs pull` to get the file itself"
+    elif lower.startswith((b'{"', b"{'", b"[")):
+        what = "text in JSON, perhaps the error of a server; look into it"
+    elif begin.startswith(b"\x1f\x8b"):
+        what = "a gzip archive; unpack it first"
+    elif begin.startswith(b"\x89HDF"):
+        what = "an HDF5 file, such as Keras writes"
+    else:
+        what = otherwise
+    return OtherFileError(f"load: {source.name}: not a checkpoint: {what}")
+
+
 def read_header(source: Source, to_the_end: bool) -> tuple[dict[str, Entry], dict[str, str]]:
     """Return the entries in the order of the header, and the metadata.
 
@@ -82,10 +101,10 @@ def read_header(source: Source, to_the_end: bool) -> tuple[dict[str, Entry], dic
     """
     (length,) = LENGTH.unpack(source.read(0, LENGTH.size, "the length of the header"))
     if length > MOST_HEADER or length < 2:
-        raise source.fail(f"not a checkpoint: its header would take {length} bytes")
+        raise _other_file(source, f"its header would take {length} bytes")
+    if source.size > LENGTH.size and source.read(LENGTH.size, 1, "the header") != b"{":
+        raise _other_file(source, "it begins neither as safetensors nor as a zip archive")
     text = source.read(LENGTH.size, length, "the header")
-    if text[:1] != b"{":
-        raise source.fail("not a checkpoint: it begins neither as safetensors nor as a zip archive")
     header = parse_json(source, text, "the header")
     metadata = header.pop(METADATA, {})
     if not _is_metadata(metadata):

@@ -7,8 +7,9 @@ tensor([[3.],
         [4.]])
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapegrad._missing import missing as _missing
 from tapegrad.sparse import _tensor  # noqa: F401
 from tapegrad.sparse._construct import check_sparse_tensor_invariants
 from tapegrad.sparse._diagonals import spdiags
@@ -82,12 +83,14 @@ def as_sparse_gradcheck(gradcheck: Any) -> Any:
     )
 
 
-def __getattr__(name: str) -> Any:
-    """Make the classes for one dtype when they are first asked for."""
-    from tapegrad._typed import DTYPES
+if not TYPE_CHECKING:
 
-    if name.endswith("Tensor") and name[:-6] in DTYPES:
-        from tapegrad.sparse._legacy import tensor_type
+    def __getattr__(name: str) -> Any:
+        """Make the classes for one dtype when they are first asked for."""
+        from tapegrad._typed import DTYPES
 
-        return tensor_type(name)
-    raise AttributeError(f"module 'tapegrad.sparse' has no attribute {name!r}")
+        if name.endswith("Tensor") and name[:-6] in DTYPES:
+            from tapegrad.sparse._legacy import tensor_type
+
+            return tensor_type(name)
+        raise _missing(__name__, name)

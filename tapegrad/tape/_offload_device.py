@@ -114,7 +114,7 @@ class DeviceStore(Tracker):
     def _add_handle(self, record: Record, kept: Any, tensor: Tensor, offset: int) -> Handle:
         assert isinstance(record, _DeviceRecord)
         if not record.handles:
-            record.device = tensor.device.index
+            record.device = tensor.get_device()
             record.stream = _C._cuda_current_stream(record.device)
         return super()._add_handle(record, kept, tensor, offset)
 

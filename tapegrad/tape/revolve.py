@@ -63,6 +63,7 @@ class _Outside:
         self.numbers: dict[int, int] = {}  # of leaves, by id
         self.used: list[tuple[int, tuple[int, ...]]] = []  # from which step on which are used
         marker = _C.empty(0, requires_grad=True).clone().grad_fn
+        assert marker is not None
         self.newest = marker._sequence_nr()  # older entries are not a step's own
 
     def note(self, position: int, inputs: list[Any], outputs: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tapegrad._missing import missing as _missing
 from tapegrad.utils import hooks
 
 if TYPE_CHECKING:
@@ -31,11 +32,13 @@ def set_module(obj: Any, mod: str) -> None:
     obj.__module__ = mod
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+if not TYPE_CHECKING:
 
-    if name == "summary":
-        return import_module(f"{__name__}.model_summary").summary
-    if name in _LOADED_ON_USE:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name == "summary":
+            return import_module(f"{__name__}.model_summary").summary
+        if name in _LOADED_ON_USE:
+            return import_module(f"{__name__}.{name}")
+        raise _missing(__name__, name)

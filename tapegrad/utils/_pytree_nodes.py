@@ -429,4 +429,4 @@ def _result_row(kind: Any) -> NodeDef:
 
 
 # What ops return, such as torch.return_types.max.
-SUPPORTED_NODES.update({kind: _result_row(kind) for kind in vars(_C._return_types).values()})
+SUPPORTED_NODES.update({kind: _result_row(kind) for kind in vars(_C._return_types).values()})  # type: ignore[attr-defined]

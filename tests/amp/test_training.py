@@ -112,7 +112,7 @@ def test_curve(name):
     state = {key: value.numpy() for key, value in model.state_dict().items()}
     ours, ours_exact = (curve(torch, name, state, enabled) for enabled in (True, False))
     theirs, theirs_exact = (curve(pytorch, name, state, enabled) for enabled in (True, False))
-    assert ours[-10:].mean() < 0.7 * ours[:10].mean(), "nothing was learnt"
+    assert ours[-10:].mean() < 0.7 * ours[:10].mean(), "nothing was learned"
     distance = np.abs(ours - ours_exact).mean()
     assert 0 < distance <= 2 * np.abs(theirs - theirs_exact).mean()
 

@@ -987,3 +987,44 @@ def test_words_about_what_backward_returns(torch, result, words):
 
     with pytest.raises(RuntimeError, match=words):
         Bad.apply(leaf(torch, [1.0, 2.0])).sum().backward()
+
+
+def test_private_helpers_may_have_any_name(torch):
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def _run_forward(x):
+            return 2 * x
+
+        @staticmethod
+        def _backward(grad, factor):
+            return factor * grad
+
+        @staticmethod
+        def forward(ctx, x):
+            return Twice._run_forward(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return Twice._backward(grad, 2)
+
+    x = leaf(torch, [1.0, 2.0])
+    Twice.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_variable_is_a_leaf_that_shows_a_tensor(torch):
+    Variable = torch.autograd.Variable
+    x = leaf(torch, [1.0, 2.0])
+    shown, wanted = Variable(x * 1), Variable(x, requires_grad=True)
+    assert shown.is_leaf and not shown.requires_grad
+    assert wanted.is_leaf and wanted is not x and wanted.data_ptr() == x.data_ptr()
+    (wanted * wanted).sum().backward()
+    assert wanted.grad.tolist() == [2.0, 4.0] and x.grad is None
+    assert isinstance(x, Variable) and not isinstance([1.0], Variable)
+    assert Variable().shape == (0,)
+    with pytest.raises(TypeError, match="Variable data has to be a tensor, but got list"):
+        Variable([1.0])
+    with pytest.raises(RuntimeError, match="floating point"):
+        Variable(torch.tensor([1]), requires_grad=True)
+    with pytest.warns(UserWarning, match="volatile was removed"):
+        Variable(x, volatile=True)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import struct
 
 import pytest
@@ -227,3 +228,23 @@ def test_the_check_of_mutations_sees_failures(monkeypatch, tmp_path):
     monkeypatch.setattr(mutate.sys, "executable", "/bin/false")
     with pytest.raises(RuntimeError, match="did not start"):
         mutate.run(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"<!DOCTYPE html><html><body>404</body></html>", "an HTML page, saved in place"),
+        (b"\r\n  <HTML>\n<head></head></HTML>", "an HTML page, saved in place"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 3\n", "git lfs pull"),
+        (b'{"error": "not found"}', "text in JSON"),
+        (b"\x1f\x8b\x08\x00" + bytes(20), "a gzip archive; unpack it first"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(20), "an HDF5 file"),
+    ],
+)
+def test_files_of_other_kinds_are_told_by_what_they_are(tmp_path, content, what):
+    path = tmp_path / "weights.pt"
+    path.write_bytes(content)
+    with pytest.raises(torch.serialization.CheckpointError, match=what) as caught:
+        torch.load(path)
+    assert isinstance(caught.value, pickle.UnpicklingError)
+    assert "not a checkpoint" in str(caught.value)

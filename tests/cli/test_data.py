@@ -1,4 +1,4 @@
-"""What is learnt and what is held out, in what order, from a file that is never read whole."""
+"""What is learned and what is held out, in what order, from a file that is never read whole."""
 
 import numpy as np
 import pytest

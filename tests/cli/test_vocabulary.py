@@ -61,8 +61,8 @@ def encode_slowly(merges, text):
 
 
 @pytest.fixture(scope="module")
-def learnt(book):
-    """Give tokens that were learnt from a part of the books."""
+def learned(book):
+    """Give tokens that were learned from a part of the books."""
     return Tokens.learn(Text("books", content=book[:100000]), 1000)
 
 
@@ -125,28 +125,28 @@ class TestLearning:
 
 class TestRoundTrip:
     @given(st.binary(max_size=200) | texts.map(str.encode))
-    def test_any_bytes(self, learnt, content):
+    def test_any_bytes(self, learned, content):
         text = Text("text", content=content)
-        numbers = [number for block in learnt.numbers(text) for number in block.tolist()]
-        assert learnt.to_bytes(numbers) == content
-        assert max(numbers, default=0) < len(learnt)
+        numbers = [number for block in learned.numbers(text) for number in block.tolist()]
+        assert learned.to_bytes(numbers) == content
+        assert max(numbers, default=0) < len(learned)
 
     @given(texts)
-    def test_prompts(self, learnt, text):
-        numbers = learnt.encode(text)
-        assert learnt.decode(numbers) == text
-        assert numbers == encode_slowly(learnt.pairs.merges, text)
+    def test_prompts(self, learned, text):
+        numbers = learned.encode(text)
+        assert learned.decode(numbers) == text
+        assert numbers == encode_slowly(learned.pairs.merges, text)
 
-    def test_words_that_are_not_kept(self, learnt, book, monkeypatch):
+    def test_words_that_are_not_kept(self, learned, book, monkeypatch):
         from tapegrad.cli import bpe
 
         text = book[100000:110000].decode()
-        expected = learnt.encode(text)
+        expected = learned.encode(text)
         monkeypatch.setattr(bpe, "_MOST_KEPT", 5)
-        assert BytePairs(learnt.pairs.merges).encode(text) == expected
+        assert BytePairs(learned.pairs.merges).encode(text) == expected
 
-    def test_fewer_tokens_than_bytes(self, learnt, book):
-        assert len(learnt.encode(book[:100000].decode())) < 100000 / 2.5
+    def test_fewer_tokens_than_bytes(self, learned, book):
+        assert len(learned.encode(book[:100000].decode())) < 100000 / 2.5
 
     def test_characters(self):
         vocabulary = Characters.learn(Text("text", content="añb🙂a".encode()))
@@ -161,18 +161,18 @@ class TestRoundTrip:
 
 
 class TestState:
-    def test_all_come_back(self, learnt, tmp_path):
-        for vocabulary in (Characters("abc\n"), Bytes(), learnt, Tokens(BytePairs([]))):
+    def test_all_come_back(self, learned, tmp_path):
+        for vocabulary in (Characters("abc\n"), Bytes(), learned, Tokens(BytePairs([]))):
             torch.save({"vocabulary": vocabulary.state()}, tmp_path / "file.safetensors")
             state = torch.load(tmp_path / "file.safetensors")["vocabulary"]
             other = restore_vocabulary(state)
             assert type(other) is type(vocabulary) and len(other) == len(vocabulary)
             assert other.encode("ab\ncab") == vocabulary.encode("ab\ncab")
 
-    def test_a_file_for_other_programs(self, learnt):
-        content = json.loads(learnt.as_json())
-        assert content["size"] == len(learnt) == 256 + len(content["merges"])
-        assert [tuple(pair) for *pair, _ in content["merges"]] == learnt.pairs.merges
+    def test_a_file_for_other_programs(self, learned):
+        content = json.loads(learned.as_json())
+        assert content["size"] == len(learned) == 256 + len(content["merges"])
+        assert [tuple(pair) for *pair, _ in content["merges"]] == learned.pairs.merges
         assert [piece for *_, piece in content["merges"]][:3] == [
-            piece.decode() for piece in learnt.pairs.pieces[256:259]
+            piece.decode() for piece in learned.pairs.pieces[256:259]
         ]

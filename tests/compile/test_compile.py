@@ -257,6 +257,21 @@ def test_nothing_is_kept_of_arguments_and_results():
     assert torch._C.live_counts()[0] == before
 
 
+def test_a_capture_holds_no_more_than_the_calls_do():
+    def chain(x):
+        for _ in range(40):
+            x = x + 1
+        return x
+
+    x = torch.zeros(1 << 18)  # a megabyte
+    compiled = torch.compile(chain)
+    for each in (chain, compiled, compiled):
+        torch.reset_peak_memory_stats()
+        before = torch.memory_stats()["live_bytes"]
+        each(x)
+        assert torch.memory_stats()["peak_bytes"] - before < 8 << 20
+
+
 def test_a_model_and_its_compiled_step_are_collected_together():
     class Model(nn.Module):
         def __init__(self):

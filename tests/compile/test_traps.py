@@ -284,38 +284,6 @@ def test_inference_mode():
             assert got.is_inference() == expected.is_inference() == (i % 2 == 0)
 
 
-def test_autocast():
-    def make():
-        model = nn.Linear(4, 2)
-        return torch.no_grad()(lambda x: model(x)), {"model": model}
-
-    pair = Pair(make)
-    for i in range(12):
-        with torch.autocast("cpu", torch.bfloat16, enabled=i % 3 == 0):
-            pair.call(torch.randn(3, 4))
-
-
-def test_autocast_inside():
-    def make():
-        model = nn.Linear(4, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-        def step(x, y):
-            optimizer.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16):
-                loss = functional.mse_loss(model(x).float(), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return step, {"model": model}
-
-    pair = Pair(make)
-    for _ in range(6):
-        pair.call(*batch())
-    assert pair.traces == 1
-
-
 def test_the_default_dtype():
     pair = Pair(no_grad(lambda x: x + torch.ones(3)))
     for i in range(8):

@@ -112,7 +112,7 @@ def assert_same_steps(make, **options):
     plain, expected = curve(make(), False, **options)
     captured, got = curve(make(), True, **options)
     assert captured == plain
-    assert len(set(plain)) == len(plain), "nothing was learnt"
+    assert len(set(plain)) == len(plain), "nothing was learned"
     assert len(got) == len(expected)
     for mine, other in zip(got, expected, strict=True):
         assert torch.equal(mine, other)

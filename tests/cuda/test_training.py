@@ -111,7 +111,7 @@ def assert_same_curve(**options):
     ours, moved = curve(device="cuda", **options)
     theirs, _ = curve(device="cpu", **options)
     assert all(p.device.type == "cuda" for p in moved.parameters())
-    assert not torch.equal(theirs[0], theirs[-1]), "nothing was learnt"
+    assert not torch.equal(theirs[0], theirs[-1]), "nothing was learned"
     allowed = ROUNDINGS * torch.finfo(ours.dtype).eps
     assert torch.allclose(ours, theirs, rtol=allowed, atol=allowed), (ours, theirs)
 

@@ -1,7 +1,10 @@
 """Ranks that are processes of MPI, for the tests that `test_mpi.py` runs under mpiexec."""
 
 import os
+import shutil
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -9,11 +12,35 @@ from tapegrad import distributed
 from tapegrad.distributed import _groups
 
 UNDER_MPI = "TAPEGRAD_TEST_MPI" in os.environ
+# Beside this Python first: mpi4py and mpiexec must be of one MPI.
+FOLDERS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+MPIEXEC = shutil.which("mpiexec", path=FOLDERS)
 LIMIT = timedelta(seconds=60)  # no rank waits longer for one that has failed
 
 
 class MpiRanks:
     """Runs a function in the first processes of MPI's world; all get the results of all."""
+
+    @staticmethod
+    def number():
+        """Return the rank of this process in MPI's world."""
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.Get_rank()
+
+    @staticmethod
+    def from_first(value):
+        """Return what the first process gives."""
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.bcast(value)
+
+    @staticmethod
+    def meet():
+        """Wait until all processes have come here."""
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.barrier()
 
     def __call__(self, size, function):
         from mpi4py import MPI

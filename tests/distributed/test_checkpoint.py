@@ -131,13 +131,6 @@ class TestFolders:
         with pytest.raises(dcp.CheckpointException, match=r"two values .* 'a.b'"):
             dcp.save({"a": {"b": 1}, "a.b": 2}, checkpoint_id=tmp_path)
 
-    def test_several_processes_are_refused(self, ranks, tmp_path):
-        def run(rank):
-            with pytest.raises(NotImplementedError, match="several processes"):
-                dcp.save({}, checkpoint_id=tmp_path)
-
-        ranks(2, run)
-
     def test_the_file_is_for_other_readers(self, tmp_path):
         safetensors = pytest.importorskip("safetensors.numpy")
         dcp.save({"model": {"w": torch.ones(2)}}, checkpoint_id=tmp_path)

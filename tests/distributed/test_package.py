@@ -290,14 +290,6 @@ class TestPolicies:
 
 
 REFUSALS = [
-    (lambda: fsdp.FullyShardedDataParallel(Linear(1, 1)), "divided between processes"),
-    (lambda: fsdp.FullyShardedDataParallel.state_dict_type(None, None), "divided between"),
-    (lambda: fsdp.fully_shard(Linear(1, 1)), "divided between processes"),
-    (lambda: dist._composable.fsdp.fully_shard(Linear(1, 1)), "divided between processes"),
-    (lambda: tensor.distribute_tensor(torch.ones(1)), "lie on several processes"),
-    (lambda: tensor.DTensor.from_local(torch.ones(1)), "lie on several processes"),
-    (lambda: tensor.parallel.ColwiseParallel(), "layers that are divided"),
-    (lambda: tensor.parallel.parallelize_module(Linear(1, 1), None, {}), "layers that are"),
     (lambda: rpc.init_rpc("worker"), "remote procedure calls are not supported"),
     (lambda: rpc.RRef(1), "remote procedure calls are not supported"),
     (lambda: rpc.functions.async_execution(print), "remote procedure calls"),

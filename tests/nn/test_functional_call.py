@@ -168,3 +168,20 @@ def test_functional_call_refuses_and_restores(torch, state, error):
     with pytest.raises(error):
         torch.func.functional_call(module, given, (torch.ones(1),))
     assert module.weight is before and module.plain == 0
+
+
+def test_parameters_are_replaced_in_a_block(torch):
+    model = torch.nn.BatchNorm1d(2)
+    own, mean = model.weight, model.running_mean
+    given = {"weight": torch.full((2,), 3.0), "running_mean": torch.zeros(2)}
+    with torch.nn.utils.stateless._reparametrize_module(model, given):
+        assert model.weight is given["weight"]
+        model.running_mean = torch.ones(2)
+    assert model.weight is own and model.running_mean is mean
+    assert given["running_mean"].tolist() == [1.0, 1.0]
+    with (
+        pytest.raises(ZeroDivisionError),
+        torch.nn.utils.stateless._reparametrize_module(model, {"weight": torch.zeros(2)}),
+    ):
+        raise ZeroDivisionError
+    assert model.weight is own

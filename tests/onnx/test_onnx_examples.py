@@ -35,14 +35,14 @@ def trees():
 
 def implicit(apply):
     module = example("implicit_layer")
-    weight, drive, _ = module.make_problem(torch, 8)
+    weight, drive, _ = module.make_problem(8)
     weight = weight.detach()
     return Calls(lambda drive: apply(module, weight, drive)), (drive,)
 
 
 def meta_learned():
     module = example("maml")
-    return module.make_model(nn), (randn(5, 1),)
+    return module.make_model(), (randn(5, 1),)
 
 
 def film():
@@ -53,38 +53,38 @@ def film():
 
 def by_sample():
     module = example("per_sample_gradients")
-    weights = tuple(each.float() for each in module.make_weights(torch))
-    loss = module.make_loss(torch)
+    weights = tuple(each.float() for each in module.make_weights())
+    loss = module.make_loss()
     x, wanted = randn(module.FEATURES), torch.eye(module.CLASSES)[1]
     return Calls(lambda x, y: loss(weights, x, y)), (x, wanted)
 
 
 def spiral():
     module = example("spiral")
-    parameters = module.make_parameters(torch, torch.Generator().manual_seed(0))
-    return Calls(lambda points: module.scores(torch, parameters, points)), (randn(5, 2),)
+    parameters = module.make_parameters(torch.Generator().manual_seed(0))
+    return Calls(lambda points: module.scores(parameters, points)), (randn(5, 2),)
 
 
 EXAMPLE_MODELS = {
-    "cnn_digits": lambda: (example("cnn_digits").make_model(nn, 4), (randn(2, 1, 8, 8),)),
-    "digits": lambda: (example("digits").make_model(nn), (randn(2, 64),)),
+    "cnn_digits": lambda: (example("cnn_digits").make_model(4), (randn(2, 1, 8, 8),)),
+    "digits": lambda: (example("digits").make_model(), (randn(2, 64),)),
     "gan_gradient_penalty": lambda: (
-        example("gan_gradient_penalty").make_net(nn, 2, 3),
+        example("gan_gradient_penalty").make_net(2, 3),
         (randn(5, 2),),
     ),
     "hessian_vector_product": film,
-    "implicit_layer": lambda: implicit(lambda module, w, d: module.unrolled(torch, w, d)),
-    "lstm_time_series": lambda: (example("lstm_time_series").make_model(nn), (randn(3, 50),)),
+    "implicit_layer": lambda: implicit(lambda module, w, d: module.unrolled(w, d)),
+    "lstm_time_series": lambda: (example("lstm_time_series").make_model(), (randn(3, 50),)),
     "maml": meta_learned,
-    "neural_ode": lambda: (example("neural_ode").make_model(nn), (randn(5, 2),)),
+    "neural_ode": lambda: (example("neural_ode").make_model(), (randn(5, 2),)),
     "per_sample_gradients": by_sample,
-    "pinn": lambda: (example("pinn").make_model(torch).float(), (torch.rand(5), torch.rand(5))),
+    "pinn": lambda: (example("pinn").make_model().float(), (torch.rand(5), torch.rand(5))),
     "reinforce": lambda: (
         nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2)),
         (randn(5, 4),),
     ),
     "spiral": spiral,
-    "tree_recursive": lambda: (example("tree_recursive").make_model(torch), (trees(),)),
+    "tree_recursive": lambda: (example("tree_recursive").make_model(), (trees(),)),
 }
 
 
@@ -99,7 +99,7 @@ def test_every_example_is_exported():
 
 
 def test_example_that_draws_random_numbers():
-    model = example("vae").make_model(torch, 4)
+    model = example("vae").make_model(4)
     pictures = torch.rand(6, 64)
     program = checked(torch.onnx.export(model, (pictures,)))
     first, second = program(pictures), program(pictures)
@@ -112,7 +112,7 @@ def test_example_that_draws_random_numbers():
 def test_example_whose_steps_depend_on_elements():
     """A fixed point: how many iterations there are depends on the input."""
     module = example("implicit_layer")
-    model, args = implicit(lambda _, w, d: module.make_fixed_point(torch).apply(w, d))
+    model, args = implicit(lambda _, w, d: module.make_fixed_point().apply(w, d))
     place = re.escape(str(EXAMPLES / "implicit_layer.py")) + r":\d+"
     with pytest.raises(UnsupportedOperatorError, match=rf"depend on its inputs.*{place}"):
         torch.onnx.export(model, args)

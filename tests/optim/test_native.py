@@ -343,6 +343,10 @@ def test_zero_grad_drops_gradients(torch):
     assert all(param.grad is None for param in params)
     assert kept.tolist() == [1.0, 1.0]
     assert not torch._C._drop_gradients((params[0],))  # a tuple is left to Python
+    params[0].grad = torch.ones(2)
+    sparse = torch.eye(2).to_sparse().requires_grad_(True)
+    torch.optim.SGD([params[0], sparse]).zero_grad()
+    assert params[0].grad is None and sparse.grad is None
 
 
 @pytest.mark.parametrize("maximize", [[1, 2], ()])

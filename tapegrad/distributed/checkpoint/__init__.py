@@ -1,4 +1,4 @@
-"""Checkpoints in folders, of one process: a safetensors file of all that a state holds.
+"""Checkpoints in folders: a safetensors file for each process, and an index of several.
 
 `save` writes nested state, `load` fills the tensors of a state in place. `state_dict` has the names
 of parameters in place of numbers, so that a checkpoint fits however modules are wrapped.

@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad import serialization
 from tapegrad._C import Tensor
 
-__all__ = ["CheckpointException", "Metadata", "flat", "one_process", "read", "state_of", "write"]
+__all__ = ["CheckpointException", "Metadata", "flat", "read", "state_of", "write"]
 
 FILE = "state.safetensors"
 
@@ -44,15 +44,6 @@ def described(values: dict[str, Any]) -> Metadata:
 
 def _fact(value: Any) -> Any:
     return (value.shape, value.dtype) if isinstance(value, Tensor) else type(value)
-
-
-def one_process(name: str, process_group: Any) -> None:
-    """Refuse several processes."""
-    from tapegrad.distributed._groups import is_initialized, resolve
-
-    group = resolve(process_group) if is_initialized() else None
-    if group is not None and group.size() > 1:
-        raise NotImplementedError(f"{name}: several processes are not supported yet")
 
 
 def state_of(value: Any) -> Any:
@@ -97,10 +88,21 @@ def flat(state: dict[str, Any]) -> dict[str, tuple[Any, Any, Any]]:
 def write(path: str, values: dict[str, Any], overwrite: bool) -> None:
     """Write values to a folder."""
     file = os.path.join(path, FILE)
-    if not overwrite and os.path.exists(file):
+    if not overwrite and any(os.path.exists(os.path.join(path, f)) for f in (FILE, "index.json")):
         raise CheckpointException(f"save: {path} has a checkpoint, and overwrite=False was given")
     os.makedirs(path, exist_ok=True)
     serialization.save(values, file)
+    _drop_parts(path)
+
+
+def _drop_parts(path: str) -> None:
+    """Remove a former checkpoint of several processes, which would be read first."""
+    from tapegrad.distributed.checkpoint._sharded import INDEX, clean
+
+    index = os.path.join(path, INDEX)
+    if os.path.exists(index):
+        os.unlink(index)
+        clean(path, None)
 
 
 def read(path: str) -> dict[str, Any]:

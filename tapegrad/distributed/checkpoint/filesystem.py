@@ -11,7 +11,7 @@ class FileSystemWriter:
 
     Args:
         path: the folder. It is made if it is not there.
-        single_file_per_rank: accepted: there is one file.
+        single_file_per_rank: accepted: there is one file for each process.
         sync_files: accepted: files are on the disk when `save` returns.
         thread_count: accepted.
         per_thread_copy_ahead: accepted.
@@ -54,6 +54,20 @@ class FileSystemReader:
 
     def read_metadata(self) -> Any:
         """Return the names that the checkpoint has, with what they stand for."""
-        from tapegrad.distributed.checkpoint._folder import described, read
+        import tapegrad
+        from tapegrad.distributed.checkpoint._folder import Metadata, described, read
+        from tapegrad.distributed.checkpoint._sharded import Saved, read_index
 
-        return described(read(self.path))
+        index = read_index(self.path)
+        if index is None:
+            return described(read(self.path))
+        saved = Saved(self.path, index)
+        facts: dict[str, Any] = {}
+        for name, entry in saved.entries.items():
+            shape = saved.fact(name)
+            if shape is None:
+                facts[name] = type(saved.value(name))
+            else:
+                dtype = getattr(tapegrad, entry["dtype"].removeprefix("torch."))
+                facts[name] = tapegrad.Size(shape), dtype
+        return Metadata(facts)

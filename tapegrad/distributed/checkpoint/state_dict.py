@@ -11,6 +11,7 @@ from typing import Any
 
 import tapegrad
 from tapegrad._C import Tensor
+from tapegrad.distributed.tensor import DTensor, distribute_tensor
 from tapegrad.nn.modules.module import Module
 from tapegrad.optim.optimizer import Optimizer
 
@@ -24,7 +25,7 @@ __all__ = [
     "set_state_dict",
 ]
 
-_WRAPPERS = ("_checkpoint_wrapped_module", "_orig_mod")
+_WRAPPERS = ("_checkpoint_wrapped_module", "_orig_mod", "_fsdp_wrapped_module")
 
 
 @dataclass
@@ -32,12 +33,13 @@ class StateDictOptions:
     """What is returned and how strictly it is taken over.
 
     Attributes:
-        full_state_dict: accepted: nothing is divided.
+        full_state_dict: whether DTensors are returned whole. With `cpu_offload` only the first
+            process has them then, as in PyTorch. What is set may be whole in any case.
         cpu_offload: whether tensors are copied to the host.
         ignore_frozen_params: whether parameters that require no grad are left out.
         keep_submodule_prefixes: accepted.
         strict: whether names must fit exactly.
-        broadcast_from_rank0: accepted: there is one process.
+        broadcast_from_rank0: whether the first process's state is set in all.
         flatten_optimizer_state_dict: whether an optimizer's state is one dict of dotted names.
         dsd_fqn_modifiers: accepted.
     """
@@ -76,9 +78,47 @@ def _param_names(model: Module) -> dict[Tensor, str]:
 
 
 def _placed(value: Any, options: StateDictOptions) -> Any:
+    if options.full_state_dict and isinstance(value, DTensor):
+        value = value.detach().full_tensor()
     if options.cpu_offload and isinstance(value, Tensor):
         return value.detach().to("cpu")
     return value
+
+
+def _divided_state(model: Module) -> dict[str, Any]:
+    """Return the state of a model, with DTensors where parameters are divided."""
+    from tapegrad.distributed.fsdp import FullyShardedDataParallel, StateDictType
+
+    divided = StateDictType.SHARDED_STATE_DICT
+    with FullyShardedDataParallel.state_dict_type(model, divided):
+        return model.state_dict()
+
+
+def _is_left_out(options: StateDictOptions) -> bool:
+    """Return whether this process returns nothing: the first has all."""
+    from tapegrad import distributed
+
+    only_first = options.full_state_dict and options.cpu_offload and distributed.is_initialized()
+    return only_first and distributed.get_rank() != 0
+
+
+def _taken(value: Any, like: Any) -> Any:
+    """Return a whole tensor as one that lies as another does."""
+    is_whole = isinstance(value, Tensor) and not isinstance(value, DTensor)
+    if not (isinstance(like, DTensor) and is_whole and tuple(value.shape) == tuple(like.shape)):
+        return value
+    mesh, ways = like.device_mesh, like.placements
+    return distribute_tensor(value.to(like.device), mesh, ways, src_data_rank=None)
+
+
+def _from_first(state: dict[str, Any], options: StateDictOptions) -> dict[str, Any]:
+    from tapegrad import distributed
+
+    if not options.broadcast_from_rank0 or not distributed.is_initialized():
+        return state
+    box = [state]
+    distributed.broadcast_object_list(box, 0)
+    return box[0]
 
 
 def _no_submodules(submodules: Any, name: str) -> None:
@@ -104,11 +144,13 @@ def get_model_state_dict(
     """
     _no_submodules(submodules, "get_model_state_dict")
     given = options or StateDictOptions()
-    state, names = model.state_dict(), _names(model)
+    state, names = _divided_state(model), _names(model)
     frozen = set()
     if given.ignore_frozen_params:
         frozen = {n for p, n in _param_names(model).items() if not p.requires_grad}
     found = {names[key]: _placed(value, given) for key, value in state.items()}
+    if _is_left_out(given):
+        return {}
     return {name: value for name, value in found.items() if name not in frozen}
 
 
@@ -126,8 +168,11 @@ def set_model_state_dict(
         The keys that were missing and those that were not expected.
     """
     given = options or StateDictOptions()
+    model_state_dict = _from_first(model_state_dict, given)
     wrapped = {bare: name for name, bare in _names(model).items()}
+    own = {wrapped[_bare_name(model, name)]: value for name, value in _divided_state(model).items()}
     state = {wrapped.get(name, name): value for name, value in model_state_dict.items()}
+    state = {name: _taken(value, own.get(name)) for name, value in state.items()}
     if given.ignore_frozen_params:
         for name, param in model.named_parameters():
             if not param.requires_grad and name not in state:
@@ -211,6 +256,8 @@ def get_optimizer_state_dict(
                 if param in optim.state:
                     entry = optim.state[param]
                     state[name] = {key: _placed(value, given) for key, value in entry.items()}
+    if _is_left_out(given):
+        return {}
     if not given.flatten_optimizer_state_dict:
         return {"state": state, "param_groups": groups}
     flat = {f"state.{n}.{key}": v for n, entry in state.items() for key, v in entry.items()}
@@ -260,6 +307,7 @@ def set_optimizer_state_dict(
     """
     given = options or StateDictOptions()
     listed, names = _listed(optimizers), _param_names(model)
+    optim_state_dict = _from_first(optim_state_dict, given)
     if "state" not in optim_state_dict or "param_groups" not in optim_state_dict:
         optim_state_dict = _unflattened(listed, names, optim_state_dict)
     saved = {name: g for g in optim_state_dict["param_groups"] for name in g["params"]}
@@ -278,7 +326,8 @@ def set_optimizer_state_dict(
                         f"set_optimizer_state_dict: the state has no parameter {name!r}"
                     )
                 if name in optim_state_dict["state"]:
-                    state[number] = optim_state_dict["state"][name]
+                    entry = optim_state_dict["state"][name]
+                    state[number] = {key: _taken(value, param) for key, value in entry.items()}
                 numbers.append(number)
                 number += 1
             groups.append({**options_of_group, "params": numbers})

@@ -8,11 +8,12 @@ from tapegrad.distributed.checkpoint._folder import (
     Metadata,
     described,
     flat,
-    one_process,
     state_of,
     write,
 )
+from tapegrad.distributed.checkpoint._sharded import group_of, save_parts
 from tapegrad.distributed.checkpoint.filesystem import FileSystemWriter
+from tapegrad.distributed.tensor import DTensor
 from tapegrad.futures import Future
 
 __all__ = ["async_save", "save", "save_state_dict"]
@@ -28,15 +29,17 @@ def save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Metadata:
-    """Write nested state to a folder.
+    """Write nested state to a folder. Whatever happens, it holds the former one, or the new, whole.
+
+    Several processes write their parts of DTensors each; what several have alike, the first does.
 
     Args:
         state_dict: the state. Objects in it that have a `state_dict` are asked for it.
         checkpoint_id: the folder.
         storage_writer: a `FileSystemWriter`, in place of a folder.
         planner: accepted: everything is saved.
-        process_group: the processes, of which there must be one.
-        no_dist: accepted.
+        process_group: the processes, which all call this and see the folder.
+        no_dist: save what this process has, without the others.
         use_collectives: accepted.
 
     Returns:
@@ -52,7 +55,7 @@ def save(
         >>> state
         {'model': {'w': tensor([1., 1.])}, 'step': 3}
     """
-    one_process("save", process_group)
+    group = group_of(process_group, no_dist)
     path, overwrite = checkpoint_id, True
     if storage_writer is not None:
         if not isinstance(storage_writer, FileSystemWriter):
@@ -66,7 +69,10 @@ def save(
     state = {key: state_of(value) for key, value in state_dict.items()}
     values = {name: value for name, (_, _, value) in flat(state).items()}
     try:
-        write(os.fspath(path), values, overwrite)
+        if group is not None or any(isinstance(value, DTensor) for value in values.values()):
+            save_parts(os.fspath(path), values, group, overwrite)
+        else:
+            write(os.fspath(path), values, overwrite)
     except OSError as error:
         raise CheckpointException(f"save: {error}") from error
     return described(values)
@@ -85,12 +91,14 @@ def save_state_dict(
     Args:
         state_dict: the state.
         storage_writer: a `FileSystemWriter`.
-        process_group: the processes, of which there must be one.
+        process_group: the processes.
         coordinator_rank: accepted.
-        no_dist: accepted.
+        no_dist: as for `save`.
         planner: accepted.
     """
-    return save(state_dict, storage_writer=storage_writer, process_group=process_group)
+    return save(
+        state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist
+    )
 
 
 def async_save(
@@ -109,7 +117,7 @@ def async_save(
         checkpoint_id: the folder.
         storage_writer: a `FileSystemWriter`, in place of a folder.
         planner: accepted.
-        process_group: the processes, of which there must be one.
+        process_group: the processes.
         **kwargs: accepted: how PyTorch would save in the background.
     """
     future: Future[Any] = Future()

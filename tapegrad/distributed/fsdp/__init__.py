@@ -1,13 +1,17 @@
-"""Modules whose parameters are divided between processes: refused in words.
+"""Modules whose parameters are divided between processes.
 
-Settings and wrapping policies are there, so that programs that import them, and use them only where
-there are several processes, run.
+`fully_shard` does it to a module; `FullyShardedDataParallel`, the older wrapper, stands on it.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from tapegrad._refused import Refused, refused
 from tapegrad.distributed.fsdp import api, wrap
+from tapegrad.distributed.fsdp._fully_shard import (
+    FSDPModule,
+    UnshardHandle,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from tapegrad.distributed.fsdp.api import (
     BackwardPrefetch,
     CPUOffload,
@@ -27,6 +31,7 @@ from tapegrad.distributed.fsdp.api import (
     StateDictConfig,
     StateDictType,
 )
+from tapegrad.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 
 __all__ = [
     "BackwardPrefetch",
@@ -48,60 +53,19 @@ __all__ = [
     "ShardingStrategy",
     "StateDictConfig",
     "StateDictType",
+    "UnshardHandle",
     "api",
     "fully_shard",
+    "register_fsdp_forward_method",
     "wrap",
 ]
 
-_WHY = (
-    "parameters that are divided between processes are not supported; in one process use the "
-    "module itself, or DistributedDataParallel"
-)
-
-
-class FullyShardedDataParallel(Refused):
-    """Refuses to be made. No module is one, so that ``isinstance`` answers."""
-
-    _why = _WHY
-    clip_grad_norm_ = refused("FullyShardedDataParallel.clip_grad_norm_", _WHY)
-    flatten_sharded_optim_state_dict = staticmethod(
-        refused("FullyShardedDataParallel.flatten_sharded_optim_state_dict", _WHY)
-    )
-    full_optim_state_dict = staticmethod(
-        refused("FullyShardedDataParallel.full_optim_state_dict", _WHY)
-    )
-    fsdp_modules = staticmethod(refused("FullyShardedDataParallel.fsdp_modules", _WHY))
-    optim_state_dict = staticmethod(refused("FullyShardedDataParallel.optim_state_dict", _WHY))
-    optim_state_dict_to_load = staticmethod(
-        refused("FullyShardedDataParallel.optim_state_dict_to_load", _WHY)
-    )
-    rekey_optim_state_dict = staticmethod(
-        refused("FullyShardedDataParallel.rekey_optim_state_dict", _WHY)
-    )
-    scatter_full_optim_state_dict = staticmethod(
-        refused("FullyShardedDataParallel.scatter_full_optim_state_dict", _WHY)
-    )
-    set_state_dict_type = staticmethod(
-        refused("FullyShardedDataParallel.set_state_dict_type", _WHY)
-    )
-    state_dict_type = staticmethod(refused("FullyShardedDataParallel.state_dict_type", _WHY))
-    summon_full_params = staticmethod(refused("FullyShardedDataParallel.summon_full_params", _WHY))
-
-
-class FSDPModule(Refused):
-    """Refuses to be made. No module is one, so that ``isinstance`` answers."""
-
-    _why = _WHY
-
-
-fully_shard = refused("fully_shard", _WHY)
-
-if not _TYPE_CHECKING:
+if not TYPE_CHECKING:
 
     def __getattr__(name):
         """Load what stands on the names above when it is first asked for."""
         from importlib import import_module
 
-        if name in ("fully_sharded_data_parallel", "sharded_grad_scaler"):
+        if name == "sharded_grad_scaler":
             return import_module(f"tapegrad.distributed.fsdp.{name}")
         raise AttributeError(f"module 'tapegrad.distributed.fsdp' has no attribute {name!r}")

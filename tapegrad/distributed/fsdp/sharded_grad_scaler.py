@@ -1,15 +1,18 @@
-"""A `GradScaler` for sharded gradients, which in one process are whole."""
+"""A `GradScaler` for gradients that are divided between processes."""
 
 from typing import Any
 
+from tapegrad._C import Tensor
 from tapegrad.amp.grad_scaler import GradScaler
+from tapegrad.distributed._collectives import all_reduce
 from tapegrad.distributed._groups import resolve
+from tapegrad.distributed._reduce_op import ReduceOp
 
 __all__ = ["ShardedGradScaler"]
 
 
 class ShardedGradScaler(GradScaler):
-    """Scales losses; see `torch.amp.GradScaler`.
+    """Scales losses; see `torch.amp.GradScaler`. What one process finds infinite, all leave out.
 
     Args:
         device: the type of the device.
@@ -18,7 +21,7 @@ class ShardedGradScaler(GradScaler):
         growth_factor: what it is multiplied with after many finite ones.
         growth_interval: how many.
         enabled: whether anything is scaled.
-        process_group: the processes, of which there must be one; the world if left out.
+        process_group: the processes; the world if left out.
     """
 
     def __init__(
@@ -31,10 +34,7 @@ class ShardedGradScaler(GradScaler):
         enabled: bool = True,
         process_group: Any = None,
     ) -> None:
-        group = resolve(process_group)
-        if group is not None and group.size() > 1:
-            raise NotImplementedError("ShardedGradScaler: several processes are not supported yet")
-        self.process_group = group
+        self.process_group = resolve(process_group)
         super().__init__(
             device,
             init_scale=init_scale,
@@ -43,3 +43,12 @@ class ShardedGradScaler(GradScaler):
             growth_interval=growth_interval,
             enabled=enabled,
         )
+
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> Any:
+        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
+        if self.process_group is not None and self.process_group.size() > 1:
+            for each in found.values():
+                all_reduce(each, ReduceOp.MAX, self.process_group)
+        return found

@@ -1,10 +1,29 @@
-"""Tensors that lie on several processes: refused in words. Placements are data, and are there."""
+"""Tensors of which each process has a part, and layers that are divided between processes.
 
-from dataclasses import dataclass
+Example:
+    >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
+    >>> mesh = torch.distributed.init_device_mesh("cpu", (1,))
+    >>> ways = [torch.distributed.tensor.Shard(0)]
+    >>> x = torch.distributed.tensor.ones(4, 2, device_mesh=mesh, placements=ways)
+    >>> x.shape, x.sum().item()
+    (torch.Size([4, 2]), 8.0)
+    >>> torch.distributed.destroy_process_group()
+"""
 
-from tapegrad._refused import Refused, refused
 from tapegrad.distributed.device_mesh import DeviceMesh, init_device_mesh
-from tapegrad.distributed.tensor import parallel
+from tapegrad.distributed.tensor._api import (
+    distribute_module,
+    distribute_tensor,
+    empty,
+    full,
+    ones,
+    rand,
+    randn,
+    zeros,
+)
+from tapegrad.distributed.tensor._dtensor import DTensor
+from tapegrad.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from tapegrad.distributed.tensor.placement_types import _StridedShard as _StridedShard
 
 __all__ = [
     "DTensor",
@@ -15,83 +34,14 @@ __all__ = [
     "Shard",
     "distribute_module",
     "distribute_tensor",
+    "empty",
+    "full",
     "init_device_mesh",
+    "ones",
     "parallel",
+    "rand",
+    "randn",
+    "zeros",
 ]
 
-_WHY = "tensors that lie on several processes are not supported"
-
-
-class Placement:
-    """How a dimension of a mesh holds a tensor."""
-
-    def is_shard(self, dim: int | None = None) -> bool:
-        """Return whether it holds parts, along a dimension if one is given."""
-        return isinstance(self, Shard) and dim in (None, self.dim)
-
-    def is_replicate(self) -> bool:
-        """Return whether each process holds the whole."""
-        return isinstance(self, Replicate)
-
-    def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Return whether the whole is a reduction of what the processes hold."""
-        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
-
-
-@dataclass(frozen=True)
-class Shard(Placement):
-    """Each process holds a part along a dimension.
-
-    Args:
-        dim: the dimension.
-    """
-
-    dim: int
-
-    @staticmethod
-    def local_shard_size_and_offset(
-        curr_local_size: int, num_chunks: int, rank: int
-    ) -> tuple[int, int]:
-        """Return the size of a part, as ``chunk`` makes them, and where it begins.
-
-        Args:
-            curr_local_size: the size of what is divided.
-            num_chunks: among how many.
-            rank: which part.
-        """
-        most = -(-curr_local_size // num_chunks)
-        start = most * rank
-        return max(min(most, curr_local_size - start), 0), min(start, curr_local_size)
-
-
-@dataclass(frozen=True)
-class Replicate(Placement):
-    """Each process holds the whole."""
-
-
-@dataclass(frozen=True)
-class Partial(Placement):
-    """The whole is a reduction of what the processes hold.
-
-    Args:
-        reduce_op: the reduction.
-    """
-
-    reduce_op: str = "sum"
-
-
-class _StridedShard(Refused, Placement):
-    """Refuses to be made: parts are not interleaved. No placement is one."""
-
-    _why = _WHY
-
-
-class DTensor(Refused):
-    """Refuses to be made. No tensor is one, so that ``isinstance`` answers."""
-
-    _why = _WHY
-    from_local = staticmethod(refused("DTensor.from_local", _WHY))
-
-
-distribute_tensor = refused("distribute_tensor", _WHY)
-distribute_module = refused("distribute_module", _WHY)
+from tapegrad.distributed.tensor import parallel

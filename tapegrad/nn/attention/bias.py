@@ -41,7 +41,7 @@ class CausalBias(Tensor):
     seq_len_kv: int
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> "CausalBias":
-        return _C.empty(0).as_subclass(cls)  # type: ignore[no-any-return]
+        return _C.empty(0).as_subclass(cls)  # type: ignore[return-value]
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         if not isinstance(variant, CausalVariant):

@@ -1,5 +1,8 @@
 """Functions for neural networks, without state: the modules of `tapegrad.nn` call these."""
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.nn.functional import (
     activations,
     attention,
@@ -66,3 +69,6 @@ _PARTS = (
 )
 __all__ = [name for part in _PARTS for name in part.__all__]
 __all__ += ["has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

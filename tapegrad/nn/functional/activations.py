@@ -1,6 +1,6 @@
 """Activations, softmax and what is made of them."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from tapegrad import _C
 from tapegrad._C import (
@@ -62,6 +62,28 @@ __all__ = [
 ]
 
 
+class _Switched(Protocol):
+    """An activation without parameters."""
+
+    __name__: str
+
+    def __call__(self, input: Tensor, inplace: bool = False) -> Tensor: ...
+
+
+class _Elu(Protocol):
+    __name__: str
+
+    def __call__(self, input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor: ...
+
+
+class _Leaky(Protocol):
+    __name__: str
+
+    def __call__(
+        self, input: Tensor, negative_slope: float = 0.01, inplace: bool = False
+    ) -> Tensor: ...
+
+
 def _with_switch(native: Any, native_inplace: Any, params: int = 0) -> Any:
     """Make a function with an `inplace` switch, which PyTorch has after the parameters."""
 
@@ -76,16 +98,16 @@ def _with_switch(native: Any, native_inplace: Any, params: int = 0) -> Any:
     return activation
 
 
-celu = _with_switch(_C.celu, _C.celu_, params=1)
-elu = _with_switch(_C.elu, _C.elu_, params=1)
-hardsigmoid = _with_switch(_C.hardsigmoid, _C.hardsigmoid_)
-hardswish = _with_switch(_C.hardswish, _C.hardswish_)
-leaky_relu = _with_switch(_C.leaky_relu, _C.leaky_relu_, params=1)
-mish = _with_switch(_C.mish, _C.mish_)
-relu = _with_switch(_C.relu, _C.relu_)
-relu6 = _with_switch(_C.relu6, _C.relu6_)
-selu = _with_switch(_C.selu, _C.selu_)
-silu = _with_switch(_C.silu, _C.silu_)
+celu: _Elu = _with_switch(_C.celu, _C.celu_, params=1)
+elu: _Elu = _with_switch(_C.elu, _C.elu_, params=1)
+hardsigmoid: _Switched = _with_switch(_C.hardsigmoid, _C.hardsigmoid_)
+hardswish: _Switched = _with_switch(_C.hardswish, _C.hardswish_)
+leaky_relu: _Leaky = _with_switch(_C.leaky_relu, _C.leaky_relu_, params=1)
+mish: _Switched = _with_switch(_C.mish, _C.mish_)
+relu: _Switched = _with_switch(_C.relu, _C.relu_)
+relu6: _Switched = _with_switch(_C.relu6, _C.relu6_)
+selu: _Switched = _with_switch(_C.selu, _C.selu_)
+silu: _Switched = _with_switch(_C.silu, _C.silu_)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -175,7 +197,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 @casts(cpu="lower", cuda="lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return the elements, those below zero times a learnt slope.
+    """Return the elements, those below zero times a learned slope.
 
     Args:
         input: a tensor.

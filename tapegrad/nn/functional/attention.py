@@ -173,7 +173,7 @@ def _bias_of(
     """Return what is added to the scores, and the queries whose keys are all masked.
 
     These would divide zero by zero. They get no mask, and their output is replaced by zeros, so
-    that no gradient comes of them either.
+    that they contribute no gradient either.
     """
     bias: Tensor
     if is_causal:

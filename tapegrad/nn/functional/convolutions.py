@@ -12,6 +12,7 @@ from typing import Any
 from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._ops import runs
+from tapegrad.nn.functional._arrays import refuse_arrays
 from tapegrad.nn.functional.padding import pad
 
 __all__ = [
@@ -62,6 +63,8 @@ def conv1d(
         >>> torch.nn.functional.conv1d(x, differences, padding="same")
         tensor([[ 1.,  2.,  4., -8.]])
     """
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        refuse_arrays("conv1d", input=input, weight=weight)
     if getattr(weight, "ndim", 3) != 3:
         raise _wrong_rank("conv1d", input, weight, 1)
     if padding.__class__ is str:
@@ -105,6 +108,8 @@ def conv2d(
         tensor([[[[10., 18.],
                   [42., 50.]]]])
     """
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        refuse_arrays("conv2d", input=input, weight=weight)
     if getattr(weight, "ndim", 4) != 4:
         raise _wrong_rank("conv2d", input, weight, 2)
     if padding.__class__ is str:
@@ -147,6 +152,8 @@ def conv3d(
         >>> torch.nn.functional.conv3d(volume, weight, stride=(1, 2, 2), padding=1).shape
         torch.Size([1, 4, 5, 3, 4])
     """
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        refuse_arrays("conv3d", input=input, weight=weight)
     if getattr(weight, "ndim", 5) != 5:
         raise _wrong_rank("conv3d", input, weight, 3)
     if padding.__class__ is str:

@@ -6,6 +6,7 @@ from tapegrad._casts import casts
 from tapegrad._composed.distances import cdist
 from tapegrad._composed.shape import broadcast_tensors
 from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.nn.functional._arrays import refuse_arrays
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 
@@ -50,6 +51,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[2.0, 0.0]]))
         tensor([0.7071])
     """
+    if not (isinstance(x1, Tensor) and isinstance(x2, Tensor)):
+        refuse_arrays("cosine_similarity", x1=x1, x2=x2)
     if x1.is_complex() or x2.is_complex():
         raise RuntimeError(
             f"cosine_similarity: expected a floating dtype, got {x1.dtype} and {x2.dtype}"
@@ -82,6 +85,8 @@ def pairwise_distance(
         >>> torch.nn.functional.pairwise_distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
         tensor([5.0000])
     """
+    if not (isinstance(x1, Tensor) and isinstance(x2, Tensor)):
+        refuse_arrays("pairwise_distance", x1=x1, x2=x2)
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 

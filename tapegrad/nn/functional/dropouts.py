@@ -1,6 +1,7 @@
 """Dropout: elements or whole channels set to zero at random while training."""
 
 import math
+from collections.abc import Sequence
 
 from tapegrad import _C
 from tapegrad._C import Tensor
@@ -123,7 +124,7 @@ def _expect_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _channel_shape(input: Tensor, has_batch: bool) -> list[int]:
+def _channel_shape(input: Tensor, has_batch: bool) -> Sequence[int]:
     if input.dim() < 2:
         raise RuntimeError(
             f"Feature dropout requires at least 2 dimensions in the input, got {input.dim()}"
@@ -140,20 +141,20 @@ def _channel_dropout(
     return _times_noise(input, _channel_shape(input, has_batch), p, inplace)
 
 
-def _noise(input: Tensor, shape: list[int], p: float) -> Tensor:
+def _noise(input: Tensor, shape: Sequence[int], p: float) -> Tensor:
     """Zeros with probability p, else ones."""
     like = _C.empty_like(input) if list(shape) == list(input.shape) else input.new_empty(shape)
     return like.bernoulli_(1 - p)
 
 
-def _times_noise(input: Tensor, shape: list[int], p: float, inplace: bool) -> Tensor:
+def _times_noise(input: Tensor, shape: Sequence[int], p: float, inplace: bool) -> Tensor:
     noise = _noise(input, shape, p)
     if p < 1:
         noise.div_(1 - p)
     return input.mul_(noise) if inplace else input * noise
 
 
-def _alpha_noise(input: Tensor, shape: list[int], p: float, inplace: bool) -> Tensor:
+def _alpha_noise(input: Tensor, shape: Sequence[int], p: float, inplace: bool) -> Tensor:
     if p == 1:
         zeros = input.new_zeros(shape)
         return input.mul_(zeros) if inplace else input * zeros

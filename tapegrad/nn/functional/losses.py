@@ -9,6 +9,7 @@ from tapegrad._C import Tensor
 from tapegrad._casts import casts
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.nn.functional._arrays import refuse_arrays
 from tapegrad.nn.functional._reduction import chosen_reduction, reduced, weighted
 
 __all__ = [
@@ -57,6 +58,8 @@ def l1_loss(
         >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(1.)
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("l1_loss", input=input, target=target)
     if target.shape != input.shape:
         _warn_of_sizes("l1_loss", input, target)
     reduction = chosen_reduction(size_average, reduce, reduction)
@@ -78,6 +81,8 @@ def mse_loss(
         >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(2.)
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("mse_loss", input=input, target=target)
     if target.shape != input.shape:
         _warn_of_sizes("mse_loss", input, target)
     _expect_real("mse_loss", input, target)
@@ -107,6 +112,8 @@ def smooth_l1_loss(
     Returns:
         The loss.
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("smooth_l1_loss", input=input, target=target)
     if beta < 0:
         raise RuntimeError(
             f"smooth_l1_loss: smooth_l1_loss does not support negative values for beta, got {beta}"
@@ -141,6 +148,8 @@ def huber_loss(
     Returns:
         The loss.
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("huber_loss", input=input, target=target)
     if delta <= 0:
         raise RuntimeError(
             f"huber_loss: huber_loss does not support non-positive values for delta, got {delta}"
@@ -205,6 +214,8 @@ def nll_loss(
         >>> torch.nn.functional.nll_loss(log_probabilities, torch.tensor([0, 1]))
         tensor(0.4904)
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("nll_loss", input=input, target=target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     _expect_classes("nll_loss", input, target, weight)
     class_dim = 0 if input.dim() == 1 else 1
@@ -297,6 +308,8 @@ def cross_entropy(
         >>> torch.nn.functional.cross_entropy(torch.zeros(2, 4), torch.tensor([0, 3]))
         tensor(1.3863)
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("cross_entropy", input=input, target=target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(
@@ -456,6 +469,8 @@ def binary_cross_entropy(
         >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.0]))
         tensor(0.6931)
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("binary_cross_entropy", input=input, target=target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -500,6 +515,8 @@ def binary_cross_entropy_with_logits(
         >>> f(torch.tensor([0.0]), torch.tensor([1.0]))
         tensor(0.6931)
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("binary_cross_entropy_with_logits", input=input, target=target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -536,6 +553,8 @@ def kl_div(
     Returns:
         The loss.
     """
+    if not (isinstance(input, Tensor) and isinstance(target, Tensor)):
+        refuse_arrays("kl_div", input=input, target=target)
     if size_average is not None or reduce is not None:
         reduction = chosen_reduction(size_average, reduce, reduction)
     elif reduction == "mean":

@@ -13,6 +13,7 @@ from tapegrad._casts import casts
 from tapegrad._ops import runs
 from tapegrad._types import finfo
 from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.nn.functional._arrays import refuse_arrays
 
 __all__ = [
     "batch_norm",
@@ -50,6 +51,8 @@ def layer_norm(
         >>> torch.nn.functional.layer_norm(torch.tensor([[1.0, 3.0]]), (2,))
         tensor([[-1.0000,  1.0000]])
     """
+    if not isinstance(input, Tensor):
+        refuse_arrays("layer_norm", input=input)
     dims = _normalized_dims("layer_norm", input, normalized_shape, weight, bias)
     x, weight, bias = _of_one_dtype(input, weight, bias)
     try:
@@ -116,6 +119,8 @@ def group_norm(
     Returns:
         A tensor of the input's shape.
     """
+    if not isinstance(input, Tensor):
+        refuse_arrays("group_norm", input=input)
     if input.dim() < 2:
         raise RuntimeError(
             f"group_norm: Expected at least 2 dimensions for input tensor but got {input.dim()}"
@@ -177,6 +182,8 @@ def batch_norm(
         >>> mean
         tensor([0.2000])
     """
+    if not isinstance(input, Tensor):
+        refuse_arrays("batch_norm", input=input)
     if input.dim() < 2:
         raise RuntimeError(
             f"batch_norm: expected an input of shape (N, C, ...), got {list(input.shape)}"

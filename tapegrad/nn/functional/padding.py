@@ -7,6 +7,7 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad._casts import casts
 from tapegrad.autograd.function import Function
+from tapegrad.nn.functional._arrays import refuse_arrays
 from tapegrad.nn.functional._formats import channels_to_end, channels_to_front
 
 __all__ = ["pad"]
@@ -42,6 +43,8 @@ def pad(
         >>> torch.nn.functional.pad(x, (1, 2), mode="reflect")
         tensor([[2, 1, 2, 3, 2, 1]])
     """
+    if not isinstance(input, Tensor):
+        refuse_arrays("pad", input=input)
     widths = tuple(pad)
     if len(widths) % 2:
         raise RuntimeError(f"pad: Padding length must be divisible by 2, got {len(widths)}")

@@ -9,6 +9,7 @@ from tapegrad._composed.einsum import einsum
 from tapegrad._ops import runs
 from tapegrad.autograd.function import Function
 from tapegrad.autograd.grad_mode import no_grad
+from tapegrad.nn.functional._arrays import refuse_arrays
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot"]
 
@@ -78,6 +79,8 @@ def embedding(
                 [0., 1.],
                 [2., 3.]])
     """
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        refuse_arrays("embedding", input=input, weight=weight)
     if input.dtype not in (_C.int64, _C.int32):
         raise RuntimeError(
             "embedding: Expected tensor for argument #1 'indices' to have one of the following "
@@ -181,6 +184,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         tensor([[1, 0, 0],
                 [0, 0, 1]])
     """
+    if not isinstance(tensor, Tensor):
+        refuse_arrays("one_hot", tensor=tensor)
     if tensor.dtype != _C.int64:
         raise RuntimeError(
             "one_hot: one_hot is only applicable to index tensor of type LongTensor, got "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapegrad._C import Tensor
+from tapegrad.nn.modules._errors import LOCATED, locate
 from tapegrad.nn.modules._hooks import GLOBAL, BackwardHook
 from tapegrad.nn.modules._state import Stateful
 from tapegrad.utils.hooks import RemovableHandle
@@ -38,9 +39,13 @@ class Hooked(Stateful):
     # ---- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._any_hooks or _ANY_GLOBAL_HOOKS:
-            return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if self._any_hooks or _ANY_GLOBAL_HOOKS:
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
+        except LOCATED as error:
+            locate(error, self, args, kwargs)
+            raise
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._compiled_call_impl is not None:

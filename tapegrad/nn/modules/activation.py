@@ -522,7 +522,7 @@ class Hardtanh(Module):
 
 
 class PReLU(Module):
-    """``x`` above zero, ``weight * x`` below, with a learnt weight.
+    """``x`` above zero, ``weight * x`` below, with a learned weight.
 
     Args:
         num_parameters: 1, or the number of channels.

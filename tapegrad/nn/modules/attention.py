@@ -21,7 +21,7 @@ class MultiheadAttention(Module):
         num_heads: the number of heads, which divides `embed_dim`.
         dropout: the probability with which a weight is dropped while training.
         bias: whether projections have biases.
-        add_bias_kv: whether one more key and value are learnt.
+        add_bias_kv: whether one more key and value are learned.
         add_zero_attn: whether one more key and value are zeros.
         kdim: the number of features of the keys; `embed_dim` if None.
         vdim: the number of features of the values; `embed_dim` if None.

@@ -5,7 +5,8 @@ to them. How it is called is in `_calls`, what it saves and loads in `_state`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from types import SimpleNamespace
+from functools import update_wrapper
+from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar
 
 from tapegrad import _C
@@ -86,11 +87,29 @@ class Module(Hooked):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *input: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the result of a call. Every subclass defines it."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherited = cls.__init__
+        # A constructor that classes share by a base without a public name is told as their own.
+        if "__init__" not in cls.__dict__ and inherited.__qualname__.startswith("_"):
+            own = FunctionType(
+                inherited.__code__,
+                inherited.__globals__,
+                "__init__",
+                inherited.__defaults__,
+                inherited.__closure__,
+            )
+            update_wrapper(own, inherited)
+            own.__kwdefaults__ = inherited.__kwdefaults__
+            own.__qualname__ = f"{cls.__qualname__}.__init__"
+            del own.__wrapped__  # type: ignore[attr-defined]
+            cls.__init__ = own  # type: ignore[method-assign]
 
     # ---- parts
 

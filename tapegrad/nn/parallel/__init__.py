@@ -4,13 +4,13 @@
 """
 # ruff: noqa: F401
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from tapegrad.nn.parallel.data_parallel import DataParallel, data_parallel
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from tapegrad.nn.parallel import distributed
     from tapegrad.nn.parallel.distributed import DistributedDataParallel
 else:

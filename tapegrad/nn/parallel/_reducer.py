@@ -1,176 +1,306 @@
-"""How `DistributedDataParallel` combines gradients.
+"""How `DistributedDataParallel` combines gradients while a backward runs.
 
-A hook of each parameter counts the gradients that a backward has finished. With the last that it
-will reach, the processes tell each other which parameters have one, the gradients are put into
-buckets, last layers first, and each bucket goes through the communication hook, which is an average
-over the group by default. Parameters that no process has used are left out; one that others have
-used counts as zero here. So a model may use different parts of itself in each step and process.
+A hook of each parameter hears that its gradient is there. When all gradients of a bucket are that
+the backward was expected to bring, the bucket is given to the communication hook, which begins to
+average it, and the backward goes on. Buckets are begun in their order, which is the same in all
+processes, and all of them in each backward; what a process has no gradient for counts as zero.
+
+A `_Round` is what is known of one backward, with those that run inside it. At its end the buckets
+that are left are begun, the processes tell each other which parameters they have used, and results
+are put into ``.grad``. A gradient that comes when its bucket is under way (of a checkpoint with
+reentry, of which nothing is known before it runs) is late: all late ones are averaged once more,
+and added. The next backward waits for what was late in the last. Design note 0037 has the reasons.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tapegrad
 from tapegrad import _C
 from tapegrad._C import Tensor
+from tapegrad.nn.parallel._buckets import Bucket, GradBucket, divide, pieces
 
 __all__ = ["GradBucket", "Reducer"]
-
-MOST_SWEEPS = 64  # that run inside of each other
-FIRST_BUCKET = 1 << 20  # bytes: small, so that communication could begin early
 
 Hook = Callable[[Any, "GradBucket"], Any]
 
 
-class GradBucket:
-    """Gradients of some parameters, one behind the other in one buffer."""
+class _End:
+    """What the engine calls at the end of a backward. It is dropped where the backward fails."""
 
-    def __init__(self, index: int, buffer: Tensor, params: list[Tensor], is_last: bool) -> None:
-        self._index, self._buffer = index, buffer
-        self._params, self._is_last = params, is_last
+    def __init__(self, finish: Callable[[], None]) -> None:
+        self.finish = finish
 
-    def index(self) -> int:
-        """Return the number of the bucket."""
-        return self._index
-
-    def buffer(self) -> Tensor:
-        """Return all gradients as one tensor of one dimension."""
-        return self._buffer
-
-    def set_buffer(self, buffer: Tensor) -> None:
-        """Replace the buffer.
-
-        Args:
-            buffer: one of the same size.
-        """
-        self._buffer = buffer
-
-    def gradients(self) -> list[Tensor]:
-        """Return the gradients, as views of the buffer."""
-        return _pieces(self._buffer, self._params)
-
-    def parameters(self) -> list[Tensor]:
-        """Return the parameters."""
-        return list(self._params)
-
-    def is_last(self) -> bool:
-        """Return whether this is the last bucket of the backward."""
-        return self._is_last
+    def __call__(self) -> None:
+        self.finish()
 
 
-def _pieces(buffer: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    parts = buffer.split([each.numel() for each in like])
-    return [part.view(each.shape) for part, each in zip(parts, like, strict=True)]
+class _Round:
+    """A backward: which gradients have come, and which buckets are under way."""
 
+    def __init__(self, buckets: Sequence[Bucket], expected: Sequence[bool]) -> None:
+        self.expected = expected
+        self.waiting = [sum(expected[i] for i in bucket.indices) for bucket in buckets]
+        self.arrived: list[int] = []
+        self.late: dict[int, Tensor | None] = {}  # what came when a bucket was under way
+        self.begun: list[Any] = []  # futures, in the order of buckets
+        self.kept: dict[int, Tensor | None] = {}  # what was in .grad when a bucket was begun
 
-def _buckets(params: list[Tensor], cap: int) -> list[list[int]]:
-    """Divide parameters, from the last to the first, into lists of one dtype and device."""
-    buckets: list[list[int]] = []
-    filled, limit = 0, min(FIRST_BUCKET, cap)
-    for i in reversed(range(len(params))):
-        nbytes = params[i].numel() * params[i].element_size()
-        kind = params[i].dtype, params[i].device
-        last = params[buckets[-1][0]] if buckets else None
-        if last is None or kind != (last.dtype, last.device) or filled >= limit:
-            if buckets:
-                limit = cap
-            buckets.append([])
-            filled = 0
-        buckets[-1].append(i)
-        filled += nbytes
-    return buckets
-
-
-class _Sweep(NamedTuple):
-    """A backward: how many gradients it will finish, and which it has."""
-
-    expected: int
-    reached: list[int]
+    def progress(self, bucket: int, i: int) -> bool:
+        """Note a gradient; return whether its bucket waits for nothing else."""
+        if bucket < len(self.begun):
+            self.late[i] = None
+            return False
+        if i not in self.arrived:
+            self.arrived.append(i)
+            self.waiting[bucket] -= self.expected[i]
+        return self.waiting[bucket] == 0
 
 
 class Reducer:
-    """Combines the gradients of parameters after each backward.
+    """Combines the gradients of parameters while backwards run.
 
     Args:
-        params: the parameters.
+        named: the parameters, with their names.
         group: the processes.
-        cap: the most bytes of a bucket.
+        cap: the bytes from which on a bucket is full.
         is_on: returns whether gradients are combined now.
+        as_views: whether gradients are views of buckets.
+        is_static: whether each backward brings the same gradients as the first.
     """
 
     def __init__(
-        self, params: list[Tensor], group: Any, cap: int, is_on: Callable[[], bool]
+        self,
+        named: Sequence[tuple[str, Tensor]],
+        group: Any,
+        cap: int,
+        is_on: Callable[[], bool],
+        as_views: bool = False,
+        is_static: bool = False,
     ) -> None:
-        self.params, self.group, self.is_on = params, group, is_on
+        self.names = [name for name, _ in named]
+        self.params = [param for _, param in named]
+        self.group, self.cap, self.is_on = group, cap, is_on
+        self.as_views, self.is_static = as_views, is_static
         self.hook: Hook = _average
         self.state: Any = group
-        self._buckets = _buckets(params, cap)
-        self._nodes = [tapegrad.autograd.graph.get_gradient_edge(p).node for p in params]
-        self._sweeps: dict[int, _Sweep] = {}  # by number; one may run inside of another
+        self.scale: float | None = None  # for gradients of processes that others have left
+        self._round: _Round | None = None
+        self._end: weakref.ref[_End] | None = None
+        self._rounds = 0
+        self._is_arranged = False
+        self._unsynced: set[int] = set()  # what came while nothing was combined
+        self._came_late: set[int] = set()
+        self._always: set[int] | None = None  # what a static graph brings here
+        self._used: set[int] = set()  # and in any process
+        self._arrange(list(reversed(range(len(self.params)))))
         self._handles = [
             param.register_post_accumulate_grad_hook(self._noting(i))
-            for i, param in enumerate(params)
+            for i, param in enumerate(self.params)
         ]
+        # Else gradients would wait for the end where a loop still holds its last loss.
+        _C._want_early_leaves(True)
+        weakref.finalize(self, _C._want_early_leaves, False)
 
     def remove(self) -> None:
         """Take the hooks off the parameters."""
         for handle in self._handles:
             handle.remove()
 
+    def _arrange(self, order: list[int]) -> None:
+        """Divide the parameters into buckets, in the order in which gradients come."""
+        found = divide(self.params, order, self.cap)
+        self._buckets = [Bucket(i, [self.params[j] for j in i], self.as_views) for i in found]
+        self._bucket_of = {i: b for b, indices in enumerate(found) for i in indices}
+        for bucket in self._buckets if self.as_views else ():
+            assert bucket.views is not None
+            for param, view in zip(bucket.params, bucket.views, strict=True):
+                if param.grad is not None:
+                    view.copy_(param.grad)
+                    param.grad = view
+
+    # ---- while a backward runs
+
     def _noting(self, index: int) -> Callable[[Tensor], None]:
         return lambda param: self._note(index)
 
     def _note(self, index: int) -> None:
         if not self.is_on():
+            self._unsynced.add(index)
             return
-        number = _C._current_sweep()
-        if number not in self._sweeps:
-            if len(self._sweeps) >= MOST_SWEEPS:  # those that errors have ended
-                del self._sweeps[next(iter(self._sweeps))]
-            reach = _C._will_reach(self._nodes)
-            self._sweeps[number] = _Sweep(sum(reach) + (not reach[index]), [])
-        sweep = self._sweeps[number]
-        sweep.reached.append(index)
-        if len(sweep.reached) == sweep.expected:
-            del self._sweeps[number]
-            with tapegrad.no_grad():
-                self._combine(sweep.reached)
+        if self._end is None or self._end() is None:
+            end = _End(self._finish)
+            entries = [tapegrad.autograd.graph.get_gradient_edge(p).node for p in self.params]
+            self._open(_C._will_reach(entries))
+            _C._call_after_sweeps(end)
+            self._end = weakref.ref(end)
+        assert self._round is not None
+        grad = self.params[index].grad
+        if grad is not None and grad.is_sparse:
+            raise NotImplementedError(
+                f"DistributedDataParallel: the gradient of {self.names[index]} is sparse, which "
+                "cannot be combined; use sparse=False"
+            )
+        with tapegrad.no_grad():
+            if self._round.progress(self._bucket_of[index], index):
+                self._begin_ready()
+            else:
+                self._move_on()
 
-    def _used_anywhere(self, reached: list[int]) -> set[int]:
+    def _open(self, reached: Sequence[bool]) -> None:
+        if self._round is not None and self._round.begun:
+            raise RuntimeError(
+                "DistributedDataParallel: an error ended the backward before this one while "
+                "gradients were being combined. The processes no longer agree; end them and start "
+                "again from a checkpoint"
+            )
+        expected = [come or i in self._came_late for i, come in enumerate(reached)]
+        if self._always is not None:
+            expected = [i in self._always for i in range(len(expected))]
+        self._round = _Round(self._buckets, expected)
+
+    def _begin_ready(self) -> None:
+        assert self._round is not None
+        waiting, begun = self._round.waiting, self._round.begun
+        while len(begun) < len(waiting) and waiting[len(begun)] == 0:
+            self._begin(len(begun))
+
+    def _begin(self, number: int) -> None:
+        """Give a bucket to the communication hook."""
+        assert self._round is not None
+        bucket = self._buckets[number]
+        grads = [param.grad for param in bucket.params]
+        buffer = bucket.gather(grads)
+        if self.scale is not None:
+            buffer.mul_(self.scale)
+        self._round.kept.update(zip(bucket.indices, grads, strict=True))
+        for param in bucket.params:
+            param.grad = None  # what comes from here on is late
+        is_last = number + 1 == len(self._buckets)
+        future = self.hook(self.state, GradBucket(number, buffer, bucket.params, is_last))
+        if not isinstance(future, tapegrad.futures.Future):
+            raise RuntimeError(
+                "DistributedDataParallel: expected the communication hook to return a "
+                f"torch.futures.Future, got {type(future).__name__}"
+            )
+        self._round.begun.append(future)
+
+    def _move_on(self) -> None:
+        """Let the engine make progress. Callbacks do not run: they may begin something."""
+        if self._round is not None and self._round.begun:
+            for engine in self.group._engines.values():
+                engine.progress()
+
+    # ---- at its end
+
+    def reduce_nothing(self) -> None:
+        """Take part in a backward of the others, without gradients."""
+        with tapegrad.no_grad():
+            held = [param.grad for param in self.params]
+            for param in self.params:
+                param.grad = None
+            self._open([False] * len(self.params))
+            self._finish()
+            for param, grad in zip(self.params, held, strict=True):
+                param.grad = grad
+
+    def _finish(self) -> None:
+        with tapegrad.no_grad():
+            assert self._round is not None
+            while len(self._round.begun) < len(self._buckets):
+                self._begin(len(self._round.begun))
+            used, late = self._exchange(self._round)
+            for bucket, future in zip(self._buckets, self._round.begun, strict=True):
+                self._deliver(bucket, future.wait(), used, self._round)
+            if late:
+                self._add_late(late)
+            done, self._round, self._end = self._round, None, None
+            self._learn(done, used, late)
+
+    def _exchange(self, round: _Round) -> tuple[set[int], list[int]]:
+        """Return which parameters any process has used, and which gradients were late."""
+        if self._always is not None:
+            self._check_static(round)
+            return self._used, []
+        used = {*round.arrived, *round.late}
+        used |= {i for i in self._unsynced if round.kept[i] is not None}
         if self.group.size() == 1:
-            return set(reached)
+            return used, sorted(round.late)
         from tapegrad import distributed
 
-        used = tapegrad.zeros(len(self.params), dtype=tapegrad.int32)
-        used[reached] = 1
-        used = used.to(self.params[0].device)
-        distributed.all_reduce(used, distributed.ReduceOp.MAX, self.group)
-        return {i for i, is_used in enumerate(used.tolist()) if is_used}
+        count = len(self.params)
+        flags = tapegrad.zeros(2 * count, dtype=tapegrad.int32)
+        flags[sorted(used)] = 1
+        flags[[count + i for i in sorted(round.late)]] = 1
+        flags = flags.to(self.params[0].device)
+        distributed.all_reduce(flags, distributed.ReduceOp.MAX, self.group)
+        found = [i for i, flag in enumerate(flags.tolist()) if flag]
+        return {i for i in found if i < count}, [i - count for i in found if i >= count]
 
-    def _combine(self, reached: list[int]) -> None:
-        used = self._used_anywhere(reached)
-        buckets = [[i for i in bucket if i in used] for bucket in self._buckets]
-        buckets = [bucket for bucket in buckets if bucket]
-        begun = []
-        for number, indices in enumerate(buckets):
-            params = [self.params[i] for i in indices]
-            grads = [tapegrad.zeros_like(p) if p.grad is None else p.grad for p in params]
-            buffer = tapegrad.cat([grad.detach().reshape(-1) for grad in grads])
-            bucket = GradBucket(number, buffer, params, number + 1 == len(buckets))
-            begun.append((params, self.hook(self.state, bucket)))
-        for params, future in begun:
-            if not isinstance(future, tapegrad.futures.Future):
-                raise RuntimeError(
-                    "DistributedDataParallel: expected the communication hook to return a "
-                    f"torch.futures.Future, got {type(future).__name__}"
-                )
-            result = future.wait()
-            result = result[0] if isinstance(result, (list, tuple)) else result
-            for param, piece in zip(params, _pieces(result, params), strict=True):
-                if param.grad is None:
-                    param.grad = piece.to(param.dtype, copy=True)
-                else:
-                    param.grad.detach().copy_(piece)
+    def _check_static(self, round: _Round) -> None:
+        assert self._always is not None
+        arrived = set(round.arrived)
+        differ = (arrived ^ self._always if arrived else set()) | round.late.keys()
+        if differ:
+            for future in round.begun:  # nothing uses their memory afterwards
+                future.wait()
+            names = ", ".join(self.names[i] for i in sorted(differ))
+            raise RuntimeError(
+                "DistributedDataParallel: static_graph=True, and this backward did not bring the "
+                f"gradients of the first; it differs in {names}. Leave static_graph out"
+            )
+
+    def _deliver(self, bucket: Bucket, result: Any, used: set[int], round: _Round) -> None:
+        """Put a result into the gradients of a bucket."""
+        result = result[0] if isinstance(result, (list, tuple)) else result
+        if bucket.memory is not None and bucket.memory.data_ptr() != result.data_ptr():
+            bucket.memory.copy_(result)
+        views = bucket.views or pieces(result, bucket.params)
+        for i, param, view in zip(bucket.indices, bucket.params, views, strict=True):
+            kept = round.kept[i]
+            if i in round.late:
+                round.late[i] = param.grad
+            if i not in used:
+                param.grad = kept
+            elif bucket.views is not None:
+                param.grad = view
+            elif kept is None:
+                param.grad = view.to(param.dtype, copy=True)
+            else:
+                kept.detach().copy_(view)
+                param.grad = kept
+
+    def _add_late(self, late: list[int]) -> None:
+        """Average the gradients that have come after their buckets, and add them."""
+        assert self._round is not None
+        for indices in divide(self.params, late, self.cap):
+            bucket = Bucket(indices, [self.params[i] for i in indices], False)
+            buffer = bucket.gather([self._round.late.get(i) for i in indices])
+            if self.scale is not None:
+                buffer.mul_(self.scale)
+            _average(self.group, GradBucket(0, buffer, bucket.params, True)).wait()
+            for param, piece in zip(bucket.params, pieces(buffer, bucket.params), strict=True):
+                assert param.grad is not None
+                param.grad.detach().add_(piece)
+
+    def _learn(self, done: _Round, used: set[int], late: list[int]) -> None:
+        """Expect what has come, and put parameters into the order in which gradients came."""
+        self._unsynced.clear()
+        self._came_late = set(done.late)
+        self._rounds += 1
+        if self.is_static and not late and self._always is None and done.arrived:
+            self._always, self._used = set(done.arrived), used
+        if self._is_arranged or (late and self._rounds == 1):
+            return
+        self._is_arranged = True
+        rest = [i for i in reversed(range(len(self.params))) if i not in set(done.arrived)]
+        order = tapegrad.tensor(done.arrived + rest).to(self.params[0].device)
+        if self.group.size() > 1:
+            from tapegrad import distributed
+
+            distributed.broadcast(order, group=self.group, group_src=0)
+        self._arrange(order.tolist())
 
 
 def _average(group: Any, bucket: GradBucket) -> Any:

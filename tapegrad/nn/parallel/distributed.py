@@ -11,11 +11,13 @@ from tapegrad import _C
 from tapegrad._C import Tensor
 from tapegrad.distributed.algorithms.join import Joinable, JoinHook
 from tapegrad.nn.modules.module import Module
+from tapegrad.nn.parallel import _join
 from tapegrad.nn.parallel._reducer import GradBucket, Reducer
 from tapegrad.nn.parallel.data_parallel import _device, _moved
 
 __all__ = ["DistributedDataParallel"]
 
+LEFT = ("_reducer", "_join_shadow")  # by copies
 # Not in the modules: a step whose model has the state of a group could not be replayed.
 _process_groups: WeakKeyDictionary[Module, Any] = WeakKeyDictionary()
 
@@ -35,11 +37,14 @@ class DistributedDataParallel(Module, Joinable):
             each forward; True if left out.
         init_sync: whether the parameters of the first process replace those of others now.
         process_group: the processes; the world if left out.
-        bucket_cap_mb: the most megabytes of gradients that are averaged as one; 25 if left out.
+        bucket_cap_mb: from how many megabytes on gradients are averaged as one; 25 if left out.
+            The first average begins with 1 MB.
         find_unused_parameters: accepted: parameters that a step does not use are always found.
         check_reduction: accepted.
-        gradient_as_bucket_view: accepted.
-        static_graph: accepted.
+        gradient_as_bucket_view: whether gradients are views of the memory that is averaged, which
+            saves a copy and memory.
+        static_graph: whether all steps use the same parameters, so that the processes need not
+            tell each other. A step that does not is an error.
         delay_all_reduce_named_params: refused.
         param_to_hook_all_reduce: refused.
         mixed_precision: refused: use `torch.autocast`.
@@ -106,8 +111,10 @@ class DistributedDataParallel(Module, Joinable):
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
+        self._will_sync = True  # as it was in the last forward
         self._comm_hooks: list[tuple[Any, Any]] = []
         self._reducer: Reducer | None = None
+        self._join_shadow: _join.Shadow | None = None
         if self._is_shared:
             if init_sync:
                 self._start_alike()
@@ -154,16 +161,16 @@ class DistributedDataParallel(Module, Joinable):
 
     # ---- several processes
 
-    def _trained(self) -> list[Tensor]:
+    def _trained(self) -> list[tuple[str, Tensor]]:
         named = self.module.named_parameters()
         ignored = self.parameters_to_ignore
-        return [p for name, p in named if p.requires_grad and name not in ignored]
+        return [(name, p) for name, p in named if p.requires_grad and name not in ignored]
 
     def _start_alike(self) -> None:
         from tapegrad import distributed
         from tapegrad.distributed.utils import _sync_module_states
 
-        mine = [(tuple(p.shape), str(p.dtype)) for p in self._trained()]
+        mine = [(tuple(p.shape), str(p.dtype)) for _, p in self._trained()]
         shapes = [None] * self.process_group.size()
         distributed.all_gather_object(shapes, mine, self.process_group)
         if any(other != shapes[0] for other in shapes):
@@ -185,34 +192,41 @@ class DistributedDataParallel(Module, Joinable):
             self._trained(),
             self.process_group,
             self.bucket_bytes_cap,
-            lambda: self.require_backward_grad_sync,
+            lambda: self._will_sync,
+            self.gradient_as_bucket_view,
+            self.static_graph,
         )
 
-    def _sync_buffers(self) -> None:
+    def _syncs_buffers(self) -> bool:
+        return self._is_shared and self.require_forward_param_sync and self.broadcast_buffers
+
+    def _sync_buffers(self, root: int) -> None:
         from tapegrad import distributed
 
         for name, buffer in self.module.named_buffers():
             if name not in self.parameters_to_ignore:
-                distributed.broadcast(buffer, group=self.process_group, group_src=0)
+                distributed.broadcast(buffer, group=self.process_group, group_src=root)
 
     # ---- calls
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the module, with its inputs on its device."""
-        if self._is_shared and self.require_forward_param_sync and self.broadcast_buffers:
-            self._sync_buffers()
+        is_recorded = _C.is_grad_enabled()
+        if self._is_shared:
+            _join.tell(self, is_recorded)
+            if self._syncs_buffers():
+                self._sync_buffers(_join.root_of_buffers(self))
         if self.device_ids:
             place = _device(self.device_ids[0])
             inputs, kwargs = _moved(inputs, place), _moved(kwargs, place)
-        result = self.module(*inputs, **kwargs)
-        is_recorded = self.training and _C.is_grad_enabled()
         if is_recorded:
+            self._will_sync = self.require_backward_grad_sync
             self.require_forward_param_sync = self.require_backward_grad_sync
-        return result
+        return self.module(*inputs, **kwargs)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Accumulate gradients inside a block without averaging them.
+        """Accumulate gradients without averaging them, in backwards of forwards inside a block.
 
         Example:
             >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
@@ -237,23 +251,39 @@ class DistributedDataParallel(Module, Joinable):
     ) -> Iterator[None]:
         """Let processes have different numbers of inputs, inside a block.
 
+        A process that has no inputs left takes part in the averages of the others, with gradients
+        of zero. At the end all have the model of a process that was among the last.
+
         Args:
-            divide_by_initial_world_size: accepted.
-            enable: whether they do.
-            throw_on_early_termination: accepted.
+            divide_by_initial_world_size: whether sums of gradients are divided by the number of all
+                processes, and not by the number of those that have inputs.
+            enable: whether numbers may differ.
+            throw_on_early_termination: whether all raise an error once one has no inputs.
+
+        Example:
+            >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
+            >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+            >>> with model.join():
+            ...     model(torch.ones(1, 2)).sum().backward()
+            >>> torch.distributed.destroy_process_group()
         """
-        if enable:
-            self.join_hook()
-        yield
+        from tapegrad.distributed.algorithms.join import Join
+
+        with Join(
+            [self],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        ):
+            yield
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return what `Join` does here once this process has no inputs: in one process, nothing."""
-        if self._is_shared:
-            raise NotImplementedError(
-                "DistributedDataParallel.join: uneven inputs of several processes are not "
-                "supported yet"
-            )
-        return JoinHook()
+        """Return what `Join` does here once this process has no inputs.
+
+        Args:
+            **kwargs: ``divide_by_initial_world_size``, see `join`.
+        """
+        return _join.Shadow(self, **kwargs)
 
     @property
     def join_device(self) -> Any:
@@ -286,6 +316,8 @@ class DistributedDataParallel(Module, Joinable):
 
     def _set_static_graph(self) -> None:
         self.static_graph = True
+        if self._reducer is not None:
+            self._reducer.is_static = True
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Any) -> None:
@@ -295,12 +327,12 @@ class DistributedDataParallel(Module, Joinable):
     # ---- copies
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_reducer"}
+        return {name: value for name, value in self.__dict__.items() if name not in LEFT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._set_group(_group(None, self.device_mesh))
-        self._reducer = None
+        self._reducer = self._join_shadow = None
         hooks, self._comm_hooks = self._comm_hooks, []
         if self._is_shared:
             self._make_reducer()

@@ -1,5 +1,8 @@
 """Helpers for the gradients and the parameters of whole models."""
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.nn.utils import parametrizations, parametrize, rnn, stateless
 from tapegrad.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -47,3 +50,6 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

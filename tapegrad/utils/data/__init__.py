@@ -9,6 +9,9 @@ tensor([2, 3]) tensor([20, 30])
 tensor([4]) tensor([40])
 """
 
+from typing import TYPE_CHECKING
+
+from tapegrad._missing import names_of_torch as _names_of_torch
 from tapegrad.utils.data.collate import default_collate, default_convert
 from tapegrad.utils.data.dataloader import DataLoader
 from tapegrad.utils.data.dataset import (
@@ -53,3 +56,6 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_of_torch(__name__)

@@ -80,7 +80,8 @@ def _reduce(tensor: Tensor) -> Any:
         flat = tensor.detach().contiguous().reshape(-1)
         if flat.is_floating_point() and flat.dtype not in _NUMPY_FLOATS:
             flat = flat.view(_C.int16 if flat.dtype is _C.bfloat16 else _C.uint8)
-        memory = pickle.PickleBuffer(flat.numpy())
+        values: Any = flat.numpy()
+        memory = pickle.PickleBuffer(values)
     return _rebuild, (memory, tensor.dtype, tuple(tensor.shape), tensor.requires_grad)
 
 
