@@ -186,6 +186,7 @@ _PLACES = {
     "GradScaler": "tapegrad.amp",
     "dsmm": "tapegrad.sparse._products",
     "PyTorchFileReader": "tapegrad.serialization._reader",
+    "ScriptModule": "tapegrad.jit",
     "Storage": "tapegrad.storage",
     "TypedStorage": "tapegrad.storage",
     "fork": "tapegrad.jit",

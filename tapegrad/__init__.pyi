@@ -687,6 +687,7 @@ from tapegrad.distributions._sampling import standard_gamma_grad as __standard_g
 _standard_gamma_grad = __standard_gamma_grad
 from tapegrad.func.vmapping import vmap as vmap
 from tapegrad.futures import Future as Future
+from tapegrad.jit import ScriptModule as ScriptModule
 from tapegrad.jit import fork as fork
 from tapegrad.jit import wait as wait
 from tapegrad.nn.functional._by_torch_order import alpha_dropout as alpha_dropout

@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import tapegrad
 from tapegrad import nn
 from tapegrad._C import Tensor
 from tapegrad.fx._interception import INTERCEPTION, find_proxy
+from tapegrad.fx._torch_names import native_functions
 from tapegrad.fx.graph import Graph
 from tapegrad.fx.graph_module import GraphModule
 from tapegrad.fx.node import Argument
@@ -136,7 +138,7 @@ class _Patcher:
             self._undo.pop()()
 
 
-def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], marks: bool = True) -> Callable[..., Any]:
     """Return a function that becomes a node where it gets proxies."""
 
     @functools.wraps(function)
@@ -145,7 +147,8 @@ def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
         if proxy is None:
             return function(*args, **kwargs)
         made = proxy.tracer.create_proxy("call_function", function, args, kwargs)
-        made.node.meta["is_wrapped"] = True
+        if marks:
+            made.node.meta["is_wrapped"] = True
         return made
 
     return wrapped
@@ -384,9 +387,9 @@ class Tracer(TracerBase):
                 def make(node: Any, name: str = name) -> Proxy:
                     return ParameterProxy(self, node, name, value)
 
-                known[name] = self.create_proxy(
-                    "get_attr", name, (), {}, proxy_factory_fn=make if shaped else None
-                )
+                # Subclasses may not take what they are not given by default.
+                factory: dict[str, Any] = {"proxy_factory_fn": make} if shaped else {}
+                known[name] = self.create_proxy("get_attr", name, (), {}, **factory)
             return known[name]
         return value
 
@@ -464,8 +467,6 @@ class Tracer(TracerBase):
         if value is None:
             self.create_proxy("call_function", _assert_is_none, (proxy, said), {})
         elif isinstance(value, int | float) or type(value) is bool:
-            import tapegrad
-
             tapegrad._assert(proxy == value, said)
         elif type(value) is not str and not isinstance(value, Tensor | nn.Module):
             import warnings
@@ -570,7 +571,7 @@ class Tracer(TracerBase):
                 for (_, name), table in _wrapped_functions.items():
                     _patch_marked(patcher, table, (name,))
                 self._wrap_functions_of(patcher, inspect.unwrap(function).__globals__)
-                for module in self._autowrap_search:
+                for module in (tapegrad, tapegrad.special, *self._autowrap_search):
                     self._wrap_functions_of(patcher, vars(module))
                 yield
             finally:
@@ -610,9 +611,14 @@ class Tracer(TracerBase):
         if not patcher.visit_once(table):
             return
         _patch_marked(patcher, table, table.get(_WRAPPED_HERE, ()))
+        native = native_functions()
         for name, value in list(table.items()):
-            if not name.startswith("_") and id(value) in self._autowrap_function_ids:
+            if name.startswith("_"):
+                continue
+            if id(value) in self._autowrap_function_ids:
                 patcher.patch(table, name, _wrapped(value))
+            elif id(value) in native:
+                patcher.patch(table, name, _wrapped(value, marks=False))
 
 
 def _annotation(function: Any, name: str) -> Any:

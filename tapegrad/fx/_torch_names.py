@@ -9,10 +9,10 @@ appear as they were called.
 import inspect
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
-__all__ = ["arguments_of", "name_of", "own_functions", "short_name_of"]
+__all__ = ["arguments_of", "name_of", "native_functions", "own_functions", "short_name_of"]
 
 # Functions of nn.functional whose calls are kept as they were written.
 _AS_WRITTEN = frozenset(
@@ -46,6 +46,8 @@ _NEVER_RECORDED = frozenset(
         *("assert_int_or_pair", "boolean_dispatch", "broadcast_shapes"),
     }
 )
+
+_RECORDED = ("_assert", "is_nonzero")
 
 
 def _namespaces() -> Iterator[tuple[str, ModuleType]]:
@@ -102,12 +104,32 @@ def own_functions() -> Iterator[FunctionType]:
     seen: set[int] = set()
     for _, module in _namespaces():
         for name, value in vars(module).items():
-            public = name == "_assert" or not name.startswith(("_", "set_", "is_", "use_", "are_"))
-            if isinstance(value, FunctionType) and public and name not in _NEVER_RECORDED:
+            public = name in _RECORDED or not name.startswith(("_", "set_", "is_", "use_", "are_"))
+            never = name in _NEVER_RECORDED and module.__name__ == "tapegrad"
+            if isinstance(value, FunctionType) and public and not never:
                 inside = value.__module__.startswith("tapegrad.")
                 if inside and id(value) not in seen:
                     seen.add(id(value))
                     yield value
+
+
+@lru_cache(1)
+def native_functions() -> dict[int, Any]:
+    """Return native functions that do not know proxies of what they take, by their ids.
+
+    Those of lists of tensors iterate a proxy of a list, and some are not known by their name.
+    """
+    spaces = dict(_namespaces())
+    torch, special = spaces["torch"], spaces["torch.special"]
+    found = [torch.cat, torch.concat, torch.concatenate, torch.stack]
+    found += [f for f in vars(torch).values() if isinstance(f, MethodDescriptorType)]
+    known = set(map(id, vars(torch).values()))
+    found += [
+        f
+        for f in vars(special).values()
+        if _is_function(f) and not isinstance(f, FunctionType) and id(f) not in known
+    ]
+    return {id(f): f for f in found if callable(f)}
 
 
 @lru_cache(1024)

@@ -419,9 +419,14 @@ class GraphModule(Module):
         graph = self._graph.__deepcopy__(memo)
         _copy_constants(graph, memo)
         made.graph = graph
-        for hook in self._deepcopy_hooks:  # type: ignore[union-attr]
+        hooks: Any = getattr(self, "_deepcopy_hooks", ())  # subclasses may not have called __init__
+        for hook in hooks:
             hook(made)
         return made  # type: ignore[no-any-return]
+
+    def _deepcopy_init(self) -> Callable[..., None]:
+        """Return what makes a copy of its attributes and graph, for subclasses."""
+        return GraphModule.__init__
 
     def __copy__(self) -> "GraphModule":
         made = GraphModule(self, self.graph.__deepcopy__(), self.__class__.__name__)

@@ -207,6 +207,25 @@ def test_sizes_of_parameters_may_be_numbers():
     assert names(graph) == ["x", "weight", "add", "output"]
 
 
+def test_proxies_are_made_by_subclasses():
+    class Noting(fx.Tracer):
+        def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, *_):
+            proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr)
+            proxy.node.meta["noted"] = True
+            return proxy
+
+    class Program(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return x * self.weight
+
+    graph = Noting().trace(Program())
+    assert [node.meta.get("noted") for node in graph.nodes] == [True, True, True, None]
+
+
 def test_several_tracers_do_not_mix():
     one, other = (fx.Proxy(fx.Graph().placeholder("x")) for _ in range(2))
     with pytest.raises(RuntimeError, match="Found multiple different tracers"):
@@ -274,6 +293,18 @@ def test_nothing_is_left_in_other_places():
     fx.symbolic_trace(function)
     assert not interception.is_on and functional.dropout.__code__ is code
     assert before == (nn.Module.__call__, nn.Module.__getattr__, torch.Tensor.__getitem__)
+
+
+def test_lists_of_tensors_and_functions_of_other_namespaces():
+    def function(x):
+        y = torch.cat(x.chunk(2), dim=0) + torch.stack(torch.split(x, 1)).sum(0)
+        return torch.special.i1(y) + torch.special.ndtr(x) * torch.linalg.vector_norm(x)
+
+    traced = fx.symbolic_trace(function)
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert torch.allclose(traced(x), function(x))
+    assert "torch.cat(chunk, dim = 0)" in traced.code
+    assert torch.cat([x, x]).shape == (4, 2)  # it is as it was
 
 
 def test_is_tracing():
