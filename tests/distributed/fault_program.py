@@ -27,7 +27,7 @@ def fail(mode, model):
 
 
 def main(mode, victim, at, steps, path):
-    dist.init_process_group()
+    dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))

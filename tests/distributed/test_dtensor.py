@@ -272,6 +272,20 @@ def test_functions_on_two_dimensions(ranks, name):
     ranks(4, run)
 
 
+@pytest.mark.parametrize("way", [Shard(0), Shard(1), Shard(2)], ids=str)
+def test_functions_written_in_python_have_rules(ranks, way):
+    """The number before the dimension of `renorm` is the kind of norm; `qr` gives a named tuple."""
+
+    def run(rank):
+        whole = numbers(4, 6, 5)
+        x = distribute_tensor(whole, one_row(), [way])
+        close(torch.renorm(x, 1, 2, 3.0).full_tensor(), torch.renorm(whole, 1, 2, 3.0))
+        copies = x.redistribute(placements=[Replicate()])
+        close(torch.linalg.qr(copies).Q.full_tensor(), torch.linalg.qr(whole).Q)
+
+    ranks(3, run)
+
+
 def test_second_order(ranks):
     def run(rank):
         mesh = one_row(2)

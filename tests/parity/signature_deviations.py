@@ -65,6 +65,9 @@ options of PyTorch's allocator, graphs and streams that have no meaning here
 options of PyTorch's profiler that have no meaning here
     (autograd\.)?profiler\..*
 
+what stands for tqdm where that is not installed takes tqdm's parameters
+    utils\.model_zoo\.tqdm
+
 forms that PyTorch's own code uses: `implicit`, `ambiguity_check`, views of another storage, dtypes
     (Tensor\.(dim_order|expand|set_)|view_copy|UntypedStorage\.share_memory_)
 """)

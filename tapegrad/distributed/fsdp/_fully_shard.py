@@ -138,8 +138,7 @@ def _cast(values: Any, dtype: Any) -> Any:
 class UnshardHandle:
     """What `FSDPModule.unshard` returns."""
 
-    def __init__(self, state: _State) -> None:
-        self._state = state
+    _state: _State
 
     def wait(self) -> None:
         """Wait until the parameters are there, and put them into the module."""
@@ -180,7 +179,8 @@ class FSDPModule:
         Args:
             async_op: return a handle whose ``wait()`` does it; gathering begins now.
         """
-        handle = UnshardHandle(self._fsdp_state)
+        handle = UnshardHandle()
+        handle._state = self._fsdp_state
         if async_op:
             if self._fsdp_state.group is not None:
                 self._fsdp_state.group.begin()
@@ -363,6 +363,7 @@ def fully_shard(
     mp_policy: MixedPrecisionPolicy | None = None,
     offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Any] | None = None,
+    dp_mesh_dims: Any = None,
 ) -> Any:
     """Divide the parameters of a module between processes.
 
@@ -380,6 +381,7 @@ def fully_shard(
         mp_policy: dtypes of computing, reducing and results.
         offload_policy: CPUOffloadPolicy needs a mesh of CPUs, where parameters lie anyway.
         ignored_params: parameters that stay as they are.
+        dp_mesh_dims: only None is supported; pass the part of the mesh that divides.
 
     Returns:
         The module, whose class is one beside its own, with the methods of `FSDPModule`.
@@ -395,6 +397,10 @@ def fully_shard(
         ((Shard(dim=0),), torch.Size([3, 2]))
         >>> torch.distributed.destroy_process_group()
     """
+    if dp_mesh_dims is not None:
+        raise NotImplementedError(
+            "fully_shard: dp_mesh_dims is not supported; pass the mesh that divides parameters"
+        )
     modules = list(module) if isinstance(module, list | tuple) else [module]
     for each in modules:
         if isinstance(each, ModuleList | ModuleDict):

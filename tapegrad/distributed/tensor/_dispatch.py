@@ -264,7 +264,6 @@ def _wrapped(call: Call, made: Any, results: list[Any]) -> Any:
 
     if isinstance(made, list | tuple) and not isinstance(made, tapegrad.Size):
         wrapped = [wrap(each) for each in made]
-        if type(made) in (list, tuple):
-            return type(made)(wrapped)
-        return type(made)(wrapped)  # a named tuple
+        kind = type(made)
+        return kind._make(wrapped) if hasattr(kind, "_make") else kind(wrapped)
     return wrap(made)

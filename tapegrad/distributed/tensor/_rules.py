@@ -178,15 +178,24 @@ def along_dim(call: Call, given: list[Placement], dim: int, first: int = 1) -> A
 
 
 @rule("softmax", "log_softmax", "cumsum", "cumprod", "sort", "topk", "argsort", "flip", "roll",
-      "logcumsumexp", "cummax", "cummin", "renorm", "glu", "normalize", "softmin")  # fmt: skip
+      "logcumsumexp", "cummax", "cummin", "glu", "normalize", "softmin")  # fmt: skip
 def along_one_dim(call: Call, given: list[Placement]) -> Any:
     """A function that works along one dimension needs it whole."""
-    index = 2 if call.name in ("topk", "roll") else 1
-    default = None if call.name in ("flip", "roll") else -1
+    index = 2 if call.name in ("topk", "roll", "normalize") else 1
+    default = {"flip": None, "roll": None, "normalize": 1}.get(call.name, -1)
     dim = call.get(index, "dim" if call.name != "flip" else "dims", default)
     if isinstance(dim, int) and not isinstance(dim, bool) and call.shapes[0]:
         return along_dim(call, given, dim)
     return [Replicate()] * len(given), Replicate()
+
+
+@rule("renorm")
+def renorm(call: Call, given: list[Placement]) -> Any:
+    """Norms are taken over all dimensions but one, which alone may be divided."""
+    dim = call.get(2, "dim")
+    if isinstance(dim, int) and given[0] == Shard(dim % max(1, len(call.shapes[0]))):
+        return given[:1], given[0]
+    return [Replicate()], Replicate()
 
 
 @rule("gather", "take_along_dim")
