@@ -98,13 +98,13 @@ class Judge:
                 return f"{silent}; {self.doing(rank)}"
         for rank, process in enumerate(self.processes):
             for group, number, peer, text, seconds in process.waiting:
-                wrong = self._missing(rank, group, number, peer, text, seconds)
+                wrong = self._missing(now, rank, group, number, peer, text, seconds)
                 if wrong:
                     return wrong
         return None
 
     def _missing(
-        self, rank: int, group: str, number: Any, peer: Any, text: str, seconds: float
+        self, now: float, rank: int, group: str, number: Any, peer: Any, text: str, seconds: float
     ) -> str | None:
         """Return what is wrong with those that a process waits for."""
         if number is None:
@@ -113,6 +113,9 @@ class Judge:
             members = self.groups.get(group, [])
             late = [r for r in members if self.processes[r].last.get(group, 0) < number]
         gone = [r for r in late if self.processes[r].left]
+        if number is None:  # What a process sent before it left may still be on its way.
+            arrived = min(5.0, self.seconds)
+            gone = [r for r in gone if now - self.processes[r].heard > arrived]
         if gone and (number is not None or seconds > self.seconds):
             return (
                 f"rank {gone[0]} has left and will never take part in {text}, which rank {rank} "

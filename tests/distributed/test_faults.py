@@ -74,6 +74,16 @@ def test_who_waits_for_one_that_has_left():
     assert "rank 1 has left and will never take part in sum b" in judge.look(2.5)
 
 
+def test_what_was_sent_before_leaving_may_still_arrive():
+    judge = Judge(2, 5.0, 0.0)
+    waits = report([], [wait(None, "recv b", 6.0, peer=1)], (0, 1))
+    judge.report(0, waits, 10)
+    judge.report(1, report(left=True, ranks=(0, 1)), 10)
+    assert judge.look(10.1) is None
+    judge.report(0, waits, 16)
+    assert "rank 1 has left and will never take part in recv b" in judge.look(16.1)
+
+
 def test_who_waits_for_one_that_waits():
     judge = Judge(2, 5.0, 0.0)
     judge.report(0, report([(1, 1, "sum a")], [wait(1, "sum a", 6.0)], (0, 1)), 1)
