@@ -6208,7 +6208,8 @@ def _linalg_svd(arg0: str, arg1: Tensor, arg2: builtins.bool, arg3: builtins.boo
 def _listen_to_sweeps(begin: object | None, entry: object | None) -> builtins.int:
     """Calls begin(roots, retain_graph) before every backward that is no part of another, and what it returns after it; entry(node) before every entry that runs. Returns what ends it."""
 
-def _log_api_usage_once(self) -> Any: ...
+def _log_api_usage_once(event: str) -> None:
+    """Does nothing: nobody counts which functions are used."""
 
 def _lu_permutation(arg0: Tensor, arg1: builtins.int, arg2: builtins.bool, /) -> Tensor: ...
 

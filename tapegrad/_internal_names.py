@@ -276,5 +276,4 @@ def install() -> None:
     """Give the native module what PyTorch's has and is written in Python here."""
     _C._get_tracing_state = _get_tracing_state
     vars(_C)["_get_privateuse1_backend_name"] = lambda: "privateuseone"
-    vars(_C)["_log_api_usage_once"] = lambda event: None
     vars(_C)["__getattr__"] = _written_in_python
