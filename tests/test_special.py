@@ -201,6 +201,21 @@ def test_density_of_gamma_to_second_order():
     np.testing.assert_allclose(second.numpy(), slope, rtol=1e-10, atol=1e-15)
 
 
+def test_logit_has_no_gradient_outside_of_its_domain():
+    """PyTorch's is NaN there; up to the second order it is finite inside."""
+    values = [-INF, -0.5, -1e-300, 0.0, 0.3, 0.5, 1.0, 1.5, INF, math.nan]
+    x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(torch.logit(x).sum(), x, create_graph=True)
+    inside = slice(4, 6)
+    assert first.isnan().tolist() == [True] * 3 + [False] * 4 + [True] * 3
+    assert first[[3, 6]].tolist() == [INF, INF]
+    want = [1 / (p * (1 - p)) for p in values[inside]]
+    torch.testing.assert_close(first[inside], torch.tensor(want, dtype=torch.float64))
+    (second,) = torch.autograd.grad(first[inside].sum(), x)
+    want = [(2 * p - 1) / (p * (1 - p)) ** 2 for p in values[inside]]
+    torch.testing.assert_close(second[inside], torch.tensor(want, dtype=torch.float64))
+
+
 def test_logit_refuses_an_eps_that_leaves_nothing():
     if IS_TORCH:
         pytest.skip("PyTorch takes it")
